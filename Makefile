@@ -1,0 +1,38 @@
+# `make demo` and `make test` set up everything they need; see README.md.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: setup demo test check snap docs bench engine lock
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) .ci/setup.py
+	touch $@
+
+engine: ## a Docker engine: started here where that is possible, explained where not
+	@bash .ci/engine
+
+demo: setup engine ## an agent fixes a bug in a throwaway repository
+	$(BIN)/codeagent demo --headless
+
+test: setup engine ## every test; docker tests need an engine
+	$(BIN)/pytest
+
+check: setup ## formatting, lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+snap: setup ## accept changed screen snapshots
+	$(BIN)/pytest --snapshot-update
+
+docs: setup ## write the generated reference pages
+	$(BIN)/python docs/generate.py
+
+bench: setup engine ## print the measured figures beside their floors
+	$(BIN)/python -m benchmarks
+
+lock: setup ## write requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock

@@ -1,0 +1,1 @@
+"""Settings: read at the edge, stop at bootstrap."""

@@ -1,0 +1,135 @@
+"""The exception tree.
+
+CodeagentError
+├── ConfigError             bad command line, configuration or rule; exit code 2
+├── ModelError              the model could not answer; carries what a retry needs
+│   └── TranscriptError     messages that no provider would accept
+├── SandboxError
+│   ├── SandboxUnavailable  no sandbox can be had; carries the remedy
+│   └── SandboxLost         it died during a command; the command's effect is unknown
+├── WorkspaceError          a path the file tools will not touch, or a file that changed
+│   ├── OutsideWorkspace
+│   ├── ProtectedPath
+│   ├── NotAFile
+│   ├── MissingPath
+│   └── ContentChanged
+├── SessionError
+│   ├── SessionNotFound
+│   ├── SessionInUse
+│   └── SessionWriteError   an event could not be made durable; nothing may run after it
+└── RunCancelled            a cancel token fired while something was awaited
+
+Errors a tool raises on purpose are `codeagent.core.tool.ToolError`: they become results.
+"""
+
+from typing import Literal
+
+ModelErrorKind = Literal[
+    "auth", "bad_request", "context_window", "content_policy", "rate_limit", "overloaded",
+    "server", "connection", "timeout", "cut", "script", "transcript",
+]
+
+
+class CodeagentError(Exception):
+    """Base of everything codeagent raises; its text is one line a person can act on."""
+
+
+class ConfigError(CodeagentError):
+    """The command line, a configuration file or a rule is wrong."""
+
+
+class ModelError(CodeagentError):
+    """The model did not answer.
+
+    `status` is the HTTP status where there was one; `retry_after` is in seconds;
+    `retryable` says that the same request may succeed later.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ModelErrorKind,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class TranscriptError(ModelError):
+    """The messages break the transcript invariant (FEATURES F5)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="transcript")
+
+
+class SandboxError(CodeagentError):
+    """Base of what goes wrong with the sandbox."""
+
+
+class SandboxUnavailable(SandboxError):
+    """No sandbox can be had; `remedy` is what the person can do about it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class SandboxLost(SandboxError):
+    """The container or the engine went away during a command: its effect is unknown.
+
+    What the command printed until then has already been passed on.
+    """
+
+
+class WorkspaceError(CodeagentError):
+    """A file operation that was refused; nothing was changed."""
+
+
+class OutsideWorkspace(WorkspaceError):
+    """The path leads out of the workspace, directly or through a link."""
+
+
+class ProtectedPath(WorkspaceError):
+    """The path belongs to `.git`, `.codeagent` or another protected name."""
+
+
+class NotAFile(WorkspaceError):
+    """The path is a directory, FIFO, socket or device where a regular file is needed."""
+
+
+class MissingPath(WorkspaceError):
+    """Nothing exists at the path."""
+
+
+class ContentChanged(WorkspaceError):
+    """The file is not what it was when its change was prepared."""
+
+
+class SessionError(CodeagentError):
+    """Base of what goes wrong with a stored session."""
+
+
+class SessionNotFound(SessionError):
+    """No session has that id."""
+
+
+class SessionInUse(SessionError):
+    """Another process holds the session; `pid` is that process where it is known."""
+
+    def __init__(self, message: str, pid: int | None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class SessionWriteError(SessionError):
+    """The log could not be written; the events are kept in memory."""
+
+
+class RunCancelled(CodeagentError):
+    """A cancel token fired; the text is its reason."""

@@ -1,0 +1,115 @@
+"""What the model sees: user, assistant and tool messages."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Frozen(BaseModel):
+    """Base of the vocabulary: immutable, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TextPart(Frozen):
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(Frozen):
+    type: Literal["image"] = "image"
+    media_type: str
+    data: str
+    """Base64 of the image file's bytes."""
+
+
+ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
+class Thinking(Frozen):
+    """One block of the model's reasoning, sent back to its provider unchanged."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    """The opaque payload of a block whose text the provider withholds."""
+
+
+class ToolCall(Frozen):
+    """One call as the model asked for it."""
+
+    id: str
+    """Unique within the session, also where the provider's own ids are not."""
+    name: str
+    arguments: str = ""
+    """Raw text of the arguments: JSON, or whatever the model produced instead."""
+
+
+class Usage(Frozen):
+    """Tokens and cost of one or more requests.
+
+    `input_tokens` counts every prompt token, cached ones included.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    """None where no price is known for the model."""
+    estimated: bool = False
+    """True where the provider sent no usage and the figures come from a tokenizer."""
+
+    def __add__(self, other: "Usage") -> "Usage":
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_usd=sum(costs) if costs else None,
+            estimated=self.estimated or other.estimated,
+        )
+
+
+UserSource = Literal["prompt", "steer", "interrupt", "follow_up", "note"]
+StopReason = Literal["end", "tool_calls", "length", "content_filter", "cut"]
+
+
+class UserMessage(Frozen):
+    role: Literal["user"] = "user"
+    content: tuple[ContentPart, ...]
+    source: UserSource = "prompt"
+    """Where the text came from; `note` is written by codeagent itself."""
+
+    @classmethod
+    def from_text(cls, text: str, source: UserSource = "prompt") -> "UserMessage":
+        return cls(content=(TextPart(text=text),), source=source)
+
+
+class AssistantMessage(Frozen):
+    role: Literal["assistant"] = "assistant"
+    text: str = ""
+    thinking: tuple[Thinking, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    stop: StopReason = "end"
+    """`cut`: the stream ended early and only the text was kept."""
+    model: str = ""
+
+
+class ToolMessage(Frozen):
+    role: Literal["tool"] = "tool"
+    call_id: str
+    name: str
+    content: tuple[ContentPart, ...]
+    is_error: bool = False
+
+
+Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+
+
+def text_of(content: tuple[ContentPart, ...]) -> str:
+    """The text parts joined by newlines; images are left out."""
+    return "\n".join(part.text for part in content if isinstance(part, TextPart))

@@ -1,0 +1,70 @@
+"""The model port: one request in, a stream of small events out."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, Usage
+from codeagent.core.tool import ToolDefinition
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Everything a provider is sent; its prefix is byte-identical from turn to turn."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolDefinition, ...]
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class ReasoningDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class CallClosed:
+    """A call's block ended in the stream; it may still be discarded with the answer."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """The attempt failed and is repeated after `delay` seconds: forget its deltas and calls."""
+
+    reason: str
+    attempt: int
+    """Number of the attempt that comes, from 2."""
+    delay: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The whole answer, once, at the end."""
+
+    message: AssistantMessage
+    usage: Usage
+
+
+ModelEvent = TextDelta | ReasoningDelta | CallClosed | Retrying | Answer
+
+
+class Model(Protocol):
+    @property
+    def name(self) -> str:
+        """As the person gave it."""
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens; None where unknown."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask. Ends with exactly one Answer or raises ModelError; cancelling closes the connection."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,144 @@
+"""Who may do what without being asked: a pure function of call, rules and mode."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from codeagent.core.errors import ConfigError
+
+Permission = Literal["auto", "prompt", "deny"]
+Effect = Literal["nothing", "files", "anything"]
+Mode = Literal["ask", "accept-edits", "plan", "auto"]
+ApprovalSource = Literal["auto", "user", "rule", "hook"]
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ApprovalKey:
+    """What the rules are matched against.
+
+    `parts` are the simple commands of a command line, or paths, or the arguments as text. An
+    allowing rule must match every part; a denying rule, any. `opaque` says that the parts may
+    not be all of it (a substitution, a parse failure): then no rule can allow the call.
+    """
+
+    kind: Literal["command", "path", "text"]
+    parts: tuple[str, ...]
+    opaque: bool = False
+    sensitive: str | None = None
+    """Why a person is asked even where the mode would not: shown with the question."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`tool` or `tool(pattern)`, as in `bash(git status*)` or `write(src/**)`."""
+
+    permission: Permission
+    tool: str
+    pattern: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, permission: Permission) -> "Rule":
+        """Raises ConfigError when the text is no rule."""
+        match = _RULE.fullmatch(text.strip())
+        if match is None or match["pattern"] == "":
+            raise ConfigError(f"not a rule: {text!r}; write tool or tool(pattern), as in bash(git status*)")
+        return cls(permission, match["tool"], match["pattern"])
+
+    def __str__(self) -> str:
+        return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+
+    def covers(self, tool: str) -> bool:
+        return _glob(self.tool, "text").fullmatch(tool) is not None
+
+    def matches(self, part: str, kind: str) -> bool:
+        return self.pattern is None or _glob(self.pattern, kind).fullmatch(part) is not None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    permission: Permission
+    source: ApprovalSource
+    reason: str
+    """A phrase for the person and, on a denial, for the model."""
+    rule: str | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was answered to an approval request."""
+
+    answer: Literal["once", "session", "deny"]
+    """`session`: this exact call is not asked about again in this session."""
+    reason: str = ""
+    """On a denial: what the model is told."""
+    source: ApprovalSource = "user"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules and the mode in force. deny > prompt > auto among rules, rules before mode."""
+
+    mode: Mode = "ask"
+    rules: tuple[Rule, ...] = ()
+
+    def check(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
+        """Judge one call; `default` and `effect` are the tool's own."""
+        if self.mode == "plan" and effect != "nothing":
+            return Verdict("deny", "auto", "plan mode changes nothing")
+        rules = [rule for rule in self.rules if rule.covers(tool)]
+        for rule in _having("deny", rules):
+            if rule.pattern is None or any(rule.matches(part, key.kind) for part in key.parts):
+                return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
+        for rule in _having("prompt", rules):
+            if any(rule.matches(part, key.kind) for part in key.parts):
+                return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
+        allowing = _having("auto", rules)
+        if any(rule.pattern is None for rule in allowing):
+            bare = next(rule for rule in allowing if rule.pattern is None)
+            return Verdict("auto", "rule", f"allowed by the rule {bare}", str(bare))
+        matched = [_first(allowing, part, key.kind) for part in key.parts]
+        if matched and not key.opaque and all(matched):
+            names = ", ".join(dict.fromkeys(str(rule) for rule in matched))
+            return Verdict("auto", "rule", f"allowed by {names}", names)
+        return self._without_rules(key, default, effect)
+
+    def _without_rules(self, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
+        if default == "deny":
+            return Verdict("deny", "auto", "this tool is off unless a rule allows it")
+        if key.sensitive is not None:
+            return Verdict("prompt", "auto", key.sensitive)
+        if default == "auto":
+            return Verdict("auto", "auto", "this tool needs no question")
+        if self.mode == "auto" or (self.mode == "accept-edits" and effect == "files"):
+            return Verdict("auto", "auto", f"the mode {self.mode} does not ask")
+        return Verdict("prompt", "auto", "this tool asks")
+
+
+def _having(permission: Permission, rules: list[Rule]) -> list[Rule]:
+    return [rule for rule in rules if rule.permission == permission]
+
+
+def _first(rules: list[Rule], part: str, kind: str) -> Rule | None:
+    return next((rule for rule in rules if rule.matches(part, kind)), None)
+
+
+@lru_cache(maxsize=1024)
+def _glob(pattern: str, kind: str) -> re.Pattern[str]:
+    """`*` and `?` as in a shell; in a path they stop at `/` and `**` does not."""
+    within = "[^/]" if kind == "path" else "."
+    out: list[str] = []
+    rest = pattern
+    while rest:
+        if kind == "path" and rest.startswith("**/"):
+            out.append("(?:.*/)?")
+            rest = rest[3:]
+        elif rest.startswith("**"):
+            out.append(".*")
+            rest = rest[2:]
+        else:
+            out.append({"*": within + "*", "?": within}.get(rest[0], re.escape(rest[0])))
+            rest = rest[1:]
+    return re.compile("".join(out), re.DOTALL)

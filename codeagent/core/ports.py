@@ -1,0 +1,156 @@
+"""What tools reach the world through; the real ones live beside their library, fakes in tests."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, Protocol
+
+FileKind = Literal["file", "directory", "link", "other"]
+
+
+@dataclass(frozen=True)
+class FileStat:
+    kind: FileKind
+    size: int
+    """Bytes."""
+    mode: int
+    """Permission bits."""
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class DirEntry:
+    name: str
+    kind: FileKind
+    size: int
+    """Bytes; 0 for anything but a file."""
+    link_target: str | None = None
+
+
+class Workspace(Protocol):
+    """The files below one root, opened once at start (SECURITY.md 4c).
+
+    Paths are relative to the root, or absolute inside it. Every operation opens beneath the root
+    fd in one step; nothing is checked first and opened later. All raise WorkspaceError.
+    """
+
+    @property
+    def root(self) -> Path:
+        """The root's own path, for display and for the sandbox; never used to open a file."""
+
+    def relative(self, path: str) -> str:
+        """The path as shown to people: relative to the root, `.` and `..` folded, `.` for the root.
+
+        Raises OutsideWorkspace for a path that is lexically outside, or holds a NUL.
+        """
+
+    def key(self, path: str) -> str:
+        """One string for all spellings of a file, for scheduling only; never raises."""
+
+    def stat(self, path: str) -> FileStat:
+        """Links inside the workspace are followed. Raises MissingPath."""
+
+    def open(self, path: str) -> BinaryIO:
+        """A regular file for reading, never blocking on a FIFO. Raises MissingPath, NotAFile."""
+
+    def entries(self, path: str) -> Iterator[DirEntry]:
+        """What a directory holds, links not followed, in byte order of the names."""
+
+    def write(self, path: str, data: bytes, *, base: str | None) -> None:
+        """Replace or create the file atomically, with its mode, owner and extended attributes.
+
+        `base` is the SHA-256 (hex) the present content must have, or None for a file that must
+        not exist yet. Missing parent directories are made. Raises ContentChanged, ProtectedPath.
+        """
+
+
+class OutputSink(Protocol):
+    """The full text of one call's output, as it comes."""
+
+    @property
+    def handle(self) -> str:
+        """What `output_read` takes."""
+
+    def write(self, text: str) -> None:
+        """Append; past the store's cap the text is counted and dropped."""
+
+    def close(self) -> None:
+        """End it; an output that was never written to leaves nothing behind."""
+
+
+@dataclass(frozen=True)
+class OutputPage:
+    lines: tuple[str, ...]
+    first: int
+    """Number of the first line, from 1."""
+    total: int
+    """Lines in the whole output."""
+    dropped_bytes: int
+    """Bytes past the store's cap, which are gone."""
+
+
+class OutputStore(Protocol):
+    """Keeps what is too long for the model's context (FEATURES F29)."""
+
+    def create(self, call_id: str) -> OutputSink: ...
+
+    def read(self, handle: str, offset: int, lines: int) -> OutputPage:
+        """Lines from `offset` (from 1). Raises KeyError for an unknown handle."""
+
+    def handles(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command line for the sandbox, run by `bash -c` in the workspace root."""
+
+    text: str
+    call_id: str
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    exit_code: int | None
+    """None where the command was stopped before it ended."""
+    stopped: bool = False
+    killed: int = 0
+    """Processes stopped on cancel, counted in the sandbox."""
+    left_running: int = 0
+    """Processes the command left behind on purpose; they hold nothing up."""
+    out_of_memory: bool = False
+    notices: tuple[str, ...] = ()
+    """What the sandbox did about the command's effects, such as a quarantined `.git`."""
+
+
+@dataclass(frozen=True)
+class SandboxInfo:
+    """What a running sandbox is, for status line, `doctor` and the system prompt."""
+
+    kind: Literal["docker", "host"]
+    image: str
+    image_origin: str
+    """How the image came about, as a phrase: `configured`, `host toolchain, read-only`, …"""
+    user: str
+    network: str
+    warnings: tuple[str, ...] = ()
+
+
+OnOutput = Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
+
+
+class Sandbox(Protocol):
+    """Where commands run. It never falls back to anything weaker."""
+
+    async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
+        """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        """Run to the end, passing output on as it comes; while `on_output` waits, reading stops.
+
+        When the awaiting task is cancelled, everything the command started is stopped (TERM, two
+        seconds, KILL) and a result with `stopped` is returned in place of the CancelledError.
+        Raises SandboxUnavailable before anything ran, SandboxLost when the effect is unknown.
+        """
+
+    async def close(self) -> None:
+        """Stop everything and remove it; idempotent."""

@@ -1,0 +1,31 @@
+"""Keeps secrets of this process out of everything that is written down or printed."""
+
+import json
+import re
+from collections.abc import Mapping
+
+_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:$|_)", re.IGNORECASE)
+_SHORTEST = 8
+
+
+class Redactor:
+    """Replaces each secret's value by `[secret NAME]`, in plain text and inside JSON strings.
+
+    A variable counts as a secret by its name (`*_API_KEY`, `*_TOKEN`, …); values under eight
+    characters are left alone, since they would match ordinary words.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._names: dict[str, str] = {}
+        for name, value in environment.items():
+            if _SECRET_NAME.search(name) and len(value) >= _SHORTEST:
+                self._names[value] = name
+                self._names[json.dumps(value)[1:-1]] = name
+                self._names[json.dumps(value, ensure_ascii=False)[1:-1]] = name
+        longest_first = sorted(self._names, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def clean(self, text: str) -> str:
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda match: f"[secret {self._names[match[0]]}]", text)

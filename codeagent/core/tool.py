@@ -1,0 +1,241 @@
+"""What a tool is, what one call may touch, and what it answers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from codeagent.core.cancel import CancelToken
+from codeagent.core.display import DisplayBlock, TextBlock
+from codeagent.core.messages import ContentPart, Frozen, TextPart
+from codeagent.core.policy import ApprovalKey, Effect, Permission
+from codeagent.core.ports import Sandbox, Workspace
+
+ErrorKind = Literal[
+    "invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"
+]
+OutputStream = Literal["output", "stdout", "stderr"]
+AccessMode = Literal["shared", "exclusive", "keyed"]
+
+
+class ErrorInfo(Frozen):
+    kind: ErrorKind
+    message: str
+
+
+class ToolResult(Frozen):
+    """What one call answered: twice, once for the model and once for the person."""
+
+    content: tuple[ContentPart, ...]
+    """For the model."""
+    blocks: tuple[DisplayBlock, ...] = ()
+    """For the person; empty means: show `content`."""
+    details: dict[str, JsonValue] = Field(default_factory=dict)
+    """For programs that read the log; never sent to the model."""
+    error: ErrorInfo | None = None
+    executed: bool = True
+    """False where nothing ran: rejected, denied, skipped or never started."""
+    child_session: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str, **fields: Any) -> "ToolResult":
+        return cls(content=(TextPart(text=text),), **fields)
+
+    @property
+    def is_error(self) -> bool:
+        return self.error is not None
+
+
+class ToolError(Exception):
+    """A failure a tool raises on purpose; the executor makes the error result of it.
+
+    The text is what the model reads unless `content` says more (a failed command's output).
+    """
+
+    kind: ClassVar[ErrorKind] = "failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        content: tuple[ContentPart, ...] = (),
+        blocks: tuple[DisplayBlock, ...] = (),
+        details: dict[str, JsonValue] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.content = content
+        self.blocks = blocks
+        self.details = details or {}
+
+
+class Failed(ToolError):
+    """The tool ran and did not succeed."""
+
+
+class NotFound(ToolError):
+    """What the call names does not exist."""
+
+    kind = "not_found"
+
+
+class InvalidArgs(ToolError):
+    """The arguments fit the schema but make no sense together."""
+
+    kind = "invalid_args"
+
+
+class Denied(ToolError):
+    """The call asks for something that may not be touched."""
+
+    kind = "denied"
+
+
+class Skipped(ToolError):
+    """The call was passed over before it ran."""
+
+    kind = "skipped"
+
+
+class Cancelled(ToolError):
+    """The call was stopped midway; `content` holds what there was of its output."""
+
+    kind = "cancelled"
+
+
+class TimedOut(ToolError):
+    """The tool's own time limit was reached; `content` as with Cancelled."""
+
+    kind = "timeout"
+
+
+class BaseChanged(Exception):
+    """What the person approved no longer exists: the executor shows a new preview and asks again."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a call may disturb, so that calls of one batch give what running them in order gives.
+
+    shared reads and keyed writes one `key` (a path); shared without a key reads everything;
+    exclusive conflicts with every call.
+    """
+
+    mode: AccessMode
+    key: str | None = None
+
+    def conflicts(self, other: "Access") -> bool:
+        if "exclusive" in (self.mode, other.mode):
+            return True
+        if self.mode == other.mode == "shared":
+            return False
+        return self.key is None or other.key is None or self.key == other.key
+
+
+SHARED = Access("shared")
+EXCLUSIVE = Access("exclusive")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a person is shown before they allow a call."""
+
+    target: str
+    """One line: the path or the command."""
+    blocks: tuple[DisplayBlock, ...]
+    base: str | None = None
+    """Binds an approval to what the preview was made from: the resolved target and the SHA-256
+    of its bytes. A tool that gets another base in `ToolContext.base` raises BaseChanged."""
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """The part of a tool that the model sees."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    """JSON Schema of the arguments, an object."""
+
+
+async def ignore_update(text: str, stream: OutputStream = "output") -> None:
+    """The `on_update` of a call that nobody watches."""
+
+
+async def ignore_progress(text: str) -> None:
+    """The `on_progress` of a call that nobody watches."""
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What one call may touch; a tool that needs more takes it in its constructor."""
+
+    call_id: str
+    name: str
+    workspace: Workspace
+    sandbox: Sandbox | None
+    cancel: CancelToken
+    on_update: Callable[..., Awaitable[None]] = ignore_update
+    """`await on_update(text, stream="output")`: a piece of the result, as it comes."""
+    on_progress: Callable[[str], Awaitable[None]] = ignore_progress
+    """`await on_progress(text)`: a word to the person, never part of the result."""
+    base: str | None = None
+    """The `Preview.base` that was approved; None where nobody was asked."""
+
+
+class ToolArgs(BaseModel):
+    """Base of every tool's argument model: immutable, strict, no unknown arguments."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+ArgsT = TypeVar("ArgsT", bound=BaseModel)
+
+
+class Tool(ABC, Generic[ArgsT]):
+    """One capability the model may call.
+
+    A subclass sets the class attributes and `run`; the other methods have safe defaults:
+    ask before running, run alone.
+    """
+
+    name: ClassVar[str]
+    """`[A-Za-z0-9_-]{1,64}`, what the model calls."""
+    label: ClassVar[str]
+    """What a person reads."""
+    description: ClassVar[str]
+    """What the model reads."""
+    Args: type[ArgsT]
+    permission: ClassVar[Permission] = "prompt"
+    """What holds where no rule and no mode says otherwise."""
+    effect: ClassVar[Effect] = "anything"
+    timeout: ClassVar[float | None] = None
+    """Seconds; None: the run's own limit."""
+    source: ClassVar[str] = "builtin"
+    hint: ClassVar[str] = ""
+    """A sentence for the system prompt."""
+
+    def definition(self) -> ToolDefinition:
+        return ToolDefinition(self.name, self.description, self.Args.model_json_schema())
+
+    def access(self, args: ArgsT, workspace: Workspace) -> Access:
+        """What the call may disturb; must not raise."""
+        return EXCLUSIVE
+
+    def approval_key(self, args: ArgsT) -> ApprovalKey:
+        """What rules are matched against; must not raise."""
+        return ApprovalKey(kind="text", parts=(args.model_dump_json(),))
+
+    async def preview(self, args: ArgsT, ctx: ToolContext) -> Preview:
+        """What to show before asking. A ToolError raised here becomes the call's result."""
+        return Preview(self.name, (TextBlock(text=args.model_dump_json(indent=2)),))
+
+    @abstractmethod
+    async def run(self, args: ArgsT, ctx: ToolContext) -> ToolResult:
+        """Do it.
+
+        On asyncio.CancelledError, stop what was started and raise Cancelled with the output so
+        far. Raises ToolError for failures the model should read; any other exception becomes a
+        `failed` result that names it.
+        """

@@ -1,0 +1,1 @@
+"""Where commands run: a container that sees only the workspace."""

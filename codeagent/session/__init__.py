@@ -1,0 +1,1 @@
+"""The session log and what is made of it."""

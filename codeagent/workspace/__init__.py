@@ -1,0 +1,1 @@
+"""The user's files: confined opens, atomic writes, ignore rules."""
