@@ -62,38 +62,30 @@ class CancelToken:
         if self._reason is not None:
             raise RunCancelled(self._reason)
 
-    def _fired(self) -> bool:
-        return self._reason is not None
-
-    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
+    async def guard(self, work: Coroutine[Any, Any, T], grace: float = 10.0) -> T:
         """Await `work`; when the token fires, cancel it and raise RunCancelled.
 
-        The work gets a chance to clean up first. What it returns after having been
-        cancelled is returned, so that an answer which raced with the cancel is not lost.
+        The work may clean up for `grace` seconds; what it then returns or raises counts, so that
+        partial output and an answer which raced with the cancel are not lost. Work that does not
+        end within the grace is left behind.
         """
         if self.cancelled:
             work.close()
             raise RunCancelled(self.reason or "cancelled")
         task = asyncio.ensure_future(work)
-        undo = self.on_cancel(lambda _: _cancel(task))
+        fired: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        undo = self.on_cancel(fired.set_result)
         try:
-            return await task
-        except asyncio.CancelledError:
-            if self._fired() and not _being_cancelled():
-                raise RunCancelled(self.reason or "cancelled") from None
-            task.cancel()
-            raise
+            either: set[asyncio.Future[Any]] = {task, fired}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             undo()
-
-
-def _being_cancelled() -> bool:
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
-
-
-def _cancel(task: "asyncio.Future[Any]") -> None:
-    task.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=grace)
+        if not task.done() or task.cancelled():
+            raise RunCancelled(self.reason or "cancelled")
+        return task.result()
 
 
 def _discard(callbacks: dict[object, Callable[[str], None]], key: object) -> None:

@@ -27,6 +27,16 @@ class DirEntry:
     link_target: str | None = None
 
 
+class IgnoreRules(Protocol):
+    """What `.gitignore`, `.ignore` and `.git/info/exclude` leave out, as one walk of the tree sees it.
+
+    Parents are asked about before what is in them: a path inside an ignored directory is ignored.
+    """
+
+    def ignored(self, path: str, directory: bool) -> bool:
+        """`path` is relative to the root. Unreadable ignore files count as empty."""
+
+
 class Workspace(Protocol):
     """The files below one root, opened once at start (SECURITY.md 4c).
 
@@ -43,6 +53,18 @@ class Workspace(Protocol):
 
         Raises OutsideWorkspace for a path that is lexically outside, or holds a NUL.
         """
+
+    def resolve(self, path: str) -> str:
+        """Where the path leads after every link inside the workspace, relative to the root.
+
+        The last part need not exist. Right at that moment only: open it again beneath the root.
+        """
+
+    def descriptor(self) -> int:
+        """The root directory's own descriptor, for the working directory of a child process."""
+
+    def ignores(self) -> IgnoreRules:
+        """The ignore rules as they are now; made anew for each walk."""
 
     def key(self, path: str) -> str:
         """One string for all spellings of a file, for scheduling only; never raises."""

@@ -212,6 +212,10 @@ class Tool(ABC, Generic[ArgsT]):
     effect: ClassVar[Effect] = "anything"
     timeout: ClassVar[float | None] = None
     """Seconds; None: the run's own limit."""
+    output_limit: ClassVar[int | None] = 40_000
+    """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
+    sandboxed: ClassVar[bool] = False
+    """Runs through `ToolContext.sandbox`."""
     source: ClassVar[str] = "builtin"
     hint: ClassVar[str] = ""
     """A sentence for the system prompt."""
@@ -222,6 +226,10 @@ class Tool(ABC, Generic[ArgsT]):
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
         """What the call may disturb; must not raise."""
         return EXCLUSIVE
+
+    def target(self, args: ArgsT) -> str:
+        """What the call is about, in one line for a list; must not raise."""
+        return " ".join(self.approval_key(args).parts)
 
     def approval_key(self, args: ArgsT) -> ApprovalKey:
         """What rules are matched against; must not raise."""

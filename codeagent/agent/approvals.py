@@ -1,0 +1,78 @@
+"""Questions that wait for a person: asked as events, answered by id."""
+
+import asyncio
+import hashlib
+import json
+from typing import Any
+
+from codeagent.agent.emitter import Emitter
+from codeagent.core.cancel import CancelToken
+from codeagent.core.errors import RunCancelled
+from codeagent.core.events import ApprovalRequested, ApprovalResolved
+from codeagent.core.policy import Decision
+from codeagent.core.tool import Preview
+
+
+class Approvals:
+    """The desk where calls wait, and the exact calls that need not ask again in this session."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self._emitter = emitter
+        self._waiting: dict[str, asyncio.Future[Decision]] = {}
+        self._granted: set[str] = set()
+        self._asked = 0
+
+    async def ask(
+        self, call_id: str, tool: str, arguments: dict[str, Any], preview: Preview, reason: str, token: CancelToken
+    ) -> Decision:
+        """Wait for the answer. Raises RunCancelled when the token fires first."""
+        exact = fingerprint(tool, arguments)
+        if exact in self._granted:
+            return Decision("session", "the same call was allowed for this session")
+        self._asked += 1
+        approval_id = f"{call_id}.{self._asked}"
+        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        self._waiting[approval_id] = answer
+        self._emitter.emit(
+            ApprovalRequested(
+                **self._emitter.head(), approval_id=approval_id, call_id=call_id, name=tool,
+                target=preview.target, reason=reason, blocks=preview.blocks,
+                binding=fingerprint(tool, arguments, preview.base or ""),
+            )
+        )
+        try:
+            decision = await token.guard(_answer(answer))
+        except RunCancelled:
+            self._resolved(approval_id, call_id, "cancelled", Decision("deny", token.reason or "cancelled"))
+            raise
+        finally:
+            del self._waiting[approval_id]
+        self._resolved(approval_id, call_id, decision.answer, decision)
+        if decision.answer == "session":
+            self._granted.add(exact)
+        return decision
+
+    def respond(self, approval_id: str, decision: Decision) -> bool:
+        answer = self._waiting.get(approval_id)
+        if answer is None or answer.done():
+            return False
+        answer.set_result(decision)
+        return True
+
+    def _resolved(self, approval_id: str, call_id: str, answer: Any, decision: Decision) -> None:
+        self._emitter.emit(
+            ApprovalResolved(
+                **self._emitter.head(), approval_id=approval_id, call_id=call_id, answer=answer,
+                source=decision.source, reason=decision.reason,
+            )
+        )
+
+
+def fingerprint(tool: str, arguments: dict[str, Any], *more: str) -> str:
+    """SHA-256 (hex) over the tool, its arguments in canonical form, and anything else bound to it."""
+    canonical = json.dumps([tool, arguments, *more], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _answer(future: "asyncio.Future[Decision]") -> Decision:
+    return await future

@@ -1,0 +1,92 @@
+"""One request to the model: its stream as events, and what is left of it when it breaks off."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.executor import Executor
+from codeagent.core.errors import ModelError
+from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, Usage
+from codeagent.core.model import Answer, CallClosed, Model, ModelRequest, Retrying
+from codeagent.core.model import ReasoningDelta as ReasoningPiece
+from codeagent.core.model import TextDelta as TextPiece
+from codeagent.core.tool import Cancelled
+
+
+class Asking:
+    """Collects an answer. Calls that were announced but are not in the answer get a result, too."""
+
+    def __init__(self, emitter: Emitter, executor: Executor, history: Sequence[Message]) -> None:
+        self._emitter = emitter
+        self._executor = executor
+        self._known_ids = {
+            call.id for message in history if isinstance(message, AssistantMessage) for call in message.calls
+        }
+        self._text: list[str] = []
+        self._announced: dict[str, ToolCall] = {}
+        self.usage = Usage()
+
+    async def ask(self, model: Model, request: ModelRequest) -> AssistantMessage:
+        """The answer, with every call's id unique in the session. Raises ModelError."""
+        answer: AssistantMessage | None = None
+        async for event in model.stream(request):
+            match event:
+                case TextPiece(text):
+                    self._text.append(text)
+                    self._emitter.emit(TextDelta(**self._emitter.head(), text=text))
+                case ReasoningPiece(text):
+                    self._emitter.emit(ReasoningDelta(**self._emitter.head(), text=text))
+                case CallClosed(call):
+                    self._announce(call)
+                case Retrying():
+                    self._forget(event)
+                case Answer(message, usage):
+                    answer, self.usage = message, usage
+                case _:
+                    assert_never(event)
+        if answer is None:
+            raise ModelError("the model's stream ended without an answer", kind="cut")
+        calls = tuple(self._announce(call) for call in answer.calls)
+        for call in calls:
+            del self._announced[call.id]
+        self._drop_announced()
+        return answer.model_copy(update={"calls": calls})
+
+    def partial(self) -> AssistantMessage | None:
+        """What to keep of an answer that broke off: its text, and none of its calls."""
+        self._drop_announced()
+        text = "".join(self._text)
+        return AssistantMessage(text=text, stop="cut") if text.strip() else None
+
+    def _announce(self, call: ToolCall) -> ToolCall:
+        """The call under an id that no earlier answer used, announced once."""
+        unique = call if call.id not in self._known_ids else call.model_copy(update={"id": self._fresh(call.id)})
+        if unique.id not in self._announced:
+            self._announced[unique.id] = unique
+            self._emitter.emit(
+                ToolCallAdded(
+                    **self._emitter.head(), call_id=unique.id, name=unique.name, arguments=unique.arguments
+                )
+            )
+        return unique
+
+    def _fresh(self, call_id: str) -> str:
+        number = 2
+        while f"{call_id}_{number}" in self._known_ids:
+            number += 1
+        return f"{call_id}_{number}"
+
+    def _forget(self, retry: Retrying) -> None:
+        self._drop_announced()
+        self._text.clear()
+        text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
+        data = {"reason": retry.reason, "attempt": retry.attempt, "delay_s": round(retry.delay, 3)}
+        self._emitter.emit(
+            Notice(**self._emitter.head(), level="warning", code="model.retry", text=text, data=data)
+        )
+
+    def _drop_announced(self) -> None:
+        for call in self._announced.values():
+            self._executor.refuse(call, Cancelled("the answer broke off before it was complete; nothing ran"))
+        self._announced.clear()

@@ -1,0 +1,57 @@
+"""What a run may use up before it stops (FEATURES F32)."""
+
+from dataclasses import dataclass
+
+from codeagent.core.messages import Usage
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Per run; a limit of None does not apply."""
+
+    max_turns: int | None = 200
+    max_calls: int | None = 1000
+    timeout_per_call: float | None = None
+    """Seconds; a tool's own limit still holds where it is shorter."""
+    max_cost_usd: float | None = None
+    max_concurrency: int = 8
+    """Calls that run at the same time; further ones wait."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    limit: str
+    maximum: float
+
+
+class Meter:
+    """Counts one run against its limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.turns = 0
+        self.calls = 0
+        self.refused = 0
+        """Calls that were asked for past the limit."""
+        self.executed = 0
+        self.denied = 0
+        self.usage = Usage()
+
+    def before_request(self) -> Reached | None:
+        """What forbids another request."""
+        limits = self._limits
+        if limits.max_turns is not None and self.turns >= limits.max_turns:
+            return Reached("max_turns", limits.max_turns)
+        if limits.max_cost_usd is not None and (self.usage.cost_usd or 0.0) >= limits.max_cost_usd:
+            return Reached("max_cost_usd", limits.max_cost_usd)
+        return None
+
+    def after_calls(self) -> Reached | None:
+        """What was hit by the calls just made; asking for exactly the limit is within it."""
+        limit = self._limits.max_calls
+        return Reached("max_calls", limit) if limit is not None and self.refused else None
+
+    def calls_left(self) -> int | None:
+        """How many more calls may run; None where there is no limit."""
+        limit = self._limits.max_calls
+        return None if limit is None else max(0, limit - self.calls)

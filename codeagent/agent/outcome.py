@@ -1,0 +1,105 @@
+"""From what a call raised or returned to the one result it gets."""
+
+from dataclasses import dataclass
+
+from codeagent.core.errors import (
+    MissingPath,
+    OutsideWorkspace,
+    ProtectedPath,
+    RunCancelled,
+    SandboxUnavailable,
+    WorkspaceError,
+)
+from codeagent.core.messages import ContentPart, TextPart, ToolMessage, text_of
+from codeagent.core.ports import OutputStore
+from codeagent.core.tool import BaseChanged, ErrorInfo, ErrorKind, ToolError, ToolResult
+
+_HEAD_SHARE = 0.6
+_PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_found": "", "failed": ""}
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A call's result and the message the model gets of it."""
+
+    message: ToolMessage
+    result: ToolResult
+
+
+def result_of_refusal(error: ToolError | RunCancelled) -> ToolResult:
+    """The result of a call that did not run."""
+    return result_of_error(error, executed=False)
+
+
+def result_of_error(error: Exception, *, executed: bool, cancelled_because: str | None = None) -> ToolResult:
+    """The error result of anything a call may raise; `cancelled_because` is its token's reason."""
+    match error:
+        case ToolError():
+            return _of_tool_error(error, executed, cancelled_because)
+        case RunCancelled():
+            return _plain(_kind_of_cancel(str(error)), _cancel_text(str(error)), executed)
+        case BaseChanged():
+            text = "The file changed after this edit was approved; nothing was applied. Read it again."
+            return _plain("failed", text, False)
+        case MissingPath():
+            return _plain("not_found", str(error), executed)
+        case OutsideWorkspace() | ProtectedPath():
+            return _plain("denied", str(error), False)
+        case WorkspaceError():
+            return _plain("failed", str(error), executed)
+        case SandboxUnavailable():
+            return _plain("failed", f"{error}. {error.remedy}", False)
+        case _:
+            return _plain("failed", f"{type(error).__name__}: {error}", executed)
+
+
+def _of_tool_error(error: ToolError, executed: bool, cancelled_because: str | None) -> ToolResult:
+    kind = error.kind
+    message = _PREFIX.get(kind, "") + str(error)
+    if kind == "cancelled" and cancelled_because is not None:
+        kind = _kind_of_cancel(cancelled_because)
+        message = _cancel_text(cancelled_because)
+    content = error.content or (TextPart(text=message),)
+    if error.content and kind in ("cancelled", "timeout"):
+        content = (*error.content, TextPart(text=message))
+    return ToolResult(
+        content=content, blocks=error.blocks, details=error.details,
+        error=ErrorInfo(kind=kind, message=message), executed=executed and kind not in ("denied", "invalid_args"),
+    )
+
+
+def _plain(kind: ErrorKind, text: str, executed: bool) -> ToolResult:
+    return ToolResult.from_text(text, error=ErrorInfo(kind=kind, message=text), executed=executed)
+
+
+def _kind_of_cancel(reason: str) -> ErrorKind:
+    return "timeout" if reason.startswith("timeout") else "cancelled"
+
+
+def _cancel_text(reason: str) -> str:
+    match _kind_of_cancel(reason):
+        case "timeout":
+            return f"Timed out: {reason.removeprefix('timeout ')}"
+        case _ if reason in ("cancelled", "interrupted"):
+            return "Cancelled"
+        case _:
+            return f"Cancelled: {reason}"
+
+
+def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str) -> ToolResult:
+    """The result with its text cut to `limit` characters, head and tail; all of it is kept in `outputs`.
+
+    Done once, when the result is made: rewriting it later would break the provider's cache.
+    """
+    text = text_of(result.content)
+    if limit is None or len(text) <= limit:
+        return result
+    sink = outputs.create(call_id)
+    sink.write(text)
+    sink.close()
+    head = text[: int(limit * _HEAD_SHARE)]
+    tail = text[-(limit - len(head)) :]
+    left_out = len(text) - len(head) - len(tail)
+    marker = f'\n[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
+    others: tuple[ContentPart, ...] = tuple(part for part in result.content if not isinstance(part, TextPart))
+    return result.model_copy(update={"content": (TextPart(text=head + marker + tail), *others)})

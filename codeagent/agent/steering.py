@@ -1,0 +1,71 @@
+"""What the person typed while the agent was working: two lanes, delivered at boundaries."""
+
+from dataclasses import dataclass
+
+from codeagent.agent.emitter import Emitter
+from codeagent.core.events import MessageAdded, QueueKind, SteerDelivered, SteerQueued
+from codeagent.core.messages import UserMessage
+
+
+@dataclass(frozen=True)
+class Queued:
+    id: str
+    kind: QueueKind
+    text: str
+
+
+class Steering:
+    """The queues. What was queued is logged before anything is told that it was."""
+
+    def __init__(self, emitter: Emitter, waiting: tuple[Queued, ...] = ()) -> None:
+        self._emitter = emitter
+        self._waiting = list(waiting)
+
+    @property
+    def waiting(self) -> tuple[Queued, ...]:
+        return tuple(self._waiting)
+
+    @property
+    def interrupts(self) -> tuple[Queued, ...]:
+        """What asks for the calls not yet started to be skipped."""
+        return tuple(item for item in self._waiting if item.kind == "interrupt")
+
+    def add(self, kind: QueueKind, text: str) -> str:
+        head = self._emitter.head()
+        item = Queued(f"q{head['seq']}", kind, text)
+        self._waiting.append(item)
+        self._emitter.emit(SteerQueued(**head, id=item.id, kind=kind, text=text))
+        return item.id
+
+    def take_back(self, queued_id: str) -> str | None:
+        item = next((item for item in self._waiting if item.id == queued_id), None)
+        if item is None:
+            return None
+        self._remove(item, taken_back=True)
+        return item.text
+
+    def take_back_all(self) -> None:
+        """After an abort: everything returns to the composer."""
+        for item in self.waiting:
+            self._remove(item, taken_back=True)
+
+    def deliver_steering(self) -> list[UserMessage]:
+        """Everything meant for the boundary, in the order it was typed."""
+        return [self._deliver(item) for item in self.waiting if item.kind != "follow_up"]
+
+    def deliver_follow_up(self) -> list[UserMessage]:
+        """The oldest follow-up; each gets the agent's attention for itself."""
+        item = next((item for item in self._waiting if item.kind == "follow_up"), None)
+        return [self._deliver(item)] if item else []
+
+    def _deliver(self, item: Queued) -> UserMessage:
+        message = UserMessage.from_text(item.text, source=item.kind)
+        self._remove(item, taken_back=False)
+        self._emitter.emit(MessageAdded(**self._emitter.head(), message=message))
+        return message
+
+    def _remove(self, item: Queued, *, taken_back: bool) -> None:
+        self._waiting.remove(item)
+        self._emitter.emit(
+            SteerDelivered(**self._emitter.head(), id=item.id, kind=item.kind, taken_back=taken_back)
+        )
