@@ -7,7 +7,7 @@ from functools import lru_cache
 _PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
 _SECRET = re.compile(
     r"\.env(\..+)?|.+\.env"
-    r"|.+\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc)"
+    r"|.+\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?(\..+)?"
     r"|\.(netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|dockercfg|vault-token)"
     r"|credentials(\.(json|ya?ml|toml|ini|csv))?"
@@ -15,7 +15,7 @@ _SECRET = re.compile(
     r"|service[-_]account.*\.json"
 )
 _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
-_SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure", ".docker"})
+_SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
 _IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
 
 

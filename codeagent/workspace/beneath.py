@@ -1,0 +1,249 @@
+"""Opens paths beneath one directory's descriptor; nothing is checked first and opened later."""
+
+import ctypes
+import errno
+import os
+import posixpath
+import stat
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
+from codeagent.core.paths import protected_part
+
+_SYS_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_BENEATH = 0x08
+_MOST_LINKS = 40
+_MOST_RETRIES = 64
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a path leads: the name that is no link, in the directory that is open."""
+
+    parent: int
+    """Descriptor of the directory; whoever asked for the place closes it."""
+    name: str
+    """`.` where the path is the directory itself."""
+    path: str
+    """The same relative to the root, as it was walked."""
+
+
+class Beneath:
+    """One root directory and the two ways to open what is in it.
+
+    With `kernel`, openat2 resolves the whole path in one call. Without, each part is opened with
+    O_NOFOLLOW and links are resolved here. Both refuse what leads out; only the walk can say where
+    to, and accepts absolute links back into the root, so it has the last word.
+    """
+
+    def __init__(self, root: int, shown_root: str, *, kernel: bool | None = None) -> None:
+        """`root` stays the caller's to close; `kernel` is probed where it is None."""
+        self._root = root
+        self._shown_root = shown_root
+        self.kernel = _has_openat2(root) if kernel is None else kernel
+
+    def open(self, path: str, flags: int) -> int:
+        """A descriptor for the path. Raises WorkspaceError."""
+        if self.kernel:
+            with _named(path):
+                fd = _openat2(self._root, path, flags | os.O_CLOEXEC)
+            if fd is not None:
+                return fd
+        for _ in range(_MOST_RETRIES):
+            with self.located(path) as place, _named(path):
+                try:
+                    return os.open(place.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.parent)
+                except OSError as error:
+                    if error.errno != errno.ELOOP:
+                        raise
+        raise WorkspaceError(f"{path} keeps changing while it is opened; nothing was touched")
+
+    def stat(self, path: str) -> os.stat_result:
+        """What the path leads to. Raises WorkspaceError."""
+        for _ in range(_MOST_RETRIES):
+            with self.located(path) as place, _named(path):
+                found = os.stat(place.name, dir_fd=place.parent, follow_symlinks=False)
+            if not stat.S_ISLNK(found.st_mode):
+                return found
+        raise WorkspaceError(f"{path} keeps changing while it is looked at")
+
+    @contextmanager
+    def located(self, path: str, *, make_parents: bool = False) -> Iterator[Place]:
+        """Where the path leads, with the directory open for as long as the block lasts.
+
+        The last part need not exist. Missing directories are made on request, never in a
+        protected one. Raises WorkspaceError.
+        """
+        with _named(path):
+            walk = _Walk(self._root, self._shown_root, path)
+        try:
+            with _named(path):
+                place = walk.to_the_end(make_parents)
+            yield place
+        finally:
+            walk.close()
+
+
+class _Walk:
+    """One path, part by part; `..` goes back to a directory that is still open."""
+
+    def __init__(self, root: int, shown_root: str, path: str) -> None:
+        self._shown_root = shown_root
+        self._path = path
+        self._pending = deque(_parts(path))
+        self._links = 0
+        self._open: list[tuple[int, str]] = [(os.dup(root), "")]
+
+    def close(self) -> None:
+        for fd, _ in self._open:
+            os.close(fd)
+
+    def to_the_end(self, make_parents: bool) -> Place:
+        while self._pending:
+            part = self._pending.popleft()
+            parent = self._open[-1][0]
+            if part == "..":
+                self._up()
+                continue
+            target = _link_target(parent, part)
+            if target is not None:
+                self._follow(part, target)
+                continue
+            if not self._pending:
+                return Place(parent, part, self._shown(part))
+            self._enter(parent, part, make_parents)
+        return Place(self._open[-1][0], ".", self._shown(""))
+
+    def _enter(self, parent: int, part: str, make: bool) -> None:
+        try:
+            fd = os.open(part, _DIRECTORY, dir_fd=parent)
+        except FileNotFoundError:
+            if not make:
+                raise
+            self._make(parent, part)
+            fd = os.open(part, _DIRECTORY, dir_fd=parent)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR) and _link_target(parent, part) is not None:
+                self._links += 1
+                self._check_links()
+                self._pending.appendleft(part)
+                return
+            raise
+        self._open.append((fd, part))
+
+    def _make(self, parent: int, part: str) -> None:
+        shown = self._shown(part)
+        if protected_part(shown) is not None:
+            raise ProtectedPath(f"{shown} is protected; nothing was written")
+        try:
+            os.mkdir(part, dir_fd=parent)
+        except FileExistsError:
+            return
+        if os.geteuid() == 0:
+            owner = os.fstat(self._open[0][0])
+            os.chown(part, owner.st_uid, owner.st_gid, dir_fd=parent, follow_symlinks=False)
+
+    def _up(self) -> None:
+        if len(self._open) == 1:
+            raise OutsideWorkspace(f"{self._path} leads out of the workspace; nothing was touched")
+        os.close(self._open.pop()[0])
+
+    def _follow(self, part: str, target: str) -> None:
+        self._links += 1
+        self._check_links()
+        here = posixpath.join(self._shown_root, self._shown(part))
+        real = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
+        rest = _inside(real, self._shown_root)
+        if rest is None:
+            raise OutsideWorkspace(
+                f"{self._path} leads out of the workspace: the link {self._shown(part)} points to {real}; "
+                "nothing was touched"
+            )
+        if posixpath.isabs(target):
+            while len(self._open) > 1:
+                os.close(self._open.pop()[0])
+            target = _inside(posixpath.normpath(target), self._shown_root) or "."
+        self._pending.extendleft(reversed(_parts(target)))
+
+    def _check_links(self) -> None:
+        if self._links > _MOST_LINKS:
+            raise WorkspaceError(f"{self._path} goes through more than {_MOST_LINKS} links, perhaps in a circle")
+
+    def _shown(self, part: str) -> str:
+        return "/".join([name for _, name in self._open[1:]] + ([part] if part else [])) or "."
+
+
+def _inside(path: str, root: str) -> str | None:
+    """The normal absolute `path` relative to `root`; None where it is not in it."""
+    if path == root:
+        return "."
+    prefix = root if root.endswith("/") else root + "/"
+    return path[len(prefix):] if path.startswith(prefix) else None
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _link_target(parent: int, name: str) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=parent)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):
+            return None
+        raise
+
+
+def _has_openat2(root: int) -> bool:
+    try:
+        fd = _openat2(root, ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    if fd is not None:
+        os.close(fd)
+    return fd is not None
+
+
+def _openat2(root: int, path: str, flags: int) -> int | None:
+    """A descriptor, or None where the walk has to decide. Raises OSError."""
+    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    name = os.fsencode(path)
+    for _ in range(_MOST_RETRIES):
+        fd: int = _libc.syscall(_SYS_OPENAT2, root, name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
+        if fd >= 0:
+            return fd
+        code = ctypes.get_errno()
+        if code in (errno.EXDEV, errno.ELOOP):
+            return None
+        if code not in (errno.EAGAIN, errno.EINTR):
+            raise OSError(code, os.strerror(code))
+    return None
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Turns the system's errors into ours, with the path a person knows."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingPath(f"{path} does not exist") from None
+    except NotADirectoryError:
+        raise NotAFile(f"a part of {path} is not a directory") from None
+    except UnicodeEncodeError:
+        raise WorkspaceError(f"{path!r} is not a path") from None
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise NotAFile(f"{path} is a socket or pipe, not a regular file") from None
+        raise WorkspaceError(f"cannot open {path}: {os.strerror(error.errno or 0)}; nothing was touched") from None

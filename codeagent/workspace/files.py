@@ -1,0 +1,174 @@
+"""The workspace on this machine's disk: every file operation starts from one open directory."""
+
+import os
+import posixpath
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
+from codeagent.core.paths import protected_part
+from codeagent.core.ports import DirEntry, FileKind, FileStat
+from codeagent.workspace import atomic
+from codeagent.workspace.beneath import Beneath
+from codeagent.workspace.ignore import IgnoreTree
+
+_LARGEST_IGNORE_FILE = 1 << 20
+
+
+class LocalWorkspace:
+    """A Workspace. `close` it, or let it live as long as the process.
+
+    When the root is moved, replaced or removed during the session, every operation says so and
+    does nothing: what was approved for one folder never happens in another.
+    """
+
+    def __init__(self, root: Path, *, kernel: bool | None = None) -> None:
+        """`kernel` forces or forbids openat2. Raises WorkspaceError where `root` is no directory."""
+        self._given = posixpath.normpath(root.absolute())
+        self._root = root.resolve()
+        try:
+            self._fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise WorkspaceError(f"cannot work in {root}: {os.strerror(error.errno or 0)}") from None
+        self._identity = os.fstat(self._fd)
+        self._beneath = Beneath(self._fd, str(self._root), kernel=kernel)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def descriptor(self) -> int:
+        self._check_root()
+        return self._fd
+
+    def relative(self, path: str) -> str:
+        if "\0" in path:
+            raise OutsideWorkspace("a path cannot hold a NUL character")
+        full = posixpath.normpath(posixpath.join(self._root, path))
+        full = "/" + full.lstrip("/")
+        for root in (str(self._root), str(self._given)):
+            if full == root:
+                return "."
+            if full.startswith(root.rstrip("/") + "/"):
+                return full[len(root.rstrip("/")) + 1:]
+        raise OutsideWorkspace(f"{path} is outside the workspace {self._root}; nothing was touched")
+
+    def resolve(self, path: str) -> str:
+        relative = self.relative(path)
+        self._check_root()
+        try:
+            with self._beneath.located(relative) as place:
+                return place.path
+        except MissingPath:
+            head, tail = posixpath.split(relative)
+            return posixpath.normpath(posixpath.join(self.resolve(head or "."), tail))
+
+    def key(self, path: str) -> str:
+        try:
+            return self.resolve(path)
+        except WorkspaceError:
+            return posixpath.normpath(path)
+
+    def ignores(self) -> IgnoreTree:
+        return IgnoreTree(self._ignore_file)
+
+    def stat(self, path: str) -> FileStat:
+        relative = self.relative(path)
+        self._check_root()
+        found = self._beneath.stat(relative)
+        return FileStat(_kind(found.st_mode), found.st_size, stat.S_IMODE(found.st_mode), found.st_mtime_ns)
+
+    def open(self, path: str) -> BinaryIO:
+        relative = self.relative(path)
+        self._check_root()
+        fd = self._beneath.open(relative, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            mode = os.fstat(fd).st_mode
+            if not stat.S_ISREG(mode):
+                raise NotAFile(f"{relative} is a {_described(mode)}, not a regular file")
+            return os.fdopen(fd, "rb")
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def entries(self, path: str) -> Iterator[DirEntry]:
+        relative = self.relative(path)
+        self._check_root()
+        fd = self._beneath.open(relative, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            names = sorted(os.listdir(fd), key=os.fsencode)  # noqa: PTH208  # a Path has no descriptor to list
+            found = [entry for name in names if (entry := _entry(fd, name)) is not None]
+        except OSError as error:
+            raise WorkspaceError(f"cannot list {relative}: {os.strerror(error.errno or 0)}") from None
+        finally:
+            os.close(fd)
+        return iter(found)
+
+    def write(self, path: str, data: bytes, *, base: str | None) -> None:
+        relative = self.relative(path)
+        _refuse_protected(relative)
+        self._check_root()
+        owner = (self._identity.st_uid, self._identity.st_gid)
+        with self._beneath.located(relative, make_parents=base is None) as place:
+            _refuse_protected(place.path)
+            atomic.replace(place, data, base=base, owner=owner)
+
+    def _check_root(self) -> None:
+        try:
+            found = self._root.lstat()
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != (self._identity.st_dev, self._identity.st_ino):
+            raise WorkspaceError(
+                f"the folder {self._root} was moved, replaced or removed; nothing was touched: "
+                "put it back, or start again in the new place"
+            )
+
+    def _ignore_file(self, path: str) -> bytes | None:
+        try:
+            with self.open(path) as file:
+                return file.read(_LARGEST_IGNORE_FILE)
+        except (WorkspaceError, OSError):
+            return None
+
+
+def _refuse_protected(path: str) -> None:
+    part = protected_part(path)
+    if part is not None:
+        raise ProtectedPath(f"{path} is protected: no tool writes to {part}; nothing was written")
+
+
+def _entry(directory: int, name: str) -> DirEntry | None:
+    """None for a name that vanished between listing and looking."""
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        target = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(found.st_mode) else None
+    except OSError:
+        return None
+    kind = _kind(found.st_mode)
+    return DirEntry(name, kind, found.st_size if kind == "file" else 0, target)
+
+
+def _kind(mode: int) -> FileKind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def _described(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "directory"
+    if stat.S_ISFIFO(mode):
+        return "pipe"
+    if stat.S_ISSOCK(mode):
+        return "socket"
+    return "device"
