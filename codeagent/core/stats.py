@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from pydantic import Field
+
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnFinished, UnknownEvent
 from codeagent.core.messages import Frozen, Usage
 
@@ -23,16 +25,16 @@ class SessionStats(Frozen):
     successful: int = 0
     failed: int = 0
     total_duration_ms: int = 0
-    tools: dict[str, ToolStats] = {}
-    errors: dict[str, int] = {}
+    tools: dict[str, ToolStats] = Field(default_factory=dict)
+    errors: dict[str, int] = Field(default_factory=dict)
     """Failed calls by error kind."""
     turns: int = 0
     usage: Usage = Usage()
 
 
 def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
-    tools: dict[str, ToolStats] = {}
-    errors: dict[str, int] = {}
+    tools: dict[str, ToolStats] = Field(default_factory=dict)
+    errors: dict[str, int] = Field(default_factory=dict)
     usage, turns = Usage(), 0
     for event in events:
         if isinstance(event, TurnFinished):

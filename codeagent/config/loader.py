@@ -1,0 +1,212 @@
+"""Builds the settings of a run: flags before environment before the user's file; a project may only tighten."""
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from codeagent.config.paths import PROJECT_FILE
+from codeagent.config.positions import line_of
+from codeagent.config.settings import LimitSettings, RuleSettings, SandboxSettings, Section, Settings
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Permission, Rule
+
+ENVIRONMENT = {
+    "CODEAGENT_MODEL": ("model",),
+    "CODEAGENT_API_BASE": ("api_base",),
+    "CODEAGENT_MODE": ("mode",),
+    "CODEAGENT_STRATEGY": ("strategy",),
+    "CODEAGENT_SANDBOX_IMAGE": ("sandbox", "image"),
+}
+"""Variables and the setting each one sets."""
+_SECTIONS: dict[str, type[Section]] = {"limits": LimitSettings, "rules": RuleSettings, "sandbox": SandboxSettings}
+_PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
+_LARGEST = 256 * 1024
+
+Layer = dict[str, Any]
+
+
+def load_settings(
+    flags: Mapping[str, Any], *, environment: Mapping[str, str], user_file: Path, workspace: Path
+) -> Settings:
+    """One frozen value from all layers.
+
+    `flags` has the shape of Settings and holds only what was given. Rules of all layers add up;
+    the project's limits hold where they are lower. Raises ConfigError naming file, line and key.
+    """
+    user = _read_user(user_file)
+    project = _read_project(workspace)
+    given = {section: dict(value) if section in _SECTIONS else value for section, value in flags.items()}
+    _validate(given, "", "the command line")
+    merged = _merge(_merge(user, _from_environment(environment)), given)
+    lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
+    merged["limits"] = {**merged.get("limits", {}), **lowered}
+    merged["rules"] = _join([layer.get("rules", {}) for layer in (user, project, given)])
+    return Settings.model_validate(merged)
+
+
+def parse_rules(rules: RuleSettings) -> tuple[Rule, ...]:
+    """The rules for `core.policy`. Raises ConfigError."""
+    return tuple(
+        Rule.parse(text, permission) for name, permission in _PERMISSIONS.items() for text in getattr(rules, name)
+    )
+
+
+def _read_user(path: Path) -> Layer:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was run: repair or remove it") from error
+    data, decoded = _parse(text, str(path))
+    if "kind" in data.get("sandbox", {}) and isinstance(data["sandbox"], dict):
+        line = line_of(decoded, ("sandbox", "kind"))
+        raise ConfigError(f"{path}:{line}: sandbox.kind is not for files: --sandbox off is given per run")
+    _validate(data, decoded, str(path))
+    return data
+
+
+def _read_project(workspace: Path) -> Layer:
+    text = _open_confined(workspace)
+    if text is None:
+        return {}
+    data, decoded = _parse(text, str(PROJECT_FILE))
+    for path in _keys(data):
+        if path[0] == "limits" or path in (("rules",), ("rules", "deny"), ("rules", "ask")):
+            continue
+        raise ConfigError(
+            f"{PROJECT_FILE}:{line_of(decoded, path)}: {'.'.join(path)} cannot be set by a project, which may only "
+            "tighten: rules.deny, rules.ask and lower limits; nothing was run: remove it or set it in your own file"
+        )
+    _validate(data, decoded, str(PROJECT_FILE))
+    return data
+
+
+def _open_confined(workspace: Path) -> bytes | None:
+    """The project file's bytes, no link followed and no FIFO waited for; None where there is none."""
+    try:
+        folder = os.open(workspace / PROJECT_FILE.parent, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{PROJECT_FILE.parent} is not a plain folder ({error.strerror}); nothing was run") from error
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(PROJECT_FILE.name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{PROJECT_FILE} cannot be read ({error.strerror}); nothing was run") from error
+    finally:
+        os.close(folder)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            raise ConfigError(f"{PROJECT_FILE} is no regular file of at most {_LARGEST} bytes; nothing was run")
+        return file.read(_LARGEST)
+
+
+def _parse(raw: bytes, name: str) -> tuple[Layer, str]:
+    try:
+        text = raw.decode()
+        return tomllib.loads(text), text
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{name}:{line}: not UTF-8; nothing was run: repair the file") from error
+    except tomllib.TOMLDecodeError as error:
+        what, _, where = str(error).partition(" (at line ")
+        line_text = where.partition(",")[0] if where else str(text.count("\n") + 1)
+        raise ConfigError(f"{name}:{line_text}: {what}; nothing was run: repair the file") from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}:1: nested too deeply; nothing was run: repair the file") from error
+
+
+def _validate(data: Layer, text: str, origin: str) -> None:
+    """Raises ConfigError for the first thing in a layer that is no setting."""
+    try:
+        Settings.model_validate(data)
+        parse_rules(RuleSettings.model_validate(data.get("rules", {})))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        path = tuple(str(part) for part in first["loc"] if isinstance(part, str))
+        unknown = first["type"] == "extra_forbidden"
+        what = "no such setting" + _nearest(path) if unknown else _phrase(first["msg"])
+        raise ConfigError(f"{_place(origin, text, path)}{'.'.join(path)}: {what}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{_place(origin, text, _rule_at(data))}{error}") from error
+
+
+def _place(origin: str, text: str, path: tuple[str, ...]) -> str:
+    return f"{origin}:{line_of(text, path)}: " if text else f"{origin}: "
+
+
+def _rule_at(data: Layer) -> tuple[str, ...]:
+    for name, permission in _PERMISSIONS.items():
+        for rule in data["rules"].get(name, ()):
+            try:
+                Rule.parse(rule, permission)
+            except ConfigError:
+                return ("rules", name)
+    return ("rules",)
+
+
+def _phrase(message: str) -> str:
+    if "pattern" not in message:
+        return message[:1].lower() + message[1:]
+    return "must begin with http:// or https://" if "http" in message else "use sequential, parallel or batched:N"
+
+
+def _nearest(path: tuple[str, ...]) -> str:
+    section: type[BaseModel] = _SECTIONS.get(path[0], Settings) if len(path) > 1 else Settings
+    near = get_close_matches(path[-1], section.model_fields, n=1)
+    prefix = ".".join((*path[:-1], ""))
+    return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(section.model_fields)}"
+
+
+def _from_environment(environment: Mapping[str, str]) -> Layer:
+    layer: Layer = {}
+    for variable, path in ENVIRONMENT.items():
+        if not (value := environment.get(variable)):
+            continue
+        one: Layer = {path[0]: value} if len(path) == 1 else {path[0]: {path[1]: value}}
+        _validate(one, "", variable)
+        layer = _merge(layer, one)
+    return layer
+
+
+def _merge(lower: Layer, upper: Mapping[str, Any]) -> Layer:
+    merged = dict(lower)
+    for key, value in upper.items():
+        merged[key] = {**merged.get(key, {}), **value} if key in _SECTIONS else value
+    return merged
+
+
+def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
+    """The project's limits that are below what holds without it; a flag stands above them."""
+    without = LimitSettings.model_validate(others)
+    held = {key: getattr(without, key) for key in project}
+    return {
+        key: value
+        for key, value in project.items()
+        if key not in given and (held[key] is None or value < held[key])
+    }
+
+
+def _join(layers: list[Layer]) -> Layer:
+    return {name: tuple(rule for layer in layers for rule in layer.get(name, ())) for name in _PERMISSIONS}
+
+
+def _keys(data: Layer) -> list[tuple[str, ...]]:
+    """Every key with its tables above it, tables before what is in them."""
+    found: list[tuple[str, ...]] = []
+    for key, value in data.items():
+        found.append((key,))
+        if isinstance(value, dict):
+            found += [(key, *below) for below in _keys(value)]
+    return found

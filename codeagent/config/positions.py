@@ -1,0 +1,28 @@
+"""Finds the line of a key in a TOML file, for messages that point at it."""
+
+import re
+from collections.abc import Sequence
+
+_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
+_KEY = re.compile(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
+
+
+def line_of(text: str, path: Sequence[str]) -> int:
+    """The line (from 1) where the key at `path` is set, or its nearest table is opened; 1 where neither is found."""
+    wanted = tuple(path)
+    table: tuple[str, ...] = ()
+    best, best_length = 1, 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.fullmatch(line):
+            table = found = _parts(header["name"])
+        elif key := _KEY.match(line):
+            found = table + _parts(key["name"])
+        else:
+            continue
+        if wanted[: len(found)] == found and len(found) > best_length:
+            best, best_length = number, len(found)
+    return best
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

@@ -1,0 +1,86 @@
+"""Is a stored session sound: records, order, one result per call, a transcript every provider accepts."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codeagent.core.events import (
+    KnownEvent,
+    RunFinished,
+    RunStarted,
+    ToolCallAdded,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+    UnknownEvent,
+)
+from codeagent.core.transcript import transcript_problems
+from codeagent.session.history import MAIN, fold
+from codeagent.session.records import Recording
+
+AnyEvent = KnownEvent | UnknownEvent
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    problems: tuple[str, ...]
+    """What is wrong; empty for a sound session."""
+    repairs: tuple[str, ...]
+    """What a killed process left open, which resuming the session closes."""
+
+
+def check_recording(recording: Recording) -> CheckReport:
+    problems = list(recording.problems)
+    repairs = []
+    if recording.torn:
+        repairs.append(f"{len(recording.tail)} bytes of an unfinished record at the end")
+    own = [event for event in recording.events if event.agent == MAIN]
+    for run, last in _runs(own):
+        open_calls = _unanswered(run)
+        unfinished = _unfinished(run)
+        lines = [f"call {call_id} has no result" for call_id in open_calls]
+        lines += [f"call {call_id} started and did not finish" for call_id in unfinished]
+        ended = isinstance(run[-1], RunFinished) or any(isinstance(event, RunFinished) for event in run)
+        if last and not ended:
+            repairs += lines
+            repairs.append("the last run has no end")
+        else:
+            problems += lines
+        problems += _repeated(run)
+    history = fold(recording.events)
+    problems += history.dropped
+    problems += transcript_problems(history.messages)
+    if own and not history.messages and any(isinstance(event, RunFinished) for event in own):
+        problems.append("the session holds a finished run and no message")
+    repairs += [f"queued text {queued.id} was not delivered" for queued in history.undelivered]
+    return CheckReport(tuple(problems), tuple(repairs))
+
+
+def _runs(events: Sequence[AnyEvent]) -> list[tuple[Sequence[AnyEvent], bool]]:
+    """The events cut at every `run.started`, each with whether it is the last run."""
+    starts = [at for at, event in enumerate(events) if isinstance(event, RunStarted)] or [0]
+    ends = [*starts[1:], len(events)]
+    runs = [events[start:end] for start, end in zip(starts, ends, strict=True) if end > start]
+    return [(run, run is runs[-1]) for run in runs]
+
+
+def _unanswered(run: Sequence[AnyEvent]) -> list[str]:
+    answered = {event.call_id for event in run if isinstance(event, ToolResultAdded)}
+    asked = [event.call_id for event in run if isinstance(event, ToolCallAdded)]
+    return [call_id for call_id in dict.fromkeys(asked) if call_id not in answered]
+
+
+def _unfinished(run: Sequence[AnyEvent]) -> list[str]:
+    finished = {event.call_id for event in run if isinstance(event, ToolFinished)}
+    started = [event.call_id for event in run if isinstance(event, ToolStarted)]
+    return [call_id for call_id in started if call_id not in finished]
+
+
+def _repeated(run: Sequence[AnyEvent]) -> list[str]:
+    problems = []
+    started = {event.call_id for event in run if isinstance(event, ToolStarted)}
+    for kind, word in ((ToolResultAdded, "results"), (ToolStarted, "starts"), (ToolFinished, "ends")):
+        counts = Counter(event.call_id for event in run if isinstance(event, kind))
+        problems += [f"call {call_id} has {count} {word}" for call_id, count in counts.items() if count > 1]
+    ended = {event.call_id for event in run if isinstance(event, ToolFinished)}
+    return problems + [f"call {call_id} finished and never started" for call_id in sorted(ended - started)]

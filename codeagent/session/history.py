@@ -1,0 +1,142 @@
+"""Folds a session's events into what the model is sent when the session goes on."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    QueueKind,
+    SteerDelivered,
+    SteerQueued,
+    ToolResultAdded,
+    ToolStarted,
+    UnknownEvent,
+)
+from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
+
+MAIN = "main"
+ENDED = "cancelled: session ended"
+ENDED_MIDWAY = "cancelled: session ended while it ran; what it changed until then is unknown"
+
+
+@dataclass(frozen=True)
+class OpenCall:
+    """A call the log has no result for."""
+
+    call: ToolCall
+    started: bool
+
+
+@dataclass(frozen=True)
+class QueuedText:
+    """Text a person queued that never became a message."""
+
+    id: str
+    kind: QueueKind
+    text: str
+    taken_out: bool
+    """The log says it left its queue, but not the message it became."""
+
+
+@dataclass(frozen=True)
+class ToolDetails:
+    """The `details` of one call that succeeded: what the read-before-write guard is rebuilt from."""
+
+    name: str
+    details: dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class History:
+    messages: tuple[Message, ...]
+    """Valid for every provider (`transcript_problems` is empty), whatever the events were."""
+    open_calls: tuple[OpenCall, ...]
+    """In the order of their calls; in `messages` each has an error result already."""
+    undelivered: tuple[QueuedText, ...]
+    details: tuple[ToolDetails, ...]
+    """In the order the calls ended."""
+    dropped: tuple[str, ...]
+    """One sentence per message that had to be left out; empty for an undamaged log."""
+
+
+def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
+    """The conversation of the main agent. Never raises: damage costs messages, not the session."""
+    own = [event for event in events if event.agent == MAIN]
+    results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
+    started = {event.call_id for event in own if isinstance(event, ToolStarted)}
+    said = [event.message for event in own if isinstance(event, MessageAdded)]
+    messages, calls, dropped = _transcript(said, results, started)
+    return History(
+        messages=tuple(messages),
+        open_calls=tuple(OpenCall(call, call.id in started) for call in calls if call.id not in results),
+        undelivered=_undelivered(own),
+        details=tuple(
+            ToolDetails(result.name, result.details)
+            for result in results.values()
+            if result.executed and not result.is_error and result.details
+        ),
+        dropped=tuple(dropped),
+    )
+
+
+def _transcript(
+    said: Iterable[UserMessage | AssistantMessage], results: dict[str, ToolResultAdded], started: set[str]
+) -> tuple[list[Message], list[ToolCall], list[str]]:
+    messages: list[Message] = []
+    calls: list[ToolCall] = []
+    dropped: list[str] = []
+    used: set[str] = set()
+    for message in said:
+        if isinstance(message, UserMessage):
+            messages.append(message)
+            continue
+        ids = [call.id for call in message.calls]
+        if reason := _unfit(message, ids, used, first=not messages):
+            dropped.append(f"an assistant message was left out: {reason}")
+            continue
+        used.update(ids)
+        calls += message.calls
+        messages.append(message)
+        messages += [_tool_message(call, results.get(call.id), call.id in started) for call in message.calls]
+    return messages, calls, dropped
+
+
+def _unfit(message: AssistantMessage, ids: list[str], used: set[str], *, first: bool) -> str:
+    if first:
+        return "nothing from the user comes before it"
+    if not (message.text or message.calls or message.thinking):
+        return "it is empty"
+    if len(set(ids)) != len(ids) or used.intersection(ids):
+        return "it uses a call id again"
+    return ""
+
+
+def _tool_message(call: ToolCall, result: ToolResultAdded | None, started: bool) -> ToolMessage:
+    if result is not None:
+        return ToolMessage(call_id=call.id, name=result.name, content=result.content, is_error=result.is_error)
+    text = ENDED_MIDWAY if started else ENDED
+    return ToolMessage(call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True)
+
+
+def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[QueuedText, ...]:
+    waiting: dict[str, QueuedText] = {}
+    for event in events:
+        match event:
+            case SteerQueued():
+                waiting[event.id] = QueuedText(event.id, event.kind, event.text, taken_out=False)
+            case SteerDelivered(taken_back=True):
+                waiting.pop(event.id, None)
+            case SteerDelivered() if event.id in waiting:
+                queued = waiting[event.id]
+                waiting[event.id] = QueuedText(queued.id, queued.kind, queued.text, taken_out=True)
+            case MessageAdded(message=UserMessage() as message):
+                text = text_of(message.content)
+                arrived = [key for key, queued in waiting.items() if queued.taken_out and queued.text in text]
+                for key in arrived:
+                    del waiting[key]
+            case _:
+                pass
+    return tuple(waiting.values())

@@ -1,0 +1,155 @@
+"""The append-only log of one session: the journal every durable event goes to first."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+from codeagent.core.errors import SessionWriteError
+from codeagent.core.event_json import event_json
+from codeagent.core.events import KnownEvent
+from codeagent.core.redact import Redactor
+from codeagent.session.lock import SessionLock
+from codeagent.session.records import Recording, seal
+
+
+class SessionLog:
+    """Writes each event with one O_APPEND write, and makes it durable on `sync`.
+
+    What cannot be written, or not be made durable, is cut off the file, kept in memory and written
+    again at the next `sync`; so a line of the file is always whole or the last one.
+    """
+
+    def __init__(self, path: Path, session_id: str, *, recording: Recording, redactor: Redactor, lock: SessionLock):
+        """`recording` is what the file holds, repaired; `lock` is held and released by `close`."""
+        self._path = path
+        self._session_id = session_id
+        self._redactor = redactor
+        self._session_lock = lock
+        self._next_seq = recording.events[-1].seq + 1 if recording.events else 1
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._good = os.fstat(self._fd).st_size
+        self._durable = self._good
+        self._pending: list[bytes] = []
+        self._written: list[bytes] = []
+        self._error: OSError | None = None
+        self._torn = False
+        self._names_durable = False
+        self._syncing = asyncio.Lock()
+
+    @property
+    def session_id(self) -> str:
+        return self._session_id
+
+    @property
+    def folder(self) -> Path:
+        return self._path.parent
+
+    @property
+    def next_seq(self) -> int:
+        return self._next_seq
+
+    def append(self, event: KnownEvent) -> None:
+        """Write one durable event, or keep it for `sync` where writing fails."""
+        self._next_seq = max(self._next_seq, event.seq + 1)
+        self._pending.append(seal(event_json(event, self._redactor)))
+        if self._error is None:
+            self._write()
+
+    async def sync(self) -> None:
+        """Return once everything appended so far is on disk. Raises SessionWriteError.
+
+        Callers at the same time share one fdatasync.
+        """
+        async with self._syncing:
+            if self._pending:
+                self._write()
+            if self._error is not None:
+                raise self._write_error(self._error)
+            if not self._written:
+                return
+            batch, self._written = self._written, []
+            reached = self._good
+            try:
+                await asyncio.to_thread(self._flush)
+            except OSError as error:
+                self._take_back(batch, error)
+                raise self._write_error(error) from error
+            except BaseException:
+                self._written = batch + self._written
+                raise
+            self._durable = reached
+
+    def close(self) -> None:
+        """Write and flush what is left, and let the session go; idempotent. Raises SessionWriteError."""
+        if self._fd < 0:
+            return
+        try:
+            if self._pending:
+                self._write()
+            if self._error is not None:
+                raise self._write_error(self._error)
+            if self._written:
+                self._flush()
+        except OSError as error:
+            raise self._write_error(error) from error
+        finally:
+            os.close(self._fd)
+            self._fd = -1
+            self._session_lock.release()
+
+    def _write(self) -> None:
+        block = b"".join(self._pending)
+        try:
+            if self._torn:
+                os.ftruncate(self._fd, self._good)
+                self._torn = False
+            self._torn = True
+            if os.write(self._fd, block) != len(block):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._torn = False
+        except OSError as error:
+            self._error = error
+            self._cut_back()
+            return
+        self._error = None
+        self._written += self._pending
+        self._pending = []
+        self._good += len(block)
+
+    def _take_back(self, batch: list[bytes], error: OSError) -> None:
+        """After a failed flush the kernel may have dropped the pages: everything since the last one is written anew."""
+        self._pending = batch + self._written + self._pending
+        self._written = []
+        self._good = self._durable
+        self._error = error
+        self._torn = True
+        self._cut_back()
+
+    def _cut_back(self) -> None:
+        """Remove half a record at once; where even that fails, before the next write."""
+        try:
+            os.ftruncate(self._fd, self._good)
+            self._torn = False
+        except OSError:
+            pass
+
+    def _flush(self) -> None:
+        os.fdatasync(self._fd)
+        if self._names_durable:
+            return
+        for folder in (self._path.parent, self._path.parent.parent):
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        self._names_durable = True
+
+    def _write_error(self, error: OSError) -> SessionWriteError:
+        kept = len(self._pending)
+        return SessionWriteError(
+            f"the session log {self._path} could not be written ({error.strerror}); {kept} "
+            f"event{'s are' if kept != 1 else ' is'} kept in memory and nothing runs until they are saved: "
+            "make room there and try again"
+        )

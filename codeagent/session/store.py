@@ -1,0 +1,174 @@
+"""The folder of sessions: one folder each, with its log, its lock and its long outputs."""
+
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeagent.core.errors import SessionError, SessionNotFound
+from codeagent.core.events import MessageAdded, RunStarted
+from codeagent.core.messages import text_of
+from codeagent.core.redact import Redactor
+from codeagent.session.lock import SessionLock, is_locked
+from codeagent.session.log import SessionLog
+from codeagent.session.records import Recording, read_head, read_recording
+
+LOG = "events.jsonl"
+DAMAGED = "events.damaged"
+LOCK = "lock"
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+_HEAD = 256 * 1024
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """What a list of sessions shows; the empty string where the log does not say."""
+
+    id: str
+    modified: float
+    """When the log was last written, in seconds since the epoch."""
+    size: int
+    """Bytes of the log."""
+    workspace: str
+    model: str
+    prompt: str
+    """What the session began with."""
+    in_use: bool
+
+
+class SessionStore:
+    """Sessions below `<state_dir>/sessions`; folders are 0700 and files 0600."""
+
+    def __init__(self, state_dir: Path, redactor: Redactor) -> None:
+        self._root = state_dir / "sessions"
+        self._redactor = redactor
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def folder(self, session_id: str) -> Path:
+        return self._root / session_id
+
+    def create(self) -> SessionLog:
+        """A new session, held by this process. Raises SessionError."""
+        started = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        session_id = f"{started}-{secrets.token_hex(4)}"
+        try:
+            for folder in (self._root.parent, self._root, self.folder(session_id)):
+                _make_private(folder)
+            return self._hold(session_id)[0]
+        except OSError as error:
+            raise SessionError(
+                f"no session can be kept in {self._root} ({error.strerror}); nothing was run: "
+                "make it writable, or set XDG_STATE_HOME to a folder that is"
+            ) from error
+
+    def open(self, session_id: str) -> tuple[SessionLog, Recording]:
+        """Continue a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse, SessionError."""
+        if not self._is_session(session_id):
+            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+        try:
+            return self._hold(session_id)
+        except OSError as error:
+            text = f"session {session_id} cannot be opened ({error.strerror}); nothing was changed"
+            raise SessionError(text) from error
+
+    def read(self, session_id: str) -> Recording:
+        """What a session holds, also while it is in use; changes nothing. Raises SessionNotFound, SessionError."""
+        if not self._is_session(session_id):
+            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+        try:
+            return read_recording(self.folder(session_id) / LOG)
+        except OSError as error:
+            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
+
+    def find(self, prefix: str) -> str:
+        """The one session whose id begins with `prefix`. Raises SessionNotFound."""
+        matches = [session_id for session_id in self._ids() if session_id.startswith(prefix)] if prefix else []
+        if len(matches) == 1:
+            return matches[0]
+        if not matches:
+            raise SessionNotFound(f"there is no session {prefix!r}; see: codeagent sessions list")
+        some = ", ".join(matches[:5])
+        raise SessionNotFound(f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it")
+
+    def last(self) -> str:
+        """The session that was written to last. Raises SessionNotFound."""
+        ids = self._ids()
+        if not ids:
+            raise SessionNotFound("there is no session yet; codeagent run PROMPT makes one")
+        return max(ids, key=lambda session_id: (self._stat(session_id).st_mtime_ns, session_id))
+
+    def summaries(self) -> list[SessionSummary]:
+        """Every session, the one written to last first."""
+        found = [self._summary(session_id) for session_id in self._ids()]
+        return sorted(found, key=lambda summary: (summary.modified, summary.id), reverse=True)
+
+    def _ids(self) -> list[str]:
+        if not self._root.is_dir():
+            return []
+        return sorted(entry.name for entry in self._root.iterdir() if self._is_session(entry.name))
+
+    def _is_session(self, name: str) -> bool:
+        return _ID.fullmatch(name) is not None and (self._root / name / LOG).is_file()
+
+    def _stat(self, session_id: str) -> os.stat_result:
+        return (self.folder(session_id) / LOG).stat()
+
+    def _summary(self, session_id: str) -> SessionSummary:
+        stat = self._stat(session_id)
+        workspace = model = prompt = ""
+        for event in read_head(self.folder(session_id) / LOG, _HEAD):
+            match event:
+                case RunStarted() if not model:
+                    workspace, model = event.workspace, event.model
+                case MessageAdded(message=message) if message.role == "user" and not prompt:
+                    prompt = text_of(message.content)
+        in_use = is_locked(self.folder(session_id) / LOCK)
+        return SessionSummary(session_id, stat.st_mtime, stat.st_size, workspace, model, prompt, in_use)
+
+    def _hold(self, session_id: str) -> tuple[SessionLog, Recording]:
+        path = self.folder(session_id) / LOG
+        lock = SessionLock(path.parent / LOCK)
+        lock.acquire()
+        try:
+            recording = read_recording(path) if path.exists() else Recording()
+            repair(path, recording)
+            return SessionLog(path, session_id, recording=recording, redactor=self._redactor, lock=lock), recording
+        except BaseException:
+            lock.release()
+            raise
+
+
+def repair(path: Path, recording: Recording) -> None:
+    """Move a torn tail to `events.damaged`, or give a whole last record its line break.
+
+    Safe to repeat after a crash at any point: the copy is on disk before the log is cut. Raises OSError.
+    """
+    if not recording.tail:
+        return
+    if recording.tail_is_record:
+        _append(path, b"\n")
+        return
+    damaged = path.with_name(DAMAGED)
+    if not (damaged.exists() and damaged.read_bytes().endswith(recording.tail)):
+        _append(damaged, recording.tail)
+    os.truncate(path, recording.end)
+
+
+def _append(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
