@@ -133,8 +133,14 @@ class Agent:
             error = f"internal error: {type(failure).__name__}: {failure}"
         self._emitter.emit(
             RunFinished(
-                **self._emitter.head(), reason=reason, text=loop.text, usage=loop.meter.usage, error=error,
-                turns=loop.meter.turns, calls=loop.meter.calls, duration_ms=round((time.monotonic() - started) * 1000),
+                **self._emitter.head(),
+                reason=reason,
+                text=loop.text,
+                usage=loop.meter.usage,
+                error=error,
+                turns=loop.meter.turns,
+                calls=loop.meter.calls,
+                duration_ms=round((time.monotonic() - started) * 1000),
             )
         )
         await self._finish_log()
@@ -142,9 +148,13 @@ class Agent:
     def _begin(self, prompt: str) -> None:
         self._emitter.emit(
             RunStarted(
-                **self._emitter.head(), model=self._conversation.model.name,
-                workspace=str(self._surroundings.workspace.root), mode=self._surroundings.policy.mode,
-                strategy=str(self._conversation.strategy), codeagent=__version__, resumed=bool(self._history),
+                **self._emitter.head(),
+                model=self._conversation.model.name,
+                workspace=str(self._surroundings.workspace.root),
+                mode=self._surroundings.policy.mode,
+                strategy=str(self._conversation.strategy),
+                codeagent=__version__,
+                resumed=bool(self._history),
             )
         )
         for call in self._unanswered:

@@ -35,8 +35,13 @@ class Approvals:
         self._waiting[approval_id] = answer
         self._emitter.emit(
             ApprovalRequested(
-                **self._emitter.head(), approval_id=approval_id, call_id=call_id, name=tool,
-                target=preview.target, reason=reason, blocks=preview.blocks,
+                **self._emitter.head(),
+                approval_id=approval_id,
+                call_id=call_id,
+                name=tool,
+                target=preview.target,
+                reason=reason,
+                blocks=preview.blocks,
                 binding=fingerprint(tool, arguments, preview.base or ""),
             )
         )
@@ -62,8 +67,12 @@ class Approvals:
     def _resolved(self, approval_id: str, call_id: str, answer: Any, decision: Decision) -> None:
         self._emitter.emit(
             ApprovalResolved(
-                **self._emitter.head(), approval_id=approval_id, call_id=call_id, answer=answer,
-                source=decision.source, reason=decision.reason,
+                **self._emitter.head(),
+                approval_id=approval_id,
+                call_id=call_id,
+                answer=answer,
+                source=decision.source,
+                reason=decision.reason,
             )
         )
 

@@ -65,9 +65,7 @@ class Asking:
         if unique.id not in self._announced:
             self._announced[unique.id] = unique
             self._emitter.emit(
-                ToolCallAdded(
-                    **self._emitter.head(), call_id=unique.id, name=unique.name, arguments=unique.arguments
-                )
+                ToolCallAdded(**self._emitter.head(), call_id=unique.id, name=unique.name, arguments=unique.arguments)
             )
         return unique
 
@@ -82,9 +80,7 @@ class Asking:
         self._text.clear()
         text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
         data = {"reason": retry.reason, "attempt": retry.attempt, "delay_s": round(retry.delay, 3)}
-        self._emitter.emit(
-            Notice(**self._emitter.head(), level="warning", code="model.retry", text=text, data=data)
-        )
+        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.retry", text=text, data=data))
 
     def _drop_announced(self) -> None:
         for call in self._announced.values():

@@ -42,9 +42,7 @@ class Strategy:
         return [tuple(calls[start : start + size]) for start in range(0, len(calls), size or 1)]
 
 
-async def run_ordered(
-    items: Sequence[T], access: Callable[[T], Access], work: Callable[[T], Awaitable[None]]
-) -> None:
+async def run_ordered(items: Sequence[T], access: Callable[[T], Access], work: Callable[[T], Awaitable[None]]) -> None:
     """Run all items at once, except that an item waits for earlier ones it conflicts with.
 
     So the outcome is that of running them in order. `work` must not raise; when the caller is

@@ -12,9 +12,7 @@ from codeagent.core.journal import Journal
 class Emitter:
     """Emitting is: append to the journal, tell the observers, put into the channel."""
 
-    def __init__(
-        self, journal: Journal, *, agent: str = "main", clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, journal: Journal, *, agent: str = "main", clock: Callable[[], float] = time.time) -> None:
         self._journal = journal
         self._agent = agent
         self._clock = clock

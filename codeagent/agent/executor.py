@@ -183,9 +183,7 @@ class Executor:
 
     def _context(self, prepared: _Prepared, token: CancelToken, base: str | None) -> ToolContext:
         around = self._around
-        return ToolContext(
-            prepared.call.id, prepared.tool.name, around.workspace, around.sandbox, token, base=base
-        )
+        return ToolContext(prepared.call.id, prepared.tool.name, around.workspace, around.sandbox, token, base=base)
 
     async def _run(self, prepared: _Prepared, permit: _Permit, token: CancelToken) -> Settled:
         call, tool = prepared.call, prepared.tool
@@ -198,8 +196,11 @@ class Executor:
         started_at, started = time.time(), time.monotonic()
         self._emitter.emit(
             ToolStarted(
-                **self._emitter.head(), call_id=call.id, name=tool.name,
-                target=tool.target(prepared.args), arguments=prepared.arguments,
+                **self._emitter.head(),
+                call_id=call.id,
+                name=tool.name,
+                target=tool.target(prepared.args),
+                arguments=prepared.arguments,
             )
         )
         watch = _Watch(call, self._emitter, self._around.hooks)
@@ -208,20 +209,24 @@ class Executor:
         duration_ms = round((time.monotonic() - started) * 1000)
         self._emitter.emit(
             ToolFinished(
-                **self._emitter.head(), call_id=call.id, name=tool.name,
-                is_error=result.is_error, duration_ms=duration_ms,
+                **self._emitter.head(),
+                call_id=call.id,
+                name=tool.name,
+                is_error=result.is_error,
+                duration_ms=duration_ms,
             )
         )
         settled = self._settle(
-            call, cap_output(result, tool.output_limit, self._around.outputs, call.id), source=permit.source,
-            started_at=started_at, duration_ms=duration_ms,
+            call,
+            cap_output(result, tool.output_limit, self._around.outputs, call.id),
+            source=permit.source,
+            started_at=started_at,
+            duration_ms=duration_ms,
         )
         await self._around.hooks.after_tool(call, settled.result)
         return settled
 
-    async def _limited(
-        self, prepared: _Prepared, permit: _Permit, token: CancelToken, watch: "_Watch"
-    ) -> Result:
+    async def _limited(self, prepared: _Prepared, permit: _Permit, token: CancelToken, watch: "_Watch") -> Result:
         """The tool's own work, under the call's token and time limit."""
         limits = [s for s in (self._around.limits.timeout_per_call, prepared.tool.timeout) if s is not None]
         alarm = None
@@ -239,15 +244,29 @@ class Executor:
                 alarm.cancel()
 
     def _settle(
-        self, call: ToolCall, result: Result, *, source: ApprovalSource | None,
-        started_at: float | None = None, duration_ms: int = 0,
+        self,
+        call: ToolCall,
+        result: Result,
+        *,
+        source: ApprovalSource | None,
+        started_at: float | None = None,
+        duration_ms: int = 0,
     ) -> Settled:
         sandboxed = started_at is not None and self._around.tools.get(call.name).sandboxed
         self._emitter.emit(
             ToolResultAdded(
-                **self._emitter.head(), call_id=call.id, name=call.name, content=result.content,
-                is_error=result.is_error, executed=result.executed, error=result.error, blocks=result.blocks,
-                details=result.details, started_at=started_at, duration_ms=duration_ms, approval=source,
+                **self._emitter.head(),
+                call_id=call.id,
+                name=call.name,
+                content=result.content,
+                is_error=result.is_error,
+                executed=result.executed,
+                error=result.error,
+                blocks=result.blocks,
+                details=result.details,
+                started_at=started_at,
+                duration_ms=duration_ms,
+                approval=source,
                 sandbox=self._around.sandbox_kind if sandboxed else None,
                 child_session=result.child_session,
             )
@@ -269,9 +288,7 @@ class _Watch:
         if self.settled or not await self._hooks.before_update(self._call, text):
             return
         self._emitter.emit(
-            ToolUpdated(
-                **self._emitter.head(), call_id=self._call.id, name=self._call.name, text=text, stream=stream
-            )
+            ToolUpdated(**self._emitter.head(), call_id=self._call.id, name=self._call.name, text=text, stream=stream)
         )
         await self._hooks.after_update(self._call, text)
 

@@ -1,9 +1,9 @@
 """Turns: ask the model, run its calls in batches, take what the person typed, until nothing is left.
 
-    prompt ─▶ deliver steering ─▶ limits ─▶ ask the model ─▶ calls? ──no──▶ queued text? ──no──▶ done
-                    ▲                                          │ yes              │ yes
-                    │                                    batch by batch           │
-                    └───────────── every call answered ◀───────┴──────────────────┘
+prompt ─▶ deliver steering ─▶ limits ─▶ ask the model ─▶ calls? ──no──▶ queued text? ──no──▶ done
+                ▲                                          │ yes              │ yes
+                │                                    batch by batch           │
+                └───────────── every call answered ◀───────┴──────────────────┘
 """
 
 import time
@@ -51,7 +51,11 @@ class Loop:
     """One run: from a prompt to a reason for stopping."""
 
     def __init__(
-        self, conversation: Conversation, history: list[Message], executor: Executor, emitter: Emitter,
+        self,
+        conversation: Conversation,
+        history: list[Message],
+        executor: Executor,
+        emitter: Emitter,
         steering: Steering,
     ) -> None:
         self._conversation = conversation
@@ -152,7 +156,8 @@ class Loop:
                 quoted = "; ".join(f"“{item.text}”" for item in interrupts)
                 settled |= {
                     call.id: self._executor.refuse(call, Skipped(f"Skipped: the user interrupted with {quoted}"))
-                    for call in allowed if call.id not in settled
+                    for call in allowed
+                    if call.id not in settled
                 }
                 break
             await self._batch(batch, settled, token)
@@ -174,7 +179,10 @@ class Loop:
             ran = sum(settled[call.id].result.executed for call in batch if call.id in settled)
             self._emitter.emit(
                 BatchFinished(
-                    **self._emitter.head(), batch=number, executed=ran, skipped=len(batch) - ran,
+                    **self._emitter.head(),
+                    batch=number,
+                    executed=ran,
+                    skipped=len(batch) - ran,
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )

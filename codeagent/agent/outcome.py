@@ -63,8 +63,11 @@ def _of_tool_error(error: ToolError, executed: bool, cancelled_because: str | No
     if error.content and kind in ("cancelled", "timeout"):
         content = (*error.content, TextPart(text=message))
     return ToolResult(
-        content=content, blocks=error.blocks, details=error.details,
-        error=ErrorInfo(kind=kind, message=message), executed=executed and kind not in ("denied", "invalid_args"),
+        content=content,
+        blocks=error.blocks,
+        details=error.details,
+        error=ErrorInfo(kind=kind, message=message),
+        executed=executed and kind not in ("denied", "invalid_args"),
     )
 
 

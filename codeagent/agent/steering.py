@@ -66,6 +66,4 @@ class Steering:
 
     def _remove(self, item: Queued, *, taken_back: bool) -> None:
         self._waiting.remove(item)
-        self._emitter.emit(
-            SteerDelivered(**self._emitter.head(), id=item.id, kind=item.kind, taken_back=taken_back)
-        )
+        self._emitter.emit(SteerDelivered(**self._emitter.head(), id=item.id, kind=item.kind, taken_back=taken_back))

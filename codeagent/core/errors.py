@@ -25,8 +25,18 @@ Errors a tool raises on purpose are `codeagent.core.tool.ToolError`: they become
 from typing import Literal
 
 ModelErrorKind = Literal[
-    "auth", "bad_request", "context_window", "content_policy", "rate_limit", "overloaded",
-    "server", "connection", "timeout", "cut", "script", "transcript",
+    "auth",
+    "bad_request",
+    "context_window",
+    "content_policy",
+    "rate_limit",
+    "overloaded",
+    "server",
+    "connection",
+    "timeout",
+    "cut",
+    "script",
+    "transcript",
 ]
 
 

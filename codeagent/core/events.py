@@ -242,14 +242,29 @@ class UnknownEvent(BaseModel):
 
 
 KnownEvent = (
-    RunStarted | RunFinished | TurnStarted | TurnFinished | MessageAdded | TextDelta
-    | ReasoningDelta | ToolCallAdded | BatchPlanned | BatchFinished | SteerQueued
-    | SteerDelivered | ApprovalRequested | ApprovalResolved | ToolStarted | ToolUpdated
-    | ToolProgress | ToolFinished | ToolResultAdded | LimitReached | Notice
+    RunStarted
+    | RunFinished
+    | TurnStarted
+    | TurnFinished
+    | MessageAdded
+    | TextDelta
+    | ReasoningDelta
+    | ToolCallAdded
+    | BatchPlanned
+    | BatchFinished
+    | SteerQueued
+    | SteerDelivered
+    | ApprovalRequested
+    | ApprovalResolved
+    | ToolStarted
+    | ToolUpdated
+    | ToolProgress
+    | ToolFinished
+    | ToolResultAdded
+    | LimitReached
+    | Notice
 )
-EVENT_TYPES: dict[str, type[BaseEvent]] = {
-    kind.model_fields["type"].default: kind for kind in KnownEvent.__args__
-}
+EVENT_TYPES: dict[str, type[BaseEvent]] = {kind.model_fields["type"].default: kind for kind in KnownEvent.__args__}
 
 
 def _tag(value: Any) -> str:
@@ -258,8 +273,7 @@ def _tag(value: Any) -> str:
 
 
 Event = Annotated[
-    Annotated[KnownEvent, Field(discriminator="type"), Tag("known")]
-    | Annotated[UnknownEvent, Tag("unknown")],
+    Annotated[KnownEvent, Field(discriminator="type"), Tag("known")] | Annotated[UnknownEvent, Tag("unknown")],
     Discriminator(_tag),
 ]
 _adapter: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(Event)

@@ -13,9 +13,7 @@ from codeagent.core.messages import ContentPart, Frozen, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
 from codeagent.core.ports import Sandbox, Workspace
 
-ErrorKind = Literal[
-    "invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"
-]
+ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"]
 OutputStream = Literal["output", "stdout", "stderr"]
 AccessMode = Literal["shared", "exclusive", "keyed"]
 

@@ -1,0 +1,266 @@
+"""Doubles for the agent's tests: a model of fixed turns, tools that do as told, a journal in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from codeagent.tools.registry import ToolRegistry
+
+from codeagent.agent.agent import Agent, Past
+from codeagent.agent.batches import Strategy
+from codeagent.agent.executor import Surroundings
+from codeagent.agent.hooks import Hooks
+from codeagent.agent.limits import Limits
+from codeagent.agent.loop import Conversation
+from codeagent.core.errors import ModelError, TranscriptError
+from codeagent.core.events import ApprovalRequested, KnownEvent
+from codeagent.core.messages import AssistantMessage, ToolCall, Usage
+from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
+from codeagent.core.policy import ApprovalKey, Decision, Policy
+from codeagent.core.ports import OutputPage
+from codeagent.core.tool import Access, Cancelled, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.transcript import transcript_problems
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answer of TurnsModel; `calls` are (name, raw JSON arguments)."""
+
+    text: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+    stop: str = "end"
+    error: ModelError | None = None
+    """Raised after everything was streamed, in place of the answer."""
+    retry_first: bool = False
+    """Stream it all once, announce a retry, and stream it again."""
+
+
+class TurnsModel:
+    """Answers from a list, in pieces, and refuses a transcript no provider would take."""
+
+    name = "turns"
+    context_window = 100_000
+
+    def __init__(self, *turns: Turn) -> None:
+        self.turns = list(turns)
+        self.requests: list[ModelRequest] = []
+        self._ids = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if problems := transcript_problems(request.messages):
+            raise TranscriptError("; ".join(problems))
+        turn = self.turns[len(self.requests)] if len(self.requests) < len(self.turns) else Turn("that is all")
+        self.requests.append(request)
+        if turn.retry_first:
+            async for event in self._pieces(turn):
+                yield event
+            yield Retrying("the connection broke", 2, 0.0)
+        calls = []
+        async for event in self._pieces(turn):
+            if isinstance(event, CallClosed):
+                calls.append(event.call)
+            yield event
+        if turn.error is not None:
+            raise turn.error
+        message = AssistantMessage.model_validate(
+            {"text": turn.text, "calls": tuple(calls), "stop": turn.stop, "model": self.name}
+        )
+        yield Answer(message, Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
+
+    async def _pieces(self, turn: Turn) -> AsyncIterator[ModelEvent]:
+        for word in turn.text.split(" ") if turn.text else ():
+            await asyncio.sleep(0)
+            yield TextDelta(word + " ")
+        for name, arguments in turn.calls:
+            await asyncio.sleep(0)
+            self._ids += 1
+            yield CallClosed(ToolCall(id=f"call_{self._ids}", name=name, arguments=arguments))
+
+    async def close(self) -> None:
+        return None
+
+
+class Do(ToolArgs):
+    what: str = ""
+    key: str = ""
+
+
+class Doing(Tool[Do]):
+    """Does what its argument says: ok, fail, crash, sleep, swallow, update, big."""
+
+    name: ClassVar[str] = "do"
+    label: ClassVar[str] = "Do"
+    description: ClassVar[str] = "Does something."
+    permission = "auto"
+    Args = Do
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def access(self, args: Do, workspace: Any) -> Access:
+        return Access("shared")
+
+    def approval_key(self, args: Do) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.what,))
+
+    async def preview(self, args: Do, ctx: ToolContext) -> Preview:
+        return Preview(args.what, (), base="base")
+
+    async def run(self, args: Do, ctx: ToolContext) -> ToolResult:
+        self.log.append(f"start {args.what} {args.key}".strip())
+        try:
+            return await self._do(args, ctx)
+        finally:
+            self.log.append(f"end {args.what} {args.key}".strip())
+
+    async def _do(self, args: Do, ctx: ToolContext) -> ToolResult:
+        match args.what:
+            case "fail":
+                raise Failed("it failed")
+            case "crash":
+                raise RuntimeError("boom")
+            case "sleep":
+                await asyncio.sleep(30)
+            case "nap":
+                await asyncio.sleep(0.02)
+            case "partial":
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    raise Cancelled("stopped", content=ToolResult.from_text("half the output").content) from None
+            case "update":
+                await ctx.on_update("piece 1")
+                await ctx.on_update("piece 2")
+            case "big":
+                return ToolResult.from_text("x" * 100_000)
+        return ToolResult.from_text(f"did {args.what}")
+
+
+class Asking(Doing):
+    name: ClassVar[str] = "asking"
+    permission = "prompt"
+
+
+class Alone(Doing):
+    name: ClassVar[str] = "alone"
+
+    def access(self, args: Do, workspace: Any) -> Access:
+        return Access("exclusive")
+
+
+class Keyed(Doing):
+    name: ClassVar[str] = "keyed"
+
+    def access(self, args: Do, workspace: Any) -> Access:
+        return Access("keyed", args.key)
+
+
+class MemoryJournal:
+    """Keeps what is appended; `broken` makes every sync fail."""
+
+    session_id = "s1"
+    next_seq = 1
+
+    def __init__(self, broken: Exception | None = None) -> None:
+        self.events: list[KnownEvent] = []
+        self.broken = broken
+
+    def append(self, event: KnownEvent) -> None:
+        self.events.append(event)
+
+    async def sync(self) -> None:
+        if self.broken is not None:
+            raise self.broken
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass
+class MemoryOutputs:
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def create(self, call_id: str) -> "MemorySink":
+        return MemorySink(self.texts, f"out_{len(self.texts) + 1}")
+
+    def read(self, handle: str, offset: int, lines: int) -> OutputPage:
+        every = self.texts[handle].splitlines()
+        return OutputPage(tuple(every[offset - 1 : offset - 1 + lines]), offset, len(every), 0)
+
+    def handles(self) -> tuple[str, ...]:
+        return tuple(self.texts)
+
+
+@dataclass
+class MemorySink:
+    texts: dict[str, str]
+    handle: str
+
+    def write(self, text: str) -> None:
+        self.texts[self.handle] = self.texts.get(self.handle, "") + text
+
+    def close(self) -> None:
+        return None
+
+
+class Place:
+    """A workspace that is only named."""
+
+    root = Path("/somewhere")
+
+
+@dataclass
+class Scene:
+    """An agent, its doubles, and the events of what it did."""
+
+    agent: Agent
+    model: TurnsModel
+    journal: MemoryJournal
+    outputs: MemoryOutputs
+    tools: dict[str, Doing]
+    events: list[KnownEvent] = field(default_factory=list)
+
+    async def run(self, prompt: str = "go", on_event: Callable[[KnownEvent], None] | None = None) -> list[KnownEvent]:
+        """Run to the end; every question is answered yes unless `on_event` answered it first."""
+        events = []
+        async for event in self.agent.run(prompt):
+            events.append(event)
+            if on_event is not None:
+                on_event(event)
+            if isinstance(event, ApprovalRequested):
+                self.agent.respond(event.approval_id, Decision("once"))
+        self.events += events
+        return events
+
+
+def scene(
+    *turns: Turn,
+    policy: Policy | None = None,
+    strategy: str = "parallel",
+    limits: Limits | None = None,
+    hooks: Hooks | None = None,
+    past: Past | None = None,
+    broken: Exception | None = None,
+) -> Scene:
+    tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
+    model, journal, outputs = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
+    limits = limits or Limits()
+    registry = ToolRegistry(tuple(tools.values()))
+    place: Any = Place()
+    around = Surroundings(registry, place, None, None, outputs, policy or Policy(), limits, hooks or Hooks())
+    conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits)
+    return Scene(Agent(conversation, around, journal, past), model, journal, outputs, tools)
+
+
+def do(what: str, tool: str = "do", key: str = "") -> tuple[str, str]:
+    return tool, f'{{"what": "{what}", "key": "{key}"}}'
+
+
+def of(events: list[KnownEvent], kind: type[Any]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def names(events: list[KnownEvent]) -> list[str]:
+    return [event.type for event in events]

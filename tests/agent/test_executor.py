@@ -1,0 +1,197 @@
+"""The path of one call: what runs, what does not, and what the one result says."""
+
+import asyncio
+
+from codeagent.agent.limits import Limits
+from codeagent.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    BatchPlanned,
+    RunFinished,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+    ToolUpdated,
+)
+from codeagent.core.messages import text_of
+from codeagent.core.policy import Decision, Policy, Rule
+from tests.agent.doubles import Turn, do, of, scene
+
+
+async def one(turn: Turn, **options: object) -> ToolResultAdded:
+    events = await scene(turn, Turn("done"), **options).run()  # type: ignore[arg-type]  # options pass through
+    (result,) = of(events, ToolResultAdded)
+    return result
+
+
+async def test_an_unknown_tool_names_the_closest() -> None:
+    result = await one(Turn("", (("doo", "{}"),)))
+    assert (result.error.kind, result.executed) == ("not_found", False)
+    assert text_of(result.content).startswith("Tool not found: doo")
+    assert "do" in text_of(result.content)
+
+
+async def test_malformed_arguments_are_a_result_and_not_an_empty_object() -> None:
+    result = await one(Turn("", (("do", '{"what": 1'),)))
+    assert (result.error.kind, result.executed) == ("invalid_args", False)
+    assert result.error.message.startswith("Invalid arguments: ")
+
+
+async def test_a_failing_tool_is_an_executed_error() -> None:
+    result = await one(Turn("", (do("fail"),)))
+    assert (result.error.kind, result.executed, text_of(result.content)) == ("failed", True, "it failed")
+
+
+async def test_a_crashing_tool_names_its_exception_and_the_run_goes_on() -> None:
+    events = await scene(Turn("", (do("crash"),)), Turn("done")).run()
+    assert text_of(of(events, ToolResultAdded)[0].content) == "RuntimeError: boom"
+    assert of(events, RunFinished)[0].reason == "done"
+
+
+async def test_a_call_over_its_time_is_stopped_and_keeps_its_output() -> None:
+    result = await one(Turn("", (do("partial"),)), limits=Limits(timeout_per_call=0.05))
+    assert (result.error.kind, result.executed) == ("timeout", True)
+    assert text_of(result.content) == "half the output\nTimed out: after 0.05 s"
+
+
+async def test_one_call_can_be_cancelled_and_its_sibling_goes_on() -> None:
+    s = scene(Turn("", (do("sleep"), do("nap"))), Turn("done"))
+
+    def cancel(event: object) -> None:
+        if isinstance(event, ToolStarted) and event.call_id == "call_1":
+            s.agent.cancel_call("call_1")
+
+    events = await s.run(on_event=cancel)
+    outcome = {r.call_id: r.error.kind if r.error else None for r in of(events, ToolResultAdded)}
+    assert outcome == {"call_1": "cancelled", "call_2": None}
+    assert of(events, RunFinished)[0].reason == "done"
+
+
+async def test_updates_come_between_started_and_finished() -> None:
+    events = await scene(Turn("", (do("update"),)), Turn("done")).run()
+    kinds = [type(e) for e in events if isinstance(e, ToolStarted | ToolUpdated | ToolFinished)]
+    assert kinds[0] is ToolStarted
+    assert kinds[-1] is ToolFinished
+    assert "".join(e.text for e in of(events, ToolUpdated)) == "piece 1piece 2"
+
+
+async def test_a_long_result_is_cut_once_and_kept_whole() -> None:
+    s = scene(Turn("", (do("big"),)), Turn("done"))
+    (result,) = of(await s.run(), ToolResultAdded)
+    text = text_of(result.content)
+    assert len(text) < 41_000
+    assert 'output_read(id="out_1")' in text
+    assert s.outputs.texts == {"out_1": "x" * 100_000}
+
+
+async def test_a_denied_call_never_starts() -> None:
+    s = scene(Turn("", (do("ok"),)), Turn("done"), policy=Policy(rules=(Rule.parse("do", "deny"),)))
+    events = await s.run()
+    (result,) = of(events, ToolResultAdded)
+    assert (result.error.kind, result.executed, result.approval) == ("denied", False, "rule")
+    assert of(events, ToolStarted) == []
+    assert of(events, BatchPlanned)[0].calls[0].permission == "deny"
+
+
+async def test_a_run_in_which_everything_was_denied_says_so() -> None:
+    events = await scene(
+        Turn("", (do("ok"),)), Turn("I could not"), policy=Policy(rules=(Rule.parse("do", "deny"),))
+    ).run()
+    assert of(events, RunFinished)[0].reason == "denied"
+
+
+async def test_a_question_is_asked_before_anything_starts_and_answered_by_id() -> None:
+    s = scene(Turn("", (do("ok", "asking"),)), Turn("done"))
+    events = await s.run()
+    order = [e.type for e in events if e.type.startswith(("approval", "tool"))]
+    assert order == [
+        "tool.call",
+        "approval.requested",
+        "approval.resolved",
+        "tool.started",
+        "tool.finished",
+        "tool.result",
+    ]
+    assert of(events, ToolResultAdded)[0].approval == "user"
+
+
+async def test_no_because_reaches_the_model() -> None:
+    s = scene(Turn("", (do("ok", "asking"),)), Turn("done"))
+
+    def refuse(event: object) -> None:
+        if isinstance(event, ApprovalRequested):
+            s.agent.respond(event.approval_id, Decision("deny", "use the other file"))
+
+    (result,) = of(await s.run(on_event=refuse), ToolResultAdded)
+    assert (result.error.kind, text_of(result.content)) == ("denied", "use the other file")
+
+
+async def test_allowed_for_the_session_means_this_exact_call() -> None:
+    s = scene(Turn("", (do("ok", "asking"), do("ok", "asking"), do("nap", "asking"))), Turn("d"), strategy="sequential")
+
+    def allow(event: object) -> None:
+        if isinstance(event, ApprovalRequested):
+            s.agent.respond(event.approval_id, Decision("session"))
+
+    events = await s.run(on_event=allow)
+    assert [e.target for e in of(events, ApprovalRequested)] == ["ok", "nap"]
+
+
+async def test_what_changed_while_the_question_waited_is_shown_again() -> None:
+    s = scene(Turn("", (do("ok", "asking"),)), Turn("done"))
+    bases = iter(["first", "second", "second"])
+    tool = s.tools["asking"]
+    preview = tool.preview
+
+    async def changing(args, ctx):  # type: ignore[no-untyped-def]  # stands in for the tool's own method
+        shown = await preview(args, ctx)
+        return type(shown)(shown.target, shown.blocks, base=next(bases))
+
+    tool.preview = changing  # type: ignore[method-assign]  # the file changes under the approval
+    events = await s.run()
+    assert len(of(events, ApprovalRequested)) == 2
+    assert len({e.binding for e in of(events, ApprovalRequested)}) == 2
+    assert len(of(events, ToolStarted)) == 1
+
+
+async def test_an_answer_that_comes_too_late_changes_nothing() -> None:
+    s = scene(Turn("", (do("ok", "asking"),)), Turn("done"))
+    events = await s.run()
+    (asked,) = of(events, ApprovalRequested)
+    assert s.agent.respond(asked.approval_id, Decision("deny")) is False
+
+
+async def test_abort_while_a_question_waits_resolves_it_as_cancelled() -> None:
+    s = scene(Turn("", (do("ok", "asking"),)))
+    stream = s.agent.run("go")
+    events = []
+    async for event in stream:
+        events.append(event)
+        if isinstance(event, ApprovalRequested):
+            s.agent.abort()
+    assert of(events, ApprovalResolved)[0].answer == "cancelled"
+    assert of(events, ToolResultAdded)[0].error.kind == "cancelled"
+    assert of(events, RunFinished)[0].reason == "interrupted"
+
+
+async def test_a_tool_that_ignores_its_cancellation_is_left_behind() -> None:
+    s = scene(Turn("", (do("ok"),)))
+    ended = asyncio.Event()
+
+    async def stubborn(args, ctx):  # type: ignore[no-untyped-def]  # stands in for the tool's own method
+        while not ended.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    s.tools["do"]._do = stubborn  # type: ignore[method-assign]  # a tool that cannot be stopped
+    from codeagent.core import cancel
+
+    token = cancel.CancelToken()
+    asyncio.get_running_loop().call_later(0.02, token.cancel, "interrupted")
+    try:
+        await token.guard(stubborn(None, None), grace=0.05)
+        raise AssertionError("the guard must not return")
+    except cancel.RunCancelled:
+        ended.set()

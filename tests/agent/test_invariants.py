@@ -1,0 +1,170 @@
+"""Every call gets exactly one result and the transcript stays valid, whatever happens (FEATURES F5)."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeagent.agent.hooks import Deny, Hook, Hooks, Modify
+from codeagent.agent.limits import Limits
+from codeagent.core.errors import ModelError
+from codeagent.core.events import (
+    ApprovalRequested,
+    KnownEvent,
+    MessageAdded,
+    RunFinished,
+    ToolCallAdded,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+)
+from codeagent.core.messages import AssistantMessage, ToolCall
+from codeagent.core.policy import Decision
+from codeagent.core.transcript import transcript_problems
+from tests.agent.doubles import Scene, Turn, do, of, scene
+
+call = st.one_of(
+    st.builds(
+        do,
+        st.sampled_from(["ok", "fail", "crash", "nap", "update"]),
+        st.sampled_from(["do", "asking", "alone", "keyed"]),
+        st.sampled_from("ab"),
+    ),
+    st.sampled_from([("nothing", "{}"), ("do", "{"), ("do", '{"x": 1}'), ("do", "")]),
+)
+turn = st.builds(
+    Turn,
+    text=st.sampled_from(["", "a word or two"]),
+    calls=st.lists(call, max_size=4).map(tuple),
+    stop=st.sampled_from(["end", "end", "end", "length"]),
+    retry_first=st.booleans(),
+    error=st.sampled_from([None, None, None, ModelError("gone", kind="server")]),
+)
+act = st.tuples(st.integers(1, 40), st.sampled_from(["steer", "interrupt", "follow_up", "abort", "cancel_call"]))
+
+
+def random_hooks(choices: list[str]) -> Hooks:
+    answers = iter(choices)
+
+    async def before(call: ToolCall) -> Any:
+        match next(answers, "pass"):
+            case "veto":
+                return Deny("no")
+            case "crash":
+                raise RuntimeError("hook")
+            case "modify":
+                return Modify({"what": "ok"})
+            case _:
+                return True
+
+    return Hooks((Hook("random", before),))
+
+
+@given(
+    st.lists(turn, max_size=4),
+    st.sampled_from(["sequential", "parallel", "batched:2"]),
+    st.lists(act, max_size=3),
+    st.lists(st.sampled_from(["once", "session", "deny"]), max_size=6),
+    st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6),
+    st.integers(1, 6),
+)
+@settings(max_examples=250, deadline=None)
+def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
+    turns: list[Turn], strategy: str, acts: list[tuple[int, str]], answers: list[str], vetoes: list[str], max_calls: int
+) -> None:
+    s = scene(*turns, strategy=strategy, hooks=random_hooks(vetoes), limits=Limits(max_calls=max_calls, max_turns=8))
+    decisions = iter(answers)
+    counted = iter(range(1, 10_000))
+
+    def on_event(event: KnownEvent) -> None:
+        number = next(counted)
+        for when, what in acts:
+            if when == number:
+                perform(s, what)
+        if isinstance(event, ApprovalRequested):
+            answer: Any = next(decisions, "once")
+            s.agent.respond(event.approval_id, Decision(answer))
+
+    asyncio.run(s.run(on_event=on_event))
+    check(s)
+
+
+def perform(s: Scene, what: str) -> None:
+    match what:
+        case "abort":
+            s.agent.abort()
+        case "cancel_call":
+            s.agent.cancel_call("call_1")
+        case "steer" | "interrupt" | "follow_up":
+            getattr(s.agent, what)("a word")
+
+
+def check(s: Scene) -> None:
+    events = s.journal.events
+    announced = [e.call_id for e in of(events, ToolCallAdded)]
+    answered = [e.call_id for e in of(events, ToolResultAdded)]
+    assert Counter(answered) == Counter(announced), "exactly one result for every call"
+    answers = [e.message for e in of(events, MessageAdded) if isinstance(e.message, AssistantMessage)]
+    assert {call.id for answer in answers for call in answer.calls} <= set(announced)
+    assert transcript_problems(s.agent.history) == []
+    started = [e.call_id for e in of(events, ToolStarted)]
+    assert sorted(started) == sorted(e.call_id for e in of(events, ToolFinished))
+    ran = {e.call_id for e in of(events, ToolResultAdded) if e.executed}
+    assert ran <= set(started)
+    assert len(of(events, RunFinished)) == 1
+    assert events[-1].type == "run.finished"
+    assert [e.seq for e in events] == sorted({e.seq for e in events})
+
+
+async def steps_of(turns: tuple[Turn, ...], stop_at: int | None) -> tuple[Scene, int]:
+    """Run the scene, aborting after `stop_at` passes of the event loop; returns how many there were."""
+    s = scene(*turns)
+    running = asyncio.ensure_future(s.run())
+    steps = 0
+    while not running.done():
+        if steps == stop_at:
+            s.agent.abort()
+        steps += 1
+        await asyncio.sleep(0)
+    await running
+    return s, steps
+
+
+TURNS = (
+    Turn("let me look", (do("ok"), do("partial"), do("ok", "asking"), do("update", "alone"))),
+    Turn("and once more", (do("crash"), do("ok", "keyed", "a"), do("ok", "keyed", "a")), retry_first=True),
+    Turn("done"),
+)
+
+
+@pytest.mark.parametrize("wait", ["ok", "partial"])
+def test_an_abort_at_every_step_of_the_event_loop_leaves_everything_answered(wait: str) -> None:
+    turns = tuple(
+        Turn(t.text, tuple(do(wait) if c == do("partial") else c for c in t.calls), retry_first=t.retry_first)
+        for t in TURNS
+    )
+
+    async def sweep() -> int:
+        step = 0
+        while True:
+            s, steps = await asyncio.wait_for(steps_of(turns, step), 10)
+            check(s)
+            if steps <= step:
+                return step
+            step += 1
+
+    assert asyncio.run(sweep()) > 40
+
+
+def test_cancelling_the_task_that_reads_leaves_everything_answered() -> None:
+    async def cut() -> Scene:
+        s = scene(Turn("", (do("sleep"), do("sleep"), do("ok", "alone"))))
+        reading = asyncio.ensure_future(s.run())
+        s.agent.observe(lambda event: reading.cancel() if isinstance(event, ToolStarted) else None)
+        await asyncio.wait({reading})
+        return s
+
+    check(asyncio.run(cut()))

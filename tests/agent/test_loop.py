@@ -1,0 +1,207 @@
+"""One prompt, step by step: the order of events, and why a run ends."""
+
+from codeagent.agent.agent import Past
+from codeagent.agent.limits import Limits
+from codeagent.core.errors import ModelError, SessionWriteError
+from codeagent.core.events import (
+    LimitReached,
+    MessageAdded,
+    Notice,
+    RunFinished,
+    RunStarted,
+    ToolResultAdded,
+    ToolStarted,
+    TurnFinished,
+)
+from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
+from tests.agent.doubles import Turn, do, names, of, scene
+
+
+async def test_a_prompt_without_calls_is_one_turn() -> None:
+    s = scene(Turn("hello there"))
+    events = await s.run("hi")
+    assert names(events) == [
+        "run.started",
+        "message.added",
+        "turn.started",
+        "text.delta",
+        "message.added",
+        "turn.finished",
+        "run.finished",
+    ]
+    assert of(events, RunFinished)[0].reason == "done"
+    assert of(events, RunFinished)[0].text == "hello there"
+
+
+async def test_a_call_runs_between_two_turns_and_every_event_is_in_order() -> None:
+    s = scene(Turn("look", (do("ok"),)), Turn("fine"))
+    events = await s.run()
+    assert [name for name in names(events) if name != "text.delta"] == [
+        "run.started",
+        "message.added",
+        "turn.started",
+        "tool.call",
+        "message.added",
+        "batch.planned",
+        "tool.started",
+        "tool.finished",
+        "tool.result",
+        "batch.finished",
+        "turn.finished",
+        "turn.started",
+        "message.added",
+        "turn.finished",
+        "run.finished",
+    ]
+    assert [event.seq for event in events] == sorted({event.seq for event in events})
+    assert s.journal.events == [event for event in events if event.durable]
+
+
+async def test_results_follow_their_answer_in_source_order_whichever_ended_first() -> None:
+    s = scene(Turn("", (do("nap"), do("ok"))), Turn("done"))
+    events = await s.run()
+    assert [result.call_id for result in of(events, ToolResultAdded)] == ["call_2", "call_1"]
+    assert [m.call_id for m in s.agent.history if isinstance(m, ToolMessage)] == ["call_1", "call_2"]
+
+
+async def test_usage_adds_up_over_the_turns() -> None:
+    events = await scene(Turn("", (do("ok"),)), Turn("done")).run()
+    usage = of(events, RunFinished)[0].usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cost_usd) == (20, 4, 0.02)
+
+
+async def test_an_answer_cut_by_the_output_limit_executes_no_call() -> None:
+    s = scene(Turn("", (do("ok"), do("ok")), stop="length"), Turn("smaller"))
+    events = await s.run()
+    assert of(events, ToolStarted) == []
+    assert [(r.executed, r.error.kind) for r in of(events, ToolResultAdded)] == [(False, "skipped")] * 2
+    assert of(events, RunFinished)[0].reason == "done"
+
+
+async def test_text_cut_by_the_output_limit_is_gone_on_with() -> None:
+    s = scene(Turn("half a sen", stop="length"), Turn("tence"))
+    events = await s.run()
+    assert [note.code for note in of(events, Notice)] == ["model.nudge"]
+    assert len(s.model.requests) == 2
+
+
+async def test_an_empty_answer_is_asked_about_and_then_explained() -> None:
+    s = scene(Turn(), Turn(), Turn())
+    events = await s.run()
+    finished = of(events, RunFinished)[0]
+    assert finished.reason == "failed"
+    assert "answered nothing" in finished.error
+    assert not any(isinstance(m, AssistantMessage) for m in s.agent.history)
+
+
+async def test_a_failing_model_ends_the_run_and_keeps_the_text() -> None:
+    s = scene(Turn("I was about to", (do("ok"),), error=ModelError("the provider is gone", kind="server")))
+    events = await s.run()
+    assert of(events, RunFinished)[0].reason == "failed"
+    assert of(events, RunFinished)[0].error == "the provider is gone"
+    assert s.agent.history[-1] == AssistantMessage(text="I was about to ", stop="cut")
+    assert of(events, ToolStarted) == []
+    assert [(r.call_id, r.executed, r.error.kind) for r in of(events, ToolResultAdded)] == [
+        ("call_1", False, "cancelled")
+    ]
+
+
+async def test_a_retry_forgets_the_text_and_the_calls_of_the_first_attempt() -> None:
+    s = scene(Turn("go", (do("ok"),), retry_first=True), Turn("done"))
+    events = await s.run()
+    assert [note.code for note in of(events, Notice)] == ["model.retry"]
+    assert [(r.call_id, r.executed) for r in of(events, ToolResultAdded)] == [("call_1", False), ("call_2", True)]
+    assert of(events, MessageAdded)[1].message.text == "go"
+
+
+async def test_a_call_id_used_before_gets_a_new_one() -> None:
+    past = Past(
+        history=(
+            UserMessage.from_text("before"),
+            AssistantMessage(calls=(ToolCall(id="call_1", name="do"),)),
+            ToolMessage(call_id="call_1", name="do", content=()),
+        )
+    )
+    s = scene(Turn("", (do("ok"),)), Turn("done"), past=past)
+    events = await s.run()
+    assert [result.call_id for result in of(events, ToolResultAdded)] == ["call_1_2"]
+    assert of(events, RunStarted)[0].resumed
+
+
+async def test_calls_left_open_by_a_dead_process_get_their_result_in_the_log() -> None:
+    call = ToolCall(id="c9", name="do")
+    lost = ToolMessage(call_id="c9", name="do", content=(), is_error=True)
+    past = Past((UserMessage.from_text("x"), AssistantMessage(calls=(call,)), lost), unanswered=(call,))
+    s = scene(Turn("on we go"), past=past)
+    events = await s.run()
+    assert [(r.call_id, r.error.message) for r in of(events, ToolResultAdded)] == [("c9", "Cancelled: session ended")]
+    assert [m.call_id for m in s.agent.history if isinstance(m, ToolMessage)] == ["c9"]
+
+
+async def test_the_limit_of_turns_stops_with_every_call_answered() -> None:
+    s = scene(*[Turn("", (do("ok"),))] * 5, limits=Limits(max_turns=2))
+    events = await s.run()
+    assert of(events, RunFinished)[0].reason == "limit"
+    assert [(e.limit, e.maximum) for e in of(events, LimitReached)] == [("max_turns", 2)]
+    assert len(of(events, ToolResultAdded)) == 2
+
+
+async def test_calls_past_the_limit_are_skipped_and_answered() -> None:
+    s = scene(Turn("", (do("ok"), do("ok"), do("ok"))), limits=Limits(max_calls=2))
+    events = await s.run()
+    assert [r.executed for r in of(events, ToolResultAdded)] == [True, True, False]
+    assert of(events, RunFinished)[0].reason == "limit"
+
+
+async def test_exactly_the_limit_of_calls_is_within_it() -> None:
+    events = await scene(Turn("", (do("ok"), do("ok"))), Turn("done"), limits=Limits(max_calls=2)).run()
+    assert of(events, RunFinished)[0].reason == "done"
+
+
+async def test_the_cost_limit_stops_before_the_next_request() -> None:
+    s = scene(Turn("", (do("ok"),)), Turn("done"), limits=Limits(max_cost_usd=0.005))
+    events = await s.run()
+    assert of(events, RunFinished)[0].reason == "limit"
+    assert len(s.model.requests) == 1
+
+
+async def test_nothing_runs_when_the_log_cannot_be_written() -> None:
+    s = scene(Turn("", (do("ok"),)), broken=SessionWriteError("disk full; events are kept in memory"))
+    events = await s.run()
+    assert of(events, RunFinished)[0].reason == "failed"
+    assert "disk full" in of(events, RunFinished)[0].error
+    assert s.model.requests == []
+
+
+async def test_a_reader_that_stops_reading_stops_the_run() -> None:
+    s = scene(Turn("", (do("sleep"),)))
+    stream = s.agent.run("go")
+    async for event in stream:
+        if event.type == "tool.started":
+            break
+    await stream.aclose()
+    assert of(s.journal.events, RunFinished)[0].reason == "interrupted"
+    assert [r.error.kind for r in of(s.journal.events, ToolResultAdded)] == ["cancelled"]
+
+
+async def test_a_second_prompt_goes_on_with_the_conversation() -> None:
+    s = scene(Turn("one"), Turn("two"))
+    await s.run("first")
+    await s.run("second")
+    texts = [text_of(m.content) if isinstance(m, UserMessage) else m.text for m in s.agent.history]
+    assert texts == ["first", "one", "second", "two"]
+
+
+async def test_the_prefix_of_every_request_stays_the_same() -> None:
+    s = scene(*[Turn("", (do("ok"),))] * 3, Turn("done"))
+    await s.run()
+    for earlier, later in zip(s.model.requests, s.model.requests[1:], strict=False):
+        assert later.messages[: len(earlier.messages)] == earlier.messages
+        assert (later.system, later.tools) == (earlier.system, earlier.tools)
+
+
+async def test_turns_are_always_finished() -> None:
+    s = scene(Turn("", (do("ok"),)), Turn("x", error=ModelError("gone", kind="server")))
+    events = await s.run()
+    assert [e.turn for e in of(events, TurnFinished)] == [1, 2]
+    assert of(events, TurnFinished)[1].stop == "cut"

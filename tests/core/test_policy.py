@@ -1,0 +1,104 @@
+"""Who may do what without being asked (FEATURES F13)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule
+
+
+def key(*parts: str, kind: str = "command", opaque: bool = False, sensitive: str | None = None) -> ApprovalKey:
+    return ApprovalKey(kind=kind, parts=parts, opaque=opaque, sensitive=sensitive)  # type: ignore[arg-type]  # literals
+
+
+def ask(
+    approval: ApprovalKey, *, allow: str = "", deny: str = "", prompt: str = "", mode: Mode = "ask", tool: str = "bash"
+) -> str:
+    rules = [Rule.parse(text, "auto") for text in allow.split(";") if text]
+    rules += [Rule.parse(text, "deny") for text in deny.split(";") if text]
+    rules += [Rule.parse(text, "prompt") for text in prompt.split(";") if text]
+    effect = "files" if tool in ("edit", "write") else "anything"
+    return Policy(mode, tuple(rules)).check(tool, approval, "prompt", effect).permission  # type: ignore[arg-type]  # literals
+
+
+def test_a_mutating_tool_asks_by_default() -> None:
+    assert ask(key("make")) == "prompt"
+
+
+def test_a_rule_allows_what_it_matches_and_nothing_else() -> None:
+    assert ask(key("git status -s"), allow="bash(git status*)") == "auto"
+    assert ask(key("git push"), allow="bash(git status*)") == "prompt"
+
+
+def test_every_part_of_a_compound_command_must_be_allowed() -> None:
+    assert ask(key("git status", "touch PWNED"), allow="bash(git status*)") == "prompt"
+    assert ask(key("git status", "git diff"), allow="bash(git status*);bash(git diff*)") == "auto"
+
+
+def test_what_could_not_be_parsed_whole_is_never_allowed_by_a_pattern() -> None:
+    assert ask(key("git status", opaque=True), allow="bash(git status*)") == "prompt"
+    assert ask(key("git status", opaque=True), allow="bash(*)") == "prompt"
+
+
+def test_the_bare_tool_name_allows_everything() -> None:
+    assert ask(key("rm -rf build", opaque=True), allow="bash") == "auto"
+
+
+def test_one_denied_part_denies_the_whole() -> None:
+    assert ask(key("ls", "rm -rf /", opaque=True), allow="bash", deny="bash(rm *)") == "deny"
+
+
+def test_deny_beats_prompt_beats_auto() -> None:
+    assert ask(key("x"), allow="bash", prompt="bash", deny="bash") == "deny"
+    assert ask(key("x"), allow="bash", prompt="bash") == "prompt"
+
+
+def test_a_path_pattern_stops_at_a_slash_unless_it_says_otherwise() -> None:
+    for pattern, path, matches in [
+        ("src/**", "src/a/b.py", True),
+        ("src/*", "src/a/b.py", False),
+        ("src/*", "src/b.py", True),
+        ("**/*.md", "README.md", True),
+        ("**/*.md", "docs/a/x.md", True),
+        ("src/**", "srcs/x", False),
+    ]:
+        expected = "auto" if matches else "prompt"
+        assert ask(key(path, kind="path"), allow=f"write({pattern})", tool="write") == expected, (pattern, path)
+
+
+@pytest.mark.parametrize(
+    ("mode", "tool", "expected"),
+    [
+        ("ask", "edit", "prompt"),
+        ("accept-edits", "edit", "auto"),
+        ("accept-edits", "bash", "prompt"),
+        ("auto", "bash", "auto"),
+        ("plan", "edit", "deny"),
+        ("plan", "bash", "deny"),
+    ],
+)
+def test_what_a_mode_answers(mode: Mode, tool: str, expected: str) -> None:
+    assert ask(key("x"), mode=mode, tool=tool) == expected
+
+
+def test_plan_mode_cannot_be_widened_by_a_rule() -> None:
+    assert ask(key("x"), mode="plan", allow="bash") == "deny"
+
+
+def test_a_sensitive_call_asks_in_every_mode_unless_a_rule_names_it() -> None:
+    assert ask(key(".env", kind="path", sensitive="holds secrets"), mode="auto") == "prompt"
+    assert ask(key(".env", kind="path", sensitive="holds secrets"), allow="bash(.env)") == "auto"
+
+
+@pytest.mark.parametrize("text", ["", "bash(", "bash()", "two words", "bash) x"])
+def test_what_is_no_rule_says_so(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Rule.parse(text, "auto")
+
+
+@given(st.lists(st.text(max_size=8), min_size=1, max_size=4).map(tuple), st.text(min_size=1, max_size=8))
+def test_a_denying_rule_always_wins(parts: tuple[str, ...], pattern: str) -> None:
+    rules = (Rule("auto", "bash"), Rule("auto", "bash", "*"), Rule("deny", "bash", pattern))
+    verdict = Policy("auto", rules).check("bash", ApprovalKey("command", parts), "auto", "anything")
+    assert (verdict.permission == "deny") == any(rules[2].matches(part, "command") for part in parts)

@@ -1,0 +1,25 @@
+"""Secrets of the process are nowhere in what is written (SECURITY.md T34)."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.core.redact import Redactor
+
+
+def test_a_secret_is_replaced_by_its_name() -> None:
+    redactor = Redactor({"OPENAI_API_KEY": "sk-abcdefgh", "HOME": "/home/someone"})
+    assert redactor.clean("key sk-abcdefgh at /home/someone") == "key [secret OPENAI_API_KEY] at /home/someone"
+
+
+def test_short_values_and_ordinary_names_are_left_alone() -> None:
+    redactor = Redactor({"API_KEY": "test", "MONKEY": "bananas-are-yellow", "KEYBOARD": "qwertz-layout"})
+    assert redactor.clean("test bananas-are-yellow qwertz-layout") == "test bananas-are-yellow qwertz-layout"
+
+
+@given(st.text(min_size=8), st.text(), st.text(), st.booleans())
+def test_a_secret_never_survives_inside_json(secret: str, before: str, after: str, ascii_only: bool) -> None:
+    line = json.dumps({"text": before + secret + after}, ensure_ascii=ascii_only)
+    cleaned = Redactor({"MY_TOKEN": secret}).clean(line)
+    assert json.dumps(secret, ensure_ascii=ascii_only)[1:-1] not in cleaned or secret in "[secret MY_TOKEN]"
