@@ -18,7 +18,7 @@ from tests.agent.doubles import Turn, do, names, of, scene
 
 
 async def test_a_prompt_without_calls_is_one_turn() -> None:
-    s = scene(Turn("hello there"))
+    s = scene(Turn("hello"))
     events = await s.run("hi")
     assert names(events) == [
         "run.started",
@@ -30,7 +30,7 @@ async def test_a_prompt_without_calls_is_one_turn() -> None:
         "run.finished",
     ]
     assert of(events, RunFinished)[0].reason == "done"
-    assert of(events, RunFinished)[0].text == "hello there"
+    assert of(events, RunFinished)[0].text == "hello"
 
 
 async def test_a_call_runs_between_two_turns_and_every_event_is_in_order() -> None:
@@ -134,7 +134,7 @@ async def test_calls_left_open_by_a_dead_process_get_their_result_in_the_log() -
     past = Past((UserMessage.from_text("x"), AssistantMessage(calls=(call,)), lost), unanswered=(call,))
     s = scene(Turn("on we go"), past=past)
     events = await s.run()
-    assert [(r.call_id, r.error.message) for r in of(events, ToolResultAdded)] == [("c9", "Cancelled: session ended")]
+    assert [(r.call_id, r.error.message) for r in of(events, ToolResultAdded)] == [("c9", "cancelled: session ended")]
     assert [m.call_id for m in s.agent.history if isinstance(m, ToolMessage)] == ["c9"]
 
 

@@ -51,7 +51,7 @@ async def test_queued_text_is_logged_before_it_is_delivered() -> None:
     s = scene(Turn("", THREE), Turn("ok"))
     at_first_start(s, lambda: s.agent.steer("also this"))
     order = names(await s.run())
-    assert order.index("steer.queued") < order.index("steer.delivered") < order.index("message.added", 4)
+    assert order.index("steer.queued") < order.index("steer.delivered") < order.index("message.added", 20)
 
 
 async def test_a_follow_up_waits_until_the_agent_would_stop() -> None:
