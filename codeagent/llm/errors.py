@@ -1,0 +1,196 @@
+"""Tells what went wrong with a request, from whatever exception litellm or a provider's library raised.
+
+Exceptions are read by attribute, name and cause, never by class: no library is imported for it.
+"""
+
+import email.utils
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from codeagent.core.errors import ModelError, ModelErrorKind
+
+MAX_RETRY_AFTER = 120.0
+_LONGEST_QUOTE = 300
+_RETRYABLE = {408, 409, 425, 429}
+_OVERFLOW = re.compile(
+    r"context[ _](?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"
+    r"|exceeds? the (?:available|maximum) (?:context|number of tokens)|request too large",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
+_PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+ - )?")
+_MESSAGE = re.compile(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+
+
+class Failure:
+    """What one exception says, with what the request knew: the pieces of a ModelError."""
+
+    def __init__(self, error: BaseException, *, model: str, address: str, idle: float) -> None:
+        """`address` is where the request went, for the person; `idle` the limit of silence, in seconds."""
+        self._chain = list(_causes(error))
+        self._model, self._address, self._idle = model, address, idle
+        self._text = " ".join(str(each) for each in self._chain)
+        self._quote = _quote(str(self._chain[0]))
+        self._status = _status(self._chain)
+
+    def model_error(self, *, streaming: bool) -> ModelError:
+        """`streaming` says that the answer had begun."""
+        return self._from_cause() or self._from_status(streaming) or self._from_stream(streaming)
+
+    def _from_cause(self) -> ModelError | None:
+        for cause in self._chain:
+            if isinstance(cause, ssl.SSLError) or "Certificate" in type(cause).__name__:
+                return self._error(
+                    "connection", f"no secure connection to {self._address}: {_quote(str(cause))}", retryable=False
+                )
+            if isinstance(cause, socket.gaierror) or "DNSError" in type(cause).__name__:
+                return self._error("connection", f"the host of {self._address} has no address; check the name")
+            if isinstance(cause, ConnectionRefusedError):
+                return self._error("connection", f"nothing answers at {self._address}; is the server running?")
+        if any("Timeout" in type(cause).__name__ or isinstance(cause, TimeoutError) for cause in self._chain):
+            return self._error("timeout", f"{self._address} sent nothing for {self._idle:.0f} s")
+        return None
+
+    def _from_status(self, streaming: bool) -> ModelError | None:
+        status, said = self._status, self._quote
+        names = {type(cause).__name__ for cause in self._chain}
+        if "ContextWindowExceededError" in names or (status in (None, 400, 413) and _OVERFLOW.search(self._text)):
+            return self._error("context_window", f"the conversation is too long for the model: {said}", retryable=False)
+        if "ContentPolicyViolationError" in names:
+            return self._error("content_policy", f"the provider refused the content: {said}", retryable=False)
+        if status is None or (status == 500 and streaming):
+            return None
+        if status == 429:
+            return self._rate_limited()
+        if status == 529 or (status >= 500 and "overloaded" in self._text.lower()):
+            return self._error("overloaded", f"the provider is overloaded: {said}")
+        if status >= 500 or status in _RETRYABLE:
+            return self._error("server", f"the provider failed with status {status}: {said}")
+        return self._refused(status)
+
+    def _rate_limited(self) -> ModelError:
+        if _QUOTA.search(self._text):
+            return self._error("rate_limit", f"the account has no quota left: {self._quote}", retryable=False)
+        return self._error("rate_limit", f"too many requests: {self._quote}")
+
+    def _refused(self, status: int) -> ModelError:
+        said = self._quote
+        match status:
+            case 401:
+                return self._error("auth", f"the key was not accepted: {said}; check the key", retryable=False)
+            case 403:
+                return self._error("auth", f"the key may not use this model: {said}", retryable=False)
+            case 404:
+                return self._error(
+                    "bad_request", f"{self._address} does not know it: {said}; check the model's name", retryable=False
+                )
+            case _:
+                return self._error("bad_request", f"the request was rejected: {said}", retryable=False)
+
+    def _from_stream(self, streaming: bool) -> ModelError:
+        if not streaming:
+            return self._error("bad_request", f"the request could not be sent: {self._quote}", retryable=False)
+        lowered = self._text.lower()
+        if "overloaded" in lowered:
+            return self._error("overloaded", f"the provider is overloaded: {self._quote}")
+        if "rate limit" in lowered or "rate_limit" in lowered:
+            return self._rate_limited()
+        if any(_is_transport(cause) for cause in self._chain):
+            return self._error("cut", "the connection broke in the middle of the answer; nothing of it was run")
+        return self._error("server", f"the provider broke off its answer: {self._quote}")
+
+    def _error(self, kind: ModelErrorKind, text: str, *, retryable: bool = True) -> ModelError:
+        status = None if kind in ("connection", "timeout", "cut") else self._status
+        after = retry_after(_header(self._chain, "retry-after"), time.time) if retryable else None
+        return ModelError(f"{self._model}: {text}", kind=kind, status=status, retryable=retryable, retry_after=after)
+
+
+def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
+    """Seconds a Retry-After header asks for, 0 to 120, from seconds or a date; None where it says nothing."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    if seconds != seconds:  # NaN
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it came from, the outermost first; a wrapper of another error is skipped."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        original = getattr(current, "original_exception", None)
+        if isinstance(original, BaseException):
+            current = original
+            continue
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _status(chain: list[BaseException]) -> int | None:
+    """The first status in the chain; litellm's 500 for anything gives way to what the provider sent."""
+    statuses = [s for s in (_status_of(each) for each in chain) if s is not None]
+    if not statuses:
+        return None
+    return next((status for status in statuses if status != 500), 500)
+
+
+def _status_of(error: BaseException) -> int | None:
+    for value in (getattr(error, "status_code", None), _body_code(error)):
+        if isinstance(value, int | str) and str(value).isdigit() and 400 <= int(value) <= 599:
+            return int(value)
+    return None
+
+
+def _body_code(error: BaseException) -> object:
+    """The code an error event in the stream carries."""
+    body = getattr(error, "body", None)
+    return body.get("code") if isinstance(body, dict) else None
+
+
+def _header(chain: list[BaseException], name: str) -> str | None:
+    for error in chain:
+        response = getattr(error, "response", None)
+        for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
+            value = headers.get(name) if isinstance(headers, Mapping) else None
+            if value is not None:
+                return str(value)
+    return None
+
+
+def _is_transport(error: BaseException) -> bool:
+    return isinstance(error, OSError) or type(error).__name__ in {
+        "ReadError", "RemoteProtocolError", "ClientPayloadError", "TransferEncodingError", "ServerDisconnectedError",
+        "IncompleteRead", "ProtocolError", "NetworkError",
+    }
+
+
+def _quote(text: str) -> str:
+    """What the provider said, on one line: its own message where the text is an error object."""
+    text = _PREFIX.sub("", text.strip())
+    found = _MESSAGE.search(text)
+    if found:
+        text = _unquote(found[1])
+    if "<html" in text.lower():
+        text = "an HTML page instead of an answer"
+    text = " ".join(text.split())
+    return (text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…") or "no reason given"
+
+
+def _unquote(literal: str) -> str:
+    try:
+        return str(json.loads(literal)) if literal.startswith('"') else literal[1:-1].replace("\\'", "'")
+    except ValueError:
+        return literal[1:-1]

@@ -1,0 +1,253 @@
+"""Any model litellm knows, behind the Model port: the one importer of litellm."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import AssistantMessage, Usage
+from codeagent.core.model import Answer, ModelEvent, ModelRequest
+from codeagent.core.redact import Redactor
+from codeagent.llm import boot
+from codeagent.llm.errors import Failure
+from codeagent.llm.provider_stream import Piece, read_pieces
+from codeagent.llm.stream import Accumulator
+from codeagent.llm.target import Target, resolve
+from codeagent.llm.usage import estimated_usage, provider_usage
+from codeagent.llm.wire import to_messages, to_tools
+
+_CONNECT_SECONDS = 30.0
+
+_import_lock = threading.Lock()
+_connected: set["LitellmModel"] = set()
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: Exception
+    streaming: bool
+
+
+class _Done:
+    pass
+
+
+class LitellmModel:
+    """One model of one provider.
+
+    litellm is imported by the first request, or by `prepare`, in a thread. One task per request
+    reads the connection: cancelling that task is what closes the socket with every provider.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        max_tokens: int | None = None,
+        idle_timeout: float = 90.0,
+        thinking: int | None = None,
+    ) -> None:
+        """`max_tokens` limits one answer; `idle_timeout` is silence in seconds; `thinking` a budget in tokens."""
+        self._name = name
+        self._api_base = api_base
+        self._api_key = api_key
+        self._max_tokens = max_tokens
+        self._idle = idle_timeout
+        self._thinking = thinking
+        self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or ""})
+        self._library: asyncio.Future[Any] | None = None
+        self._target: Target | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def context_window(self) -> int | None:
+        """Known from the first request on, where litellm's table has the model."""
+        return self._target.context_window if self._target else None
+
+    async def prepare(self) -> None:
+        """Start the import and return at once; only the first request waits for it."""
+        if self._library is None:
+            self._library = _import_in_thread()
+
+    async def close(self) -> None:
+        """Close the connections, together with the last model that has any; idempotent."""
+        if self not in _connected:
+            return
+        _connected.discard(self)
+        if not _connected:
+            await _close_connections(_import())
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await self.prepare()
+        assert self._library is not None
+        library = await asyncio.shield(self._library)
+        if self._target is None:
+            self._target = resolve(library, self._name, self._api_base, self._api_key, self._max_tokens)
+        arguments = self._arguments(self._target, request)
+        _connected.add(self)
+        queue: asyncio.Queue[Piece | _Failed | _Done] = asyncio.Queue()
+        reader = asyncio.create_task(_read(library, arguments, queue))
+        try:
+            async for event in self._events(library, self._target, request, arguments, queue):
+                yield event
+        finally:
+            reader.cancel()
+            await asyncio.wait({reader})
+
+    async def _events(
+        self,
+        library: Any,
+        target: Target,
+        request: ModelRequest,
+        arguments: dict[str, Any],
+        queue: "asyncio.Queue[Piece | _Failed | _Done]",
+    ) -> AsyncIterator[ModelEvent]:
+        answers = (message for message in request.messages if isinstance(message, AssistantMessage))
+        accumulator = Accumulator({call.id for message in answers for call in message.calls})
+        figures: Any | None = None
+        while True:
+            match await queue.get():
+                case Piece(delta, usage):
+                    figures = usage or figures
+                    for event in accumulator.add(delta):
+                        yield event
+                case _Failed(error, streaming):
+                    raise self._model_error(error, target, streaming) from None
+                case _Done():
+                    break
+        closed, message = accumulator.finish(self._name)
+        for call in closed:
+            yield call
+        self._check_said_something(message, target)
+        yield Answer(message, await self._usage(library, target, arguments, message, figures))
+
+    async def _usage(
+        self, library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage, figures: Any | None
+    ) -> Usage:
+        if figures is not None:
+            return provider_usage(library, target, figures)
+        return await asyncio.to_thread(estimated_usage, library, target, arguments, message)
+
+    def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
+        """The keyword arguments of litellm's `acompletion`."""
+        arguments: dict[str, Any] = {
+            "model": target.wire_name,
+            "messages": to_messages(request, target.family),
+            "tools": to_tools(request.tools, target.family) or None,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": target.max_tokens,
+            "timeout": _timeout(self._idle),
+            "max_retries": 0,
+            # Without this any request with tools imports litellm's proxy server and the mcp library.
+            "_skip_mcp_handler": True,
+            "api_base": self._api_base,
+            "api_key": target.api_key,
+        }
+        if self._thinking is not None and target.family == "anthropic":
+            arguments["thinking"] = {"type": "enabled", "budget_tokens": self._thinking}
+            arguments["max_tokens"] = target.max_tokens + self._thinking
+        return arguments
+
+    def _check_said_something(self, message: AssistantMessage, target: Target) -> None:
+        """Raises ModelError where there is a reason for silence; silence without one is retried by the caller."""
+        if message.text or message.thinking or message.calls:
+            return
+        if message.stop == "content_filter":
+            raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
+        if message.stop == "length":
+            raise ModelError(
+                f"{self._name}: the limit of {target.max_tokens} tokens was reached before the first word",
+                kind="bad_request",
+            )
+
+    def _model_error(self, error: Exception, target: Target, streaming: bool) -> ModelError:
+        failure = Failure(error, model=self._name, address=target.address, idle=self._idle)
+        made = failure.model_error(streaming=streaming)
+        return ModelError(
+            self._redactor.clean(str(made)),
+            kind=made.kind,
+            status=made.status,
+            retryable=made.retryable,
+            retry_after=made.retry_after,
+        )
+
+
+async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[Piece | _Failed | _Done]") -> None:
+    """Send the request and pass every piece on; the queue ends with _Done or _Failed."""
+    streaming = False
+    try:
+        wrapper = await library.acompletion(**arguments)
+        streaming = True
+        async for piece in read_pieces(wrapper):
+            queue.put_nowait(piece)
+    except Exception as error:
+        queue.put_nowait(_Failed(error, streaming))
+    else:
+        queue.put_nowait(_Done())
+
+
+def _timeout(idle: float) -> Any:
+    """Per read, so that an answer may take as long as it likes while it comes."""
+    import httpx
+
+    return httpx.Timeout(idle, connect=min(idle, _CONNECT_SECONDS))
+
+
+def _import() -> Any:
+    """litellm, ready and silent. Raises ModelError where it cannot be imported."""
+    with _import_lock:
+        if "litellm" in sys.modules:
+            return sys.modules["litellm"]
+        boot.set_environment()
+        with boot.collector_paused():
+            import litellm
+        boot.quiet(litellm)
+        return litellm
+
+
+def _import_in_thread() -> "asyncio.Future[Any]":
+    """A daemon thread, so that leaving the program does not wait for the import."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(library: Any, error: Exception | None) -> None:
+        if future.cancelled():
+            return
+        if error is None:
+            future.set_result(library)
+        else:
+            future.set_exception(ModelError(f"litellm cannot be imported: {error}", kind="bad_request"))
+            future.exception()
+
+    def run() -> None:
+        library, failure = None, None
+        try:
+            library = _import()
+        except Exception as error:
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, library, failure)
+        except RuntimeError:
+            return  # the loop has ended meanwhile; nobody waits
+
+    threading.Thread(target=run, name="litellm-import", daemon=True).start()
+    return future
+
+
+async def _close_connections(library: Any) -> None:
+    """litellm keeps its HTTP clients for the whole process: close them and let it make new ones."""
+    await library.close_litellm_async_clients()
+    library.in_memory_llm_clients_cache.flush_cache()
+    client = vars(library).pop("module_level_aclient", None)
+    if client is not None:
+        await client.close()

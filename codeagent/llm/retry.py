@@ -1,0 +1,112 @@
+"""Asks again when a request failed for a reason that passes."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from codeagent.core.errors import ModelError
+from codeagent.core.model import Answer, Model, ModelEvent, ModelRequest, Retrying
+
+MAX_ATTEMPTS = 6
+_LONGEST_DELAY = 40.0
+_MOST_WAITING = 180.0
+"""Seconds of waiting for one answer, Retry-After included, before giving up."""
+
+
+class RetryingModel:
+    """A model whose passing failures are repeated, with growing pauses that a provider may set itself.
+
+    Each repetition is announced by a Retrying event before its pause; what the failed attempt
+    streamed is void from then on. Cancelling works at any time, in a pause too.
+    """
+
+    def __init__(
+        self,
+        inner: Model,
+        *,
+        attempts: int = MAX_ATTEMPTS,
+        first_delay: float = 2.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`attempts` is 1 to 6; `first_delay` in seconds doubles each time; `jitter` gives 0 to 1."""
+        self._inner = inner
+        self._attempts = max(1, min(attempts, MAX_ATTEMPTS))
+        self._first_delay = first_delay
+        self._sleep = sleep
+        self._jitter = jitter
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self._inner.context_window
+
+    async def prepare(self) -> None:
+        """Start what the model below needs before its first request, where it needs anything."""
+        prepare = getattr(self._inner, "prepare", None)
+        if prepare is not None:
+            await prepare()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        waited, empty = 0.0, 0
+        for attempt in range(1, self._attempts + 1):
+            try:
+                async for event in _closing(self._inner.stream(request)):
+                    if isinstance(event, Answer) and _is_empty(event):
+                        empty += 1
+                        raise _nothing_said(self.name, again=empty == 1)
+                    yield event
+                return
+            except ModelError as error:
+                delay = self._delay(attempt, error)
+                if not error.retryable or attempt == self._attempts or waited + delay > _MOST_WAITING:
+                    raise _given_up(error, attempt) from None
+                reason = str(error)
+            waited += delay
+            yield Retrying(reason, attempt + 1, delay)
+            await self._sleep(delay)
+
+    def _delay(self, attempt: int, error: ModelError) -> float:
+        """Half to all of a doubling pause; never less than the provider asked for."""
+        pause = min(self._first_delay * 2.0 ** (attempt - 1), _LONGEST_DELAY) * (0.5 + self._jitter() / 2)
+        return max(pause, error.retry_after or 0.0)
+
+
+async def _closing(events: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
+    """The events; the stream below is closed even where the reader stops early."""
+    try:
+        async for event in events:
+            yield event
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _is_empty(answer: Answer) -> bool:
+    message = answer.message
+    return not (message.text.strip() or message.calls or message.thinking)
+
+
+def _nothing_said(name: str, *, again: bool) -> ModelError:
+    if again:
+        return ModelError(f"{name}: the answer was empty", kind="server", retryable=True)
+    return ModelError(f"{name}: the answer was empty twice; ask again or take another model", kind="server")
+
+
+def _given_up(error: ModelError, attempts: int) -> ModelError:
+    if attempts == 1 or not error.retryable:
+        return error
+    return ModelError(
+        f"{error} (gave up after {attempts} attempts)",
+        kind=error.kind,
+        status=error.status,
+        retryable=False,
+        retry_after=error.retry_after,
+    )

@@ -1,0 +1,264 @@
+"""Assembles the small pieces a provider streams into one assistant message."""
+
+import json
+import re
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import AssistantMessage, StopReason, Thinking, ToolCall
+from codeagent.core.model import CallClosed, ModelEvent, ReasoningDelta, TextDelta
+
+_PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
+"""Ids of calls the provider runs itself; their results are in the stream too."""
+_SHORTEST_ID = 8
+"""Shorter ids (`0`, `call_1`) come from servers that number the calls of each answer anew."""
+_STOPS: dict[str, StopReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "content_filter": "content_filter",
+    "content_filtered": "content_filter",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "guardrail_intervened": "content_filter",
+}
+
+
+@dataclass(frozen=True)
+class ThinkingPiece:
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+
+
+@dataclass(frozen=True)
+class CallPiece:
+    """A fragment of one call; any field but the arguments may be missing in any fragment."""
+
+    index: int | None = None
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What one chunk of the stream adds."""
+
+    text: str = ""
+    reasoning: str = ""
+    """Reasoning of providers that do not sign it; empty where `thinking` holds it."""
+    thinking: tuple[ThinkingPiece, ...] = ()
+    calls: tuple[CallPiece, ...] = ()
+    finish: str | None = None
+    """The provider's word for why it stopped, once."""
+
+
+@dataclass
+class _OpenCall:
+    id: str
+    wire_id: str
+    name: str = ""
+    parts: list[str] = field(default_factory=list)
+    closed: bool = False
+
+    @property
+    def arguments(self) -> str:
+        return _mend("".join(self.parts))
+
+    @property
+    def foreign(self) -> bool:
+        return self.wire_id.startswith(_PROVIDER_RUN)
+
+
+@dataclass
+class _OpenThinking:
+    parts: list[str] = field(default_factory=list)
+    signature: str | None = None
+    redacted: str | None = None
+
+
+class Accumulator:
+    """One answer in the making.
+
+    A call is closed, and may be acted on, when another call begins and its own arguments are
+    whole, or else when the provider said that it stopped. An answer without that word is cut.
+    """
+
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        """`taken` holds the call ids of the session so far."""
+        self._taken = set(taken)
+        self._text: list[str] = []
+        self._held = ""
+        self._thinking: list[_OpenThinking] = []
+        self._thinking_open = False
+        self._calls: list[_OpenCall] = []
+        self._by_index: dict[int, _OpenCall] = {}
+        self._finish: str | None = None
+
+    def add(self, delta: Delta) -> list[ModelEvent]:
+        """Take one chunk in. Raises ModelError where a closed call goes on."""
+        events: list[ModelEvent] = []
+        for thought in delta.thinking or ((ThinkingPiece(delta.reasoning),) if delta.reasoning else ()):
+            self._think(thought)
+            if thought.text:
+                events.append(ReasoningDelta(_mend(thought.text)))
+        if delta.text:
+            self._thinking_open = False
+            text = self._whole_characters(delta.text)
+            if text:
+                self._text.append(text)
+                events.append(TextDelta(text))
+        for piece in delta.calls:
+            self._thinking_open = False
+            events += self._call(piece)
+        self._finish = delta.finish or self._finish
+        return events
+
+    def finish(self, model: str) -> tuple[list[CallClosed], AssistantMessage]:
+        """Close what is open. Raises ModelError `cut` where the provider never said it was done."""
+        if self._finish is None:
+            raise ModelError(
+                "the answer was cut off by the connection; nothing of it was run", kind="cut", retryable=True
+            )
+        calls = [call for call in self._calls if not call.foreign]
+        stop = _STOPS.get(self._finish.lower(), "tool_calls" if calls else "end")
+        closed = [] if stop == "length" else self._close([call for call in calls if not call.closed])
+        kept = [call for call in self._calls if not call.foreign]
+        message = AssistantMessage(
+            text="".join(self._text),
+            thinking=tuple(
+                Thinking(text=_mend("".join(block.parts)), signature=block.signature, redacted=block.redacted)
+                for block in self._thinking
+            ),
+            calls=tuple(_tool_call(call) for call in kept),
+            stop=stop,
+            model=model,
+        )
+        return closed, message
+
+    def _whole_characters(self, text: str) -> str:
+        """`text` with halves of a surrogate pair joined across chunks, and lone ones replaced."""
+        text = self._held + text
+        self._held = ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self._held = text[:-1], text[-1]
+        return _mend(text)
+
+    def _think(self, piece: ThinkingPiece) -> None:
+        if piece.redacted is not None:
+            self._thinking.append(_OpenThinking(redacted=piece.redacted))
+            self._thinking_open = False
+            return
+        if not self._thinking_open:
+            self._thinking.append(_OpenThinking())
+            self._thinking_open = True
+        block = self._thinking[-1]
+        block.parts.append(piece.text)
+        if piece.signature:
+            block.signature = (block.signature or "") + piece.signature
+            self._thinking_open = False
+
+    def _call(self, piece: CallPiece) -> list[CallClosed]:
+        call = self._find(piece)
+        if call is not None:
+            _extend(call, piece)
+            return []
+        closed = self._close([c for c in self._calls if not c.closed and not c.foreign and _whole(c.arguments)])
+        call = _OpenCall(id=self._new_id(piece.id or ""), wire_id=piece.id or "")
+        self._calls.append(call)
+        if piece.index is not None:
+            self._by_index[piece.index] = call
+        _extend(call, piece)
+        return closed
+
+    def _find(self, piece: CallPiece) -> _OpenCall | None:
+        """The call the piece continues; None where it begins one."""
+        if piece.index is not None:
+            call = self._by_index.get(piece.index)
+        elif piece.id:
+            call = next((c for c in reversed(self._calls) if c.wire_id == piece.id), None)
+        else:
+            call = self._calls[-1] if self._calls else None
+        if call is None or (piece.id and call.wire_id and piece.id != call.wire_id):
+            return None
+        if piece.id or not piece.name:
+            return call
+        another = piece.name != call.name if piece.index is None else bool(piece.arguments)
+        begins = another and not _repeats(call, piece) and (piece.index is None or _whole(call.arguments))
+        return None if begins else call
+
+    def _new_id(self, wire_id: str) -> str:
+        usable = len(wire_id) >= _SHORTEST_ID and wire_id not in self._taken
+        call_id = wire_id if usable else f"call_{uuid.uuid4().hex}"
+        self._taken.add(call_id)
+        return call_id
+
+    def _close(self, calls: list[_OpenCall]) -> list[CallClosed]:
+        """Close the calls; one that a server sent twice is dropped."""
+        closed = []
+        for call in calls:
+            call.closed = True
+            if any(_same(call, other) for other in self._calls if other is not call and other.closed):
+                self._calls = [other for other in self._calls if other is not call]
+                continue
+            closed.append(CallClosed(_tool_call(call)))
+        return closed
+
+
+def _extend(call: _OpenCall, piece: CallPiece) -> None:
+    """Raises ModelError where the call was closed, and maybe acted on, before."""
+    if _repeats(call, piece):
+        return
+    if piece.name and piece.name != call.name:
+        call.name += piece.name
+    if not piece.arguments:
+        return
+    if call.closed and piece.arguments.strip():
+        raise ModelError(
+            f"the provider went on with the call of {call.name} after it had ended", kind="server", retryable=True
+        )
+    if call.parts == ["{}"] and piece.arguments.strip():
+        call.parts.clear()
+    call.parts.append(piece.arguments)
+
+
+def _repeats(call: _OpenCall, piece: CallPiece) -> bool:
+    """A server says the whole call again, or closes a call that has arguments with an empty object."""
+    if piece.arguments == "{}" and not piece.name:
+        return _whole(call.arguments)
+    return bool(piece.name) and piece.name == call.name and piece.arguments == call.arguments != ""
+
+
+def _same(one: _OpenCall, other: _OpenCall) -> bool:
+    return bool(one.wire_id) and (one.wire_id, one.name, one.arguments) == (other.wire_id, other.name, other.arguments)
+
+
+def _tool_call(call: _OpenCall) -> ToolCall:
+    return ToolCall(id=call.id, name=_mend(call.name), arguments=call.arguments)
+
+
+def _whole(arguments: str) -> bool:
+    """Nothing but white space could follow: the text is one JSON object."""
+    if not arguments.rstrip().endswith("}"):
+        return False
+    try:
+        return isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _mend(text: str) -> str:
+    """Surrogate pairs joined, lone surrogates replaced: text that can be written as UTF-8."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

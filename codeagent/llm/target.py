@@ -1,0 +1,94 @@
+"""What a model's name stands for: provider, wire name, message family, key and limits."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from codeagent.core.errors import ModelError
+from codeagent.llm.wire import Family
+
+_DEFAULT_MAX_TOKENS = 8_192
+_LARGEST_DEFAULT = 32_000
+_CLAUDE_HOSTS = {"bedrock", "bedrock_converse", "vertex_ai", "azure_ai"}
+_NO_KEY = "none"
+"""Sent to servers that want no key, since the client libraries insist on one."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a request goes, and how."""
+
+    wire_name: str
+    provider: str
+    bare_name: str
+    family: Family
+    address: str
+    """For the person: the server's address, or whose API it is."""
+    api_key: str | None
+    """None: litellm takes it from the environment itself."""
+    context_window: int | None
+    max_tokens: int
+    priced: bool
+
+
+def resolve(library: Any, name: str, api_base: str | None, api_key: str | None, max_tokens: int | None) -> Target:
+    """`library` is litellm. Raises ModelError for a name nobody serves and for a missing key."""
+    wire_name = _wire_name(library, name, api_base)
+    try:
+        bare, provider, *_ = library.get_llm_provider(wire_name, api_base=api_base)
+    except Exception:
+        raise ModelError(
+            f"{name}: no provider has this model; write provider/model, as in openai/gpt-5, or give --api-base for a"
+            " server of your own",
+            kind="bad_request",
+        ) from None
+    info = _info(library, name, wire_name, bare)
+    known = max_tokens or min(_int(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT)
+    return Target(
+        wire_name=wire_name,
+        provider=provider,
+        bare_name=bare,
+        family=_family(provider, bare),
+        address=api_base or f"the {provider} API",
+        api_key=api_key or _key(library, name, wire_name, provider, api_base),
+        context_window=_int(info.get("max_input_tokens")),
+        max_tokens=known,
+        priced="input_cost_per_token" in info,
+    )
+
+
+def _wire_name(library: Any, name: str, api_base: str | None) -> str:
+    """An address without a provider means an OpenAI-compatible server; Ollama's tools need its chat API."""
+    prefix, slash, rest = name.partition("/")
+    if api_base is not None and (not slash or prefix not in {str(p.value) for p in library.provider_list}):
+        return f"openai/{name}"
+    return f"ollama_chat/{rest}" if prefix == "ollama" and slash else name
+
+
+def _family(provider: str, bare: str) -> Family:
+    return "anthropic" if provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare) else "openai"
+
+
+def _info(library: Any, *names: str) -> dict[str, Any]:
+    """The entry of litellm's bundled table; its own look-up functions ask local servers over the network."""
+    for name in names:
+        entry = library.model_cost.get(name)
+        if isinstance(entry, dict):
+            return entry
+    return {}
+
+
+def _key(library: Any, name: str, wire_name: str, provider: str, api_base: str | None) -> str | None:
+    """None where litellm finds what it needs; raises ModelError naming the variable that is missing."""
+    found = library.validate_environment(wire_name)
+    missing = [key for key in found.get("missing_keys", ()) if key.endswith("_API_KEY")]
+    if found.get("keys_in_environment") or not missing:
+        return None
+    own_address = api_base or os.environ.get("OPENAI_BASE_URL" if provider == "openai" else "")
+    if own_address:
+        return _NO_KEY
+    raise ModelError(f"{name}: no key; set {' or '.join(missing)} in the environment", kind="auth")
+
+
+def _int(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) else None

@@ -1,0 +1,42 @@
+"""What one answer used and cost: the provider's own figures, or an estimate that says so."""
+
+from typing import Any
+
+from codeagent.core.messages import AssistantMessage, Usage
+from codeagent.llm.chunks import to_usage
+from codeagent.llm.target import Target
+
+
+def provider_usage(library: Any, target: Target, figures: Any) -> Usage:
+    """`library` is litellm, `figures` the usage object as the provider's stream had it."""
+    return to_usage(figures, _cost(library, target, figures))
+
+
+def estimated_usage(library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage) -> Usage:
+    """Counted with litellm's bundled tokenizer; takes milliseconds for a long request, so not on the loop."""
+    said = [message.text, *(block.text for block in message.thinking)]
+    said += [f"{call.name} {call.arguments}" for call in message.calls]
+    figures = library.Usage(
+        prompt_tokens=library.token_counter(
+            model=target.wire_name, messages=arguments["messages"], tools=arguments["tools"]
+        ),
+        completion_tokens=library.token_counter(model=target.wire_name, text="\n".join(said)),
+    )
+    return to_usage(figures, _cost(library, target, figures)).model_copy(update={"estimated": True})
+
+
+def _cost(library: Any, target: Target, figures: Any) -> float | None:
+    """US dollars: what the provider reports, else litellm's price; None where neither is known."""
+    reported = getattr(figures, "cost", None)
+    if isinstance(reported, int | float):
+        return float(reported)
+    if not target.priced:
+        return None
+    usage = figures if isinstance(figures, library.Usage) else library.Usage(**figures.model_dump())
+    try:
+        prompt, completion = library.cost_per_token(
+            model=target.bare_name, custom_llm_provider=target.provider, usage_object=usage
+        )
+    except Exception:
+        return None  # a price table with gaps must not lose the answer
+    return float(prompt + completion)

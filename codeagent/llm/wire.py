@@ -1,0 +1,154 @@
+"""Turns a request into the messages and tools litellm takes, for the two families of providers.
+
+Both families get the same bytes for the same history: a request only appends to the one before.
+For the Anthropic family alone, thinking goes back with its signatures and cache markers are set.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from codeagent.core.messages import (
+    AssistantMessage,
+    ContentPart,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
+from codeagent.core.model import ModelRequest
+from codeagent.core.tool import ToolDefinition
+
+Family = Literal["anthropic", "openai"]
+Wire = dict[str, Any]
+
+_MARKER = {"type": "ephemeral"}
+_NO_TEXT = "(no output)"
+_IMAGE_FOLLOWS = "(the image follows in the next message)"
+
+
+def to_messages(request: ModelRequest, family: Family) -> list[Wire]:
+    """The system prompt and the transcript."""
+    if family == "openai":
+        return [{"role": "system", "content": request.system}, *_openai(request.messages)]
+    system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, "cache_control": _MARKER}]}
+    messages = [_anthropic(message) for message in request.messages]
+    if messages:
+        messages[-1] = _marked(messages[-1])
+    return [system, *messages]
+
+
+def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
+    """Function tools; the last one carries the cache marker where there is a cache to mark."""
+    wire: list[Wire] = [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+        }
+        for tool in tools
+    ]
+    if wire and family == "anthropic":
+        wire[-1]["cache_control"] = _MARKER
+    return wire
+
+
+def _openai(messages: Sequence[Message]) -> list[Wire]:
+    """Tool messages hold text only there: images follow their batch of results as a user message."""
+    wire: list[Wire] = []
+    images: list[Wire] = []
+    for message in messages:
+        if images and not isinstance(message, ToolMessage):
+            wire.append({"role": "user", "content": images})
+            images = []
+        match message:
+            case UserMessage():
+                wire.append({"role": "user", "content": _user_content(message.content)})
+            case AssistantMessage():
+                wire.append(_assistant(message))
+            case ToolMessage():
+                wire.append({"role": "tool", "tool_call_id": message.call_id, "content": _tool_text(message.content)})
+                images += _labelled_images(message)
+    if images:
+        wire.append({"role": "user", "content": images})
+    return wire
+
+
+def _anthropic(message: Message) -> Wire:
+    match message:
+        case UserMessage():
+            return {"role": "user", "content": _parts(message.content)}
+        case AssistantMessage():
+            thinking = [
+                {"type": "redacted_thinking", "data": block.redacted}
+                if block.redacted is not None
+                else {"type": "thinking", "thinking": block.text, "signature": block.signature}
+                for block in message.thinking
+                if block.redacted is not None or block.signature is not None
+            ]
+            wire = _assistant(message)
+            return {**wire, "thinking_blocks": thinking} if thinking else wire
+        case ToolMessage():
+            return {"role": "tool", "tool_call_id": message.call_id, "content": _parts(message.content)}
+
+
+def _assistant(message: AssistantMessage) -> Wire:
+    """An answer without text has null content: an empty string would be rejected or replaced."""
+    wire: Wire = {"role": "assistant", "content": message.text or None}
+    if message.calls:
+        wire["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _sendable(call.arguments)}}
+            for call in message.calls
+        ]
+    return wire
+
+
+def _sendable(arguments: str) -> str:
+    """Arguments that are no JSON object go back as `{}`; the call's error result says what was wrong."""
+    try:
+        return arguments if isinstance(json.loads(arguments), dict) else "{}"
+    except (ValueError, RecursionError):
+        return "{}"
+
+
+def _user_content(content: tuple[ContentPart, ...]) -> str | list[Wire]:
+    """One text as a plain string: some local servers take nothing else."""
+    match content:
+        case (TextPart(text=text),):
+            return text or _NO_TEXT
+        case _:
+            return _parts(content)
+
+
+def _tool_text(content: tuple[ContentPart, ...]) -> str:
+    texts = [part.text if isinstance(part, TextPart) else _IMAGE_FOLLOWS for part in content]
+    return "\n".join(text for text in texts if text) or _NO_TEXT
+
+
+def _labelled_images(message: ToolMessage) -> list[Wire]:
+    images = [_part(part) for part in message.content if isinstance(part, ImagePart)]
+    return [{"type": "text", "text": f"From the result of {message.name}:"}, *images] if images else []
+
+
+def _parts(content: tuple[ContentPart, ...]) -> list[Wire]:
+    """Empty texts are left out, since providers reject them; nothing left is said in words."""
+    kept = [_part(part) for part in content if isinstance(part, ImagePart) or part.text.strip()]
+    return kept or [{"type": "text", "text": _NO_TEXT}]
+
+
+def _part(part: ContentPart) -> Wire:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text}
+        case ImagePart():
+            return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
+
+
+def _marked(message: Wire) -> Wire:
+    """The message with the cache marker on its last part; an assistant's text becomes a part for it."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not content:
+        return message
+    return {**message, "content": [*content[:-1], {**content[-1], "cache_control": _MARKER}]}
