@@ -19,9 +19,18 @@ def line_of(text: str, path: Sequence[str]) -> int:
             found = table + _parts(key["name"])
         else:
             continue
-        if wanted[: len(found)] == found and len(found) > best_length:
-            best, best_length = number, len(found)
+        common = _common(wanted, found)
+        if common > best_length:
+            best, best_length = number, common
     return best
+
+
+def _common(wanted: tuple[str, ...], found: tuple[str, ...]) -> int:
+    """How many leading parts are equal."""
+    return next(
+        (at for at, (want, got) in enumerate(zip(wanted, found, strict=False)) if want != got),
+        min(len(wanted), len(found)),
+    )
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

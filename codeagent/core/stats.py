@@ -33,8 +33,8 @@ class SessionStats(Frozen):
 
 
 def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
-    tools: dict[str, ToolStats] = Field(default_factory=dict)
-    errors: dict[str, int] = Field(default_factory=dict)
+    tools: dict[str, ToolStats] = {}
+    errors: dict[str, int] = {}
     usage, turns = Usage(), 0
     for event in events:
         if isinstance(event, TurnFinished):

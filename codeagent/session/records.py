@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent, parse_event, parse_event_json
 
-_CRC = b',"crc":"'
-_CRC_LENGTH = len(_CRC) + 8 + len(b'"}')
+_SEAL_LENGTH = len(b',"crc":"01234567"}')
 _START = b'{"v":'
 
 
@@ -36,15 +35,17 @@ class Recording:
 def seal(body: str) -> bytes:
     """A log line: `{…}` becomes `{…,"crc":"0a1b2c3d"}` and a line break."""
     raw = body.encode()
-    return raw[:-1] + _CRC + f"{zlib.crc32(raw):08x}".encode() + b'"}\n'
+    return raw[:-1] + _seal_of(raw) + b"\n"
 
 
 def unseal(line: bytes) -> bytes | None:
     """The event's JSON of a line without its line break; None where the checksum does not fit."""
-    body, crc = line[:-_CRC_LENGTH] + b"}", line[-_CRC_LENGTH:]
-    if not crc.startswith(_CRC) or f"{zlib.crc32(body):08x}".encode() != crc[len(_CRC) : -2]:
-        return None
-    return body
+    body = line[:-_SEAL_LENGTH] + b"}"
+    return body if line[-_SEAL_LENGTH:] == _seal_of(body) else None
+
+
+def _seal_of(body: bytes) -> bytes:
+    return b',"crc":"%08x"}' % zlib.crc32(body)
 
 
 def read_recording(path: Path) -> Recording:

@@ -56,7 +56,7 @@ class _Writer:
         self._seq = first_seq
         self._now = now
 
-    def add(self, kind: type[KnownEvent], **fields: object) -> None:
+    def add(self, kind: type[KnownEvent], /, **fields: object) -> None:
         values = {"seq": self._seq, "ts": self._now, "session": self._session, "agent": MAIN, **fields}
         self.events.append(kind.model_validate(values))
         self._seq += 1

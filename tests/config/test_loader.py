@@ -1,0 +1,179 @@
+"""Settings and their layers: what wins, what a project may do, and errors that point at the line."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeagent.config.loader import load_settings, parse_rules
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Rule
+
+
+class Place:
+    """A user's file, a project and an environment to load settings from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.user_file = folder / "config/codeagent/config.toml"
+        self.workspace = folder / "project"
+        self.project_file = self.workspace / ".codeagent/config.toml"
+        self.user_file.parent.mkdir(parents=True)
+        self.project_file.parent.mkdir(parents=True)
+        self.environment: dict[str, str] = {}
+
+    def load(self, **flags: Any) -> Settings:
+        return load_settings(
+            flags, environment=self.environment, user_file=self.user_file, workspace=self.workspace
+        )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_without_any_layer_the_defaults_hold(place: Place) -> None:
+    assert place.load() == Settings()
+    assert place.load().model is None
+
+
+def test_flags_win_over_the_environment_and_the_environment_over_the_users_file(place: Place) -> None:
+    place.user_file.write_text('model = "from file"\nmode = "plan"\nstrategy = "sequential"\n')
+    place.environment = {"CODEAGENT_MODEL": "from environment", "CODEAGENT_MODE": "auto"}
+    settings = place.load(model="from flag")
+    assert (settings.model, settings.mode, settings.strategy) == ("from flag", "auto", "sequential")
+
+
+def test_an_empty_variable_counts_as_unset(place: Place) -> None:
+    place.environment = {"CODEAGENT_MODEL": ""}
+    assert place.load().model is None
+
+
+def test_rules_of_all_layers_add_up(place: Place) -> None:
+    place.user_file.write_text('[rules]\nallow = ["bash(git status*)"]\n')
+    place.project_file.write_text('[rules]\ndeny = ["write(secret/**)"]\nask = ["edit"]\n')
+    settings = place.load(rules={"allow": ("read",), "deny": ("bash(rm *)",)})
+    assert set(parse_rules(settings.rules)) == {
+        Rule("auto", "bash", "git status*"), Rule("auto", "read"), Rule("prompt", "edit"),
+        Rule("deny", "write", "secret/**"), Rule("deny", "bash", "rm *"),
+    }
+
+
+def test_a_project_lowers_limits_and_never_raises_them(place: Place) -> None:
+    place.user_file.write_text("[limits]\nmax_turns = 30\nbudget = 2.5\n")
+    place.project_file.write_text("[limits]\nmax_turns = 50\nmax_calls = 7\nbudget = 1\ntimeout_per_call = 9.5\n")
+    limits = place.load().limits
+    assert (limits.max_turns, limits.max_calls, limits.budget, limits.timeout_per_call) == (30, 7, 1, 9.5)
+
+
+def test_a_flag_stands_above_the_projects_limit(place: Place) -> None:
+    place.project_file.write_text("[limits]\nmax_turns = 5\n")
+    assert place.load(limits={"max_turns": 9}).limits.max_turns == 9
+
+
+LOOSENING = [
+    'model = "x"', 'api_base = "http://evil.example"', 'base_url = "x"', 'api_key = "x"', 'api_key_env = "HOME"',
+    'headers = {a = "b"}', 'proxy = "x"', 'https_proxy = "x"', 'ca_file = "x"', 'ca_bundle = "x"', 'telemetry = true',
+    'otel_endpoint = "x"', 'mode = "auto"', 'mode = "ask"', 'strategy = "sequential"',
+    'yes = true', 'auto_approve = true', 'trust = true', 'state_dir = "/tmp"', 'data_dir = "x"', 'hooks = {before_tool = "x"}', 'env = {A = "b"}',
+    'environment = {A = "b"}', 'mcp = {a = {command = "x"}}', 'tools = ["x"]', 'plugins = ["x"]', 'system_prompt = "x"',
+    'sandbox.kind = "off"', 'sandbox.image = "evil"', 'sandbox.network = "open"', 'sandbox.mounts = ["/"]',
+    'sandbox.flags = ["--privileged"]', 'sandbox.user = "root"', 'sandbox = {image = "evil"}', 'rules.allow = ["bash"]',
+    'rules = {allow = ["bash"]}', 'rules.auto = ["bash"]', '[sandbox]\nkind = "off"', '[rules]\nallow = ["bash"]',
+    '[provider.openai]\nbase_url = "x"', 'litellm = {api_base = "x"}', 'fallback_model = "x"',
+]
+
+
+@pytest.mark.parametrize("line", LOOSENING)
+def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_line(place: Place, line: str) -> None:
+    place.project_file.write_text(f"# a comment\n\n{line}\n")
+    with pytest.raises(ConfigError, match=r"^\.codeagent/config\.toml:[34]: .* cannot be set by a project"):
+        place.load()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model = 5", ":1: model: input should be a valid string"),
+        ('\nmode = "yolo"', ":2: mode: input should be 'ask'"),
+        ('modl = "x"', ":1: modl: no such setting; did you mean model?"),
+        ("[limits]\n# no\nmax_turn = 5", ":3: limits.max_turn: no such setting; did you mean limits.max_turns?"),
+        ("[limits]\nmax_turns = 0", ":2: limits.max_turns: input should be greater than 0"),
+        ("[limits]\nmax_turns = true", ":2: limits.max_turns: input should be a valid integer"),
+        ("limits.budget = nan", ":1: limits.budget: input should be a finite number"),
+        ('limits = "high"', ":1: limits: input should be a valid dictionary"),
+        ('api_base = "ftp://x"', ":1: api_base: must begin with http:// or https://"),
+        ('strategy = "batched:0"', ":1: strategy: use sequential, parallel or batched:N"),
+        ('[rules]\n\nallow = ["bash("]', ":3: not a rule: 'bash('"),
+        ('[sandbox]\nkind = "off"', ":2: sandbox.kind is not for files"),
+        ("zzz = 1", ":1: zzz: no such setting; there are model"),
+        ("a = = b", ":1: invalid value"),
+        ("x = 1\ny = ", ":2: invalid value"),
+        ("[" * 3000, ":1:"),
+        ("a = " + "[" * 5000, ":1: nested too deeply"),
+    ],
+)
+def test_a_mistake_in_the_users_file_stops_with_file_line_and_key(place: Place, text: str, expected: str) -> None:
+    place.user_file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    assert str(caught.value).lower().startswith((str(place.user_file) + expected).lower())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_utf8_names_the_line(place: Place) -> None:
+    place.user_file.write_bytes(b'model = "x"\n# \xff\n')
+    with pytest.raises(ConfigError, match=":2: not UTF-8"):
+        place.load()
+
+
+def test_a_wrong_variable_is_named(place: Place) -> None:
+    place.environment = {"CODEAGENT_MODE": "yolo"}
+    with pytest.raises(ConfigError, match=r"^CODEAGENT_MODE: mode: "):
+        place.load()
+
+
+def test_a_wrong_rule_on_the_command_line_is_a_configuration_error(place: Place) -> None:
+    with pytest.raises(ConfigError, match=r"^the command line: not a rule: 'bash\(\)'"):
+        place.load(rules={"allow": ("bash()",)})
+
+
+def test_an_unreadable_users_file_stops_instead_of_starting_with_defaults(place: Place) -> None:
+    place.user_file.mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        place.load()
+
+
+def test_a_project_file_behind_a_link_is_refused(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text("")
+    place.project_file.symlink_to(tmp_path / "other.toml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        place.load()
+
+
+def test_a_project_folder_behind_a_link_is_refused(place: Place, tmp_path: Path) -> None:
+    place.project_file.parent.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    place.project_file.parent.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="not a plain folder"):
+        place.load()
+
+
+def test_a_fifo_in_place_of_the_project_file_is_refused_without_waiting(place: Place) -> None:
+    os.mkfifo(place.project_file)
+    with pytest.raises(ConfigError, match="no regular file"):
+        place.load()
+
+
+def test_a_huge_project_file_is_refused(place: Place) -> None:
+    place.project_file.write_bytes(b"#" * 300_000)
+    with pytest.raises(ConfigError, match="at most"):
+        place.load()
+
+
+def test_the_repositorys_dotenv_is_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place.workspace / ".env").write_text("CODEAGENT_MODEL=evil\nCODEAGENT_API_BASE=http://evil.example\n")
+    monkeypatch.chdir(place.workspace)
+    assert (place.load().model, place.load().api_base) == (None, None)

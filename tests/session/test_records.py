@@ -1,0 +1,147 @@
+"""Log lines: sealed with a checksum, and read back from files in any state."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeagent.core.event_json import event_json
+from codeagent.core.events import KnownEvent, Notice, UnknownEvent
+from codeagent.core.redact import Redactor
+from codeagent.session.records import read_head, read_recording, seal, unseal
+from tests.session.eventlogs import SESSION, finished_run
+
+NOTHING = Redactor({})
+
+
+def lines_of(events: list[KnownEvent]) -> list[bytes]:
+    return [seal(event_json(event, NOTHING)) for event in events]
+
+
+def write(path: Path, data: bytes) -> Path:
+    log = path / "events.jsonl"
+    log.write_bytes(data)
+    return log
+
+
+@given(st.text())
+def test_a_sealed_line_is_json_with_crc_as_its_last_key_and_unseals_to_what_went_in(text: str) -> None:
+    body = json.dumps({"v": 1, "text": text})
+    line = seal(body)
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert list(json.loads(line))[-1] == "crc"
+    assert unseal(line[:-1]) == body.encode()
+
+
+@given(st.data())
+def test_a_line_with_any_byte_changed_does_not_unseal(data: st.DataObject) -> None:
+    line = bytearray(seal('{"v":1,"text":"hello"}')[:-1])
+    at = data.draw(st.integers(0, len(line) - 1))
+    line[at] ^= data.draw(st.integers(1, 255))
+    assert unseal(bytes(line)) is None
+
+
+def test_a_log_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    recording = read_recording(write(tmp_path, b"".join(lines_of(finished_run()))))
+    assert list(recording.events) == finished_run()
+    assert (recording.problems, recording.tail) == ((), b"")
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b"{"], ids=["empty", "NULs", "a brace"])
+def test_a_file_without_a_whole_record_holds_no_events(tmp_path: Path, content: bytes) -> None:
+    recording = read_recording(write(tmp_path, content))
+    assert recording.events == ()
+    assert recording.tail == content
+
+
+def test_a_torn_tail_is_told_apart_from_a_last_record_that_only_misses_its_line_break(tmp_path: Path) -> None:
+    whole = b"".join(lines_of(finished_run()))
+    torn = read_recording(write(tmp_path, whole[:-40]))
+    assert (len(torn.events), torn.torn, torn.problems) == (len(finished_run()) - 1, True, ())
+    unbroken = read_recording(write(tmp_path, whole[:-1]))
+    assert (len(unbroken.events), unbroken.torn) == (len(finished_run()), False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [(b"\0" * 4096 + b"\n", "NUL"), (b"garbage\n", "checksum"), (b"\n", "empty line"), (b"\xff\xfe{}\n", "checksum"),
+     (b'{"v":1,"seq":3}\n', "checksum"), (seal('{"v":1,"seq":3}'), "no event")],
+)
+def test_damage_in_the_middle_is_passed_over_and_reported_with_its_line(
+    tmp_path: Path, damage: bytes, word: str
+) -> None:
+    lines = lines_of(finished_run())
+    recording = read_recording(write(tmp_path, b"".join([*lines[:3], damage, *lines[3:]])))
+    assert list(recording.events) == finished_run()
+    [problem] = recording.problems
+    assert problem.startswith("line 4: ") and word in problem
+
+
+@pytest.mark.parametrize("junk", [b"\0" * 512, b'{"v":1,"seq":3,"ts":10'], ids=["NULs", "half a record"])
+def test_a_whole_record_behind_damaged_bytes_on_its_line_is_kept(tmp_path: Path, junk: bytes) -> None:
+    lines = lines_of(finished_run())
+    recording = read_recording(write(tmp_path, b"".join([*lines[:3], junk, *lines[3:]])))
+    assert list(recording.events) == finished_run()
+    [problem] = recording.problems
+    assert f"{len(junk)} damaged bytes" in problem
+
+
+def test_a_repeated_block_is_read_once_and_reported(tmp_path: Path) -> None:
+    lines = lines_of(finished_run())
+    recording = read_recording(write(tmp_path, b"".join([*lines[:6], *lines[2:6], *lines[6:]])))
+    assert list(recording.events) == finished_run()
+    assert len(recording.problems) == 4
+
+
+def test_blocks_that_changed_places_are_read_in_the_order_of_seq_and_reported(tmp_path: Path) -> None:
+    lines = lines_of(finished_run())
+    recording = read_recording(write(tmp_path, b"".join([*lines[4:], *lines[:4]])))
+    assert list(recording.events) == finished_run()
+    assert recording.problems
+
+
+def test_an_event_of_a_newer_version_is_kept_whole(tmp_path: Path) -> None:
+    line = seal(f'{{"v":2,"seq":1,"ts":1.0,"session":"{SESSION}","agent":"main","type":"moon.rose","phase":"full"}}')
+    [event] = read_recording(write(tmp_path, line)).events
+    assert isinstance(event, UnknownEvent)
+    assert (event.type, event.model_dump()["phase"]) == ("moon.rose", "full")
+
+
+def test_a_known_event_with_a_field_of_a_newer_version_is_read_without_it(tmp_path: Path) -> None:
+    body = Notice(seq=1, ts=1.0, session=SESSION, code="a.b", text="hi").model_dump_json()
+    [event] = read_recording(write(tmp_path, seal(body[:-1] + ',"colour":"blue"}'))).events
+    assert isinstance(event, Notice) and event.text == "hi"
+
+
+def test_the_head_of_a_log_is_read_without_the_rest(tmp_path: Path) -> None:
+    lines = lines_of(finished_run())
+    log = write(tmp_path, b"".join(lines))
+    assert read_head(log, len(lines[0]) + len(lines[1]) + 5) == finished_run()[:2]
+    assert read_head(tmp_path / "none", 100) == []
+
+
+@settings(max_examples=300)
+@given(chance=st.randoms(use_true_random=False))
+def test_a_mutated_log_is_always_read_without_an_error(
+    tmp_path_factory: pytest.TempPathFactory, chance: random.Random
+) -> None:
+    data = bytearray(b"".join(lines_of(finished_run())))
+    for _ in range(chance.randint(1, 8)):
+        at = chance.randrange(len(data))
+        match chance.randrange(4):
+            case 0:
+                data[at] ^= chance.randint(1, 255)
+            case 1:
+                del data[at : at + chance.randint(1, 300)]
+            case 2:
+                data[at:at] = bytes(chance.randint(1, 300))
+            case _:
+                data[at:at] = data[at : at + chance.randint(1, 600)]
+        if not data:
+            return
+    recording = read_recording(write(tmp_path_factory.mktemp("mutated"), bytes(data)))
+    originals = {event.seq: event for event in finished_run()}
+    assert all(originals[event.seq] == event for event in recording.events)
