@@ -1,0 +1,131 @@
+"""Making a container: engine, image, mounts, start. Blocks; belongs into a thread."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.sandbox.container import Container
+from codeagent.sandbox.docker import Engine, EngineRefused
+from codeagent.sandbox.image import ImageChoice, choose_image
+from codeagent.sandbox.masks import secret_files
+from codeagent.sandbox.pinned import Found, PinnedRoot
+from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
+from codeagent.sandbox.reach import probe_socket
+from codeagent.sandbox.reaper import labels, reap
+from codeagent.sandbox.spec import SandboxSpec
+
+
+def launch(
+    spec: SandboxSpec, root: PinnedRoot, socket: str, instance: str, on_progress: Callable[[str], None]
+) -> Container:
+    """Raises SandboxUnavailable."""
+    probe_socket(socket)
+    engine = Engine(socket)
+    try:
+        reap(engine)
+        image = choose_image(engine, spec, on_progress)
+        protected = _mountable(root.protected())
+        masked, complete = secret_files(root)
+        arguments = create_arguments(
+            ContainerSpec(
+                image=image.reference,
+                root=str(root.path),
+                uid=root.uid,
+                gid=root.gid,
+                binds=_binds(spec, root, image, protected, masked),
+                path=image.path,
+                memory_bytes=spec.memory_bytes,
+                tmp_bytes=spec.tmp_bytes,
+                pids=spec.pids,
+                cpus=spec.cpus,
+            ),
+            labels(spec.session, instance, str(root.path)),
+        )
+        container_id, stdin = engine.run(arguments)
+    except EngineRefused as refusal:
+        raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", _remedy(refusal)) from refusal
+    finally:
+        engine.close()
+    warnings = _warnings(protected, masked, complete)
+    return Container(container_id, stdin, image.reference, image.origin, protected, masked, warnings)
+
+
+def remove(socket: str, container_id: str) -> None:
+    """Kill and remove a container. Raises SandboxUnavailable."""
+    engine = Engine(socket)
+    try:
+        engine.remove(container_id)
+    except EngineRefused as refusal:
+        problem = f"the old sandbox cannot be removed: {refusal}"
+        raise SandboxUnavailable(problem, "codeagent sandbox prune") from refusal
+    finally:
+        engine.close()
+
+
+def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
+    """The empty file that masks secrets, and the container's passwd and group; made where missing."""
+    folder = state_dir / "sandbox"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    keeper = f"keeper:x:{KEEPER}:{KEEPER}::/:/bin/false\n"
+    root = "" if uid == 0 else "root:x:0:0::/:/bin/false\n"
+    passwd = f"agent:x:{uid}:{gid}::{HOME}:/bin/bash\n{root}{keeper}"
+    group = f"agent:x:{gid}:\n" + ("" if gid == 0 else "root:x:0:\n") + f"keeper:x:{KEEPER}:\n"
+    return (
+        _written(folder / "empty", ""),
+        _written(folder / f"passwd-{uid}-{gid}", passwd),
+        _written(folder / f"group-{gid}", group),
+    )
+
+
+def _written(path: Path, text: str) -> Path:
+    if path.is_symlink() or not path.exists() or path.read_text(encoding="ascii") != text:
+        path.unlink(missing_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            file.write(text)
+            os.fchmod(fd, 0o444)
+    return path
+
+
+def _mountable(protected: tuple[Found, ...]) -> tuple[Found, ...]:
+    for found in protected:
+        if found.kind not in ("directory", "file"):
+            raise SandboxUnavailable(
+                f"{found.name} is a {found.kind}, which cannot be protected from commands",
+                f"make {found.name} a plain directory, or remove it",
+            )
+    return protected
+
+
+def _binds(
+    spec: SandboxSpec, root: PinnedRoot, image: ImageChoice, protected: tuple[Found, ...], masked: tuple[Found, ...]
+) -> tuple[Bind, ...]:
+    empty, passwd, group = state_files(spec.state_dir, root.uid, root.gid)
+    here = str(root.path)
+    return (
+        *image.binds,
+        Bind(str(passwd), "/etc/passwd"),
+        Bind(str(group), "/etc/group"),
+        Bind(here, here, read_only=spec.read_only_workspace),
+        *(Bind(f"{here}/{found.name}", f"{here}/{found.name}") for found in protected),
+        *(Bind(str(empty), f"{here}/{found.name}") for found in masked),
+    )
+
+
+def _warnings(protected: tuple[Found, ...], masked: tuple[Found, ...], complete: bool) -> tuple[str, ...]:
+    warnings = []
+    if any(found.name == ".git" and found.kind == "file" for found in protected):
+        warnings.append(".git is a file that points to another directory (a worktree): git does not work in bash")
+    if masked:
+        names = ", ".join(found.name for found in masked[:3]) + (", …" if len(masked) > 3 else "")
+        warnings.append(f"{len(masked)} files that look like secrets read as empty in bash: {names}")
+    if not complete:
+        warnings.append("the workspace is large: not all of it was searched for files that look like secrets")
+    return tuple(warnings)
+
+
+def _remedy(refusal: EngineRefused) -> str:
+    if "bind source path does not exist" in str(refusal) or "invalid mount config" in str(refusal):
+        return "use an engine on this machine that sees this directory (docker context ls)"
+    return "codeagent sandbox test shows more; codeagent sandbox build makes another image"

@@ -1,0 +1,171 @@
+"""The whole profile of the container, from a few plain values to the engine's JSON (SECURITY.md 4b)."""
+
+import json
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from importlib import resources
+from typing import Any
+
+KEEPER = 65533
+"""Uid and gid of the container's main process: another one than the work's, so that work cannot end it."""
+HOME = "/home/agent"
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENVIRONMENT = {
+    "HOME": HOME,
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "CI": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+"""Everything a command finds in its environment, besides PATH, the image's own and the call's mark."""
+
+_SET_ID_BITS = 0o6000
+_CREATES = 0o100 | 0o20000000
+"""O_CREAT and the bit of O_TMPFILE that no other flag has."""
+_WITHHELD = frozenset({"io_uring_setup", "io_uring_enter", "io_uring_register", "openat2"})
+"""openat2 takes its mode through a pointer, which a filter cannot see; programs fall back to openat."""
+_ENOSYS = 38
+_MODE_ARGUMENT = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1}
+_FLAGS_AND_MODE_ARGUMENTS = {"open": (1, 2), "openat": (2, 3)}
+_MKNOD_MODE_ARGUMENT = {"mknod": 1, "mknodat": 2}
+_FILE_TYPE = 0o170000
+_PLAIN_TYPES = (0, 0o010000, 0o100000, 0o140000)
+"""What mknod may make: a file (0 means the same), a FIFO, a socket; no device."""
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A mount of something that exists on this machine."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True)
+class ContainerSpec:
+    """What differs from one container to the next."""
+
+    image: str
+    root: str
+    """Working directory of every command."""
+    uid: int
+    gid: int
+    """The work's, for the home directory; the container itself starts as KEEPER."""
+    binds: tuple[Bind, ...]
+    path: str
+    memory_bytes: int
+    tmp_bytes: int
+    pids: int
+    cpus: float
+
+
+def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
+    """The body of `POST /containers/create`."""
+    tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
+    return {
+        "Image": spec.image,
+        "Entrypoint": [],
+        "Cmd": ["cat"],
+        "User": f"{KEEPER}:{KEEPER}",
+        "Env": [f"{name}={value}" for name, value in sorted((ENVIRONMENT | {"PATH": spec.path}).items())],
+        "WorkingDir": "/",
+        "Hostname": "sandbox",
+        "Labels": labels | {"codeagent.profile": profile_hash(spec)},
+        "Healthcheck": {"Test": ["NONE"]},
+        "AttachStdin": True,
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdout": False,
+        "AttachStderr": False,
+        "Tty": False,
+        "NetworkDisabled": True,
+        "HostConfig": {
+            "AutoRemove": True,
+            "Init": True,
+            "NetworkMode": "none",
+            "Privileged": False,
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges", f"seccomp={seccomp_filter()}"],
+            "ReadonlyRootfs": True,
+            "Tmpfs": {"/tmp": f"{tmpfs},mode=1777", HOME: f"{tmpfs},mode=0700,uid={spec.uid},gid={spec.gid}"},
+            "Mounts": [_mount(bind) for bind in spec.binds],
+            "IpcMode": "private",
+            "CgroupnsMode": "private",
+            "PidsLimit": spec.pids,
+            "Memory": spec.memory_bytes,
+            "MemorySwap": spec.memory_bytes,
+            "NanoCpus": int(spec.cpus * 1e9),
+            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, {"Name": "nofile", "Soft": 4096, "Hard": 4096}],
+            "LogConfig": {"Type": "none", "Config": {}},
+            "RestartPolicy": {"Name": "no"},
+        },
+    }
+
+
+def profile_hash(spec: ContainerSpec) -> str:
+    """Twelve hex digits that change with anything in the profile."""
+    return sha256(f"{spec!r}{seccomp_filter()}".encode()).hexdigest()[:12]
+
+
+@lru_cache(maxsize=1)
+def seccomp_filter() -> str:
+    """The pinned profile without what no command needs, as JSON.
+
+    Taken away: io_uring, device nodes, and every way to give a file a set-uid or set-gid bit,
+    which would keep its meaning on the host, outside the container.
+    """
+    text = resources.files("codeagent.sandbox").joinpath("seccomp.json").read_text(encoding="utf-8")
+    return json.dumps(withhold(json.loads(text)), separators=(",", ":"))
+
+
+def withhold(profile: dict[str, Any]) -> dict[str, Any]:
+    """A copy of the profile that allows less."""
+    tightened = deepcopy(profile)
+    replaced = _WITHHELD | _MODE_ARGUMENT.keys() | _FLAGS_AND_MODE_ARGUMENTS.keys() | _MKNOD_MODE_ARGUMENT.keys()
+    for rule in tightened["syscalls"]:
+        rule["names"] = [name for name in rule["names"] if name not in replaced]
+    absent = {"names": sorted(_WITHHELD), "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
+    kept = [rule for rule in tightened["syscalls"] if rule["names"]]
+    tightened["syscalls"] = [*kept, absent, *_rules_without_set_id()]
+    return tightened
+
+
+def _rules_without_set_id() -> list[dict[str, Any]]:
+    rules = [_allow(name, _lacks(mode, _SET_ID_BITS)) for name, mode in _MODE_ARGUMENT.items()]
+    for name, (flags, mode) in _FLAGS_AND_MODE_ARGUMENTS.items():
+        rules += [_allow(name, _lacks(mode, _SET_ID_BITS)), _allow(name, _lacks(flags, _CREATES))]
+    for name, mode in _MKNOD_MODE_ARGUMENT.items():
+        rules += [_allow(name, _is(mode, _FILE_TYPE | _SET_ID_BITS, kind)) for kind in _PLAIN_TYPES]
+    return rules
+
+
+def _allow(name: str, condition: dict[str, Any]) -> dict[str, Any]:
+    return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [condition]}
+
+
+def _lacks(index: int, bits: int) -> dict[str, Any]:
+    return _is(index, bits, 0)
+
+
+def _is(index: int, mask: int, value: int) -> dict[str, Any]:
+    """Argument `index`, seen through `mask`, equals `value`. The engine's names are the other way round."""
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _mount(bind: Bind) -> dict[str, Any]:
+    return {
+        "Type": "bind",
+        "Source": bind.source,
+        "Target": bind.target,
+        "ReadOnly": bind.read_only,
+        "BindOptions": {"Propagation": "rprivate"},
+    }

@@ -1,0 +1,89 @@
+"""The start-up self-test: one exec, whose answers are judged here; a sandbox that fails it is not used."""
+
+import os
+import secrets
+from collections import defaultdict
+from dataclasses import dataclass
+
+from codeagent.sandbox.execution import Place, run_script
+from codeagent.sandbox.pinned import Found, PinnedRoot
+from codeagent.sandbox.wire import Wire, WireError
+
+_SECONDS = 15.0
+_EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    passed: tuple[str, ...]
+    failed: tuple[str, ...]
+    """What does not hold, one phrase each; empty means the sandbox may be used."""
+    missing_tools: tuple[str, ...] = ()
+
+
+async def self_test(
+    wire: Wire, place: Place, root: PinnedRoot, protected: tuple[Found, ...], read_only: bool
+) -> SelfTest:
+    """Raises WireError where the container does not answer."""
+    name = f".codeagent-check-{secrets.token_hex(8)}"
+    reply, nonce = f"{name}-reply", secrets.token_hex(16)
+    try:
+        _write(root, name, nonce)
+    except OSError as error:
+        return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
+    try:
+        arguments = [name, "" if read_only else reply, *(found.name for found in protected)]
+        output = await run_script(wire, place, "check", arguments, _SECONDS)
+        replied = None if read_only else _read(root, reply)
+    finally:
+        for left in (name, reply):
+            _remove(root, left)
+    answers: dict[str, list[str]] = defaultdict(list)
+    for line in output.decode("utf-8", "replace").splitlines():
+        key, _, value = line.partition("=")
+        answers[key].append(value)
+    if not answers["done"]:
+        raise WireError(f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}")
+    inodes = [str(os.fstat(root.fd).st_ino), *(str(found.inode) for found in protected)]
+    same = answers["nonce"] == [nonce] and answers["inode"] == inodes
+    return judge(answers, same, None if read_only else (replied or ("", -1)) == (nonce, root.uid), root.uid)
+
+
+def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | None, uid: int) -> SelfTest:
+    """`written`: whether a file written inside arrived outside with the right owner; None: not tried."""
+    checks = [
+        ("the workspace inside is this workspace", same_workspace),
+        ("no network but loopback", set(answers["interface"]) <= {"lo"}),
+        ("nothing protected is writable", not answers["writable"]),
+        (f"commands run as uid {uid}", answers["uid"] == [str(uid)]),
+    ]
+    if written is not None:
+        checks.append(("files written inside are seen outside, with the workspace's owner", written))
+    checks += [(f"{key} is {value}", answers[key] == [value]) for key, value in _EXPECTED.items()]
+    failed = [what for what, holds in checks if not holds]
+    failed += [f"writable: {name}" for name in answers["writable"]]
+    missing = tuple(tool for tool in ("git", "python3", "rg", "make") if tool not in answers["tool"])
+    return SelfTest(tuple(what for what, holds in checks if holds), tuple(failed), missing)
+
+
+def _write(root: PinnedRoot, name: str, text: str) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=root.fd)
+    with os.fdopen(fd, "w", encoding="ascii") as file:
+        file.write(f"{text}\n")
+        os.fchmod(fd, 0o644)
+
+
+def _read(root: PinnedRoot, name: str) -> tuple[str, int] | None:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root.fd)
+    except OSError:
+        return None
+    with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
+        return file.read(1000), os.fstat(fd).st_uid
+
+
+def _remove(root: PinnedRoot, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=root.fd)
+    except FileNotFoundError:
+        return

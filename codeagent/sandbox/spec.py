@@ -1,0 +1,32 @@
+"""What a sandbox is made from: plain values, read once where the program starts."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """One session's sandbox."""
+
+    root: Path
+    """The workspace: absolute; links in it are resolved when the sandbox is made."""
+    state_dir: Path
+    """Where the sandbox keeps its own few files; never visible inside."""
+    session: str
+    home: Path
+    """The person's home directory, which is refused as a workspace."""
+    docker_host: str | None = None
+    """`unix://…`; None for the usual socket."""
+    image: str | None = None
+    """An image that exists on this machine; None: see `codeagent.sandbox.image`."""
+    pull: bool = True
+    """Whether the default image may be pulled."""
+    read_only_workspace: bool = False
+    memory_bytes: int = 2 * GIB
+    tmp_bytes: int = GIB
+    """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""
+    pids: int = 512
+    cpus: float = float(os.cpu_count() or 1)
