@@ -52,7 +52,7 @@ class Failure:
             if isinstance(cause, ConnectionRefusedError):
                 return self._error("connection", f"nothing answers at {self._address}; is the server running?")
         if any("Timeout" in type(cause).__name__ or isinstance(cause, TimeoutError) for cause in self._chain):
-            return self._error("timeout", f"{self._address} sent nothing for {self._idle:.0f} s")
+            return self._error("timeout", f"{self._address} sent nothing for {self._idle:g} s")
         return None
 
     def _from_status(self, streaming: bool) -> ModelError | None:

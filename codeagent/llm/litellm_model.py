@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from codeagent.llm.usage import estimated_usage, provider_usage
 from codeagent.llm.wire import to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
+_FIRST_REQUEST_SECONDS = 0.2
+"""What a request takes to leave once litellm is there; nothing competes with it that long."""
 
 _import_lock = threading.Lock()
 _connected: set["LitellmModel"] = set()
@@ -76,7 +79,7 @@ class LitellmModel:
     async def prepare(self) -> None:
         """Start the import and return at once; only the first request waits for it."""
         if self._library is None:
-            self._library = _import_in_thread()
+            self._library = _import_in_thread(self._name)
 
     async def close(self) -> None:
         """Close the connections, together with the last model that has any; idempotent."""
@@ -127,7 +130,8 @@ class LitellmModel:
         closed, message = accumulator.finish(self._name)
         for call in closed:
             yield call
-        self._check_said_something(message, target)
+        if message.stop == "content_filter" and not (message.text or message.calls):
+            raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
         yield Answer(message, await self._usage(library, target, arguments, message, figures))
 
     async def _usage(
@@ -157,18 +161,6 @@ class LitellmModel:
             arguments["thinking"] = {"type": "enabled", "budget_tokens": self._thinking}
             arguments["max_tokens"] = target.max_tokens + self._thinking
         return arguments
-
-    def _check_said_something(self, message: AssistantMessage, target: Target) -> None:
-        """Raises ModelError where there is a reason for silence; silence without one is retried by the caller."""
-        if message.text or message.thinking or message.calls:
-            return
-        if message.stop == "content_filter":
-            raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
-        if message.stop == "length":
-            raise ModelError(
-                f"{self._name}: the limit of {target.max_tokens} tokens was reached before the first word",
-                kind="bad_request",
-            )
 
     def _model_error(self, error: Exception, target: Target, streaming: bool) -> ModelError:
         failure = Failure(error, model=self._name, address=target.address, idle=self._idle)
@@ -204,7 +196,7 @@ def _timeout(idle: float) -> Any:
 
 
 def _import() -> Any:
-    """litellm, ready and silent. Raises ModelError where it cannot be imported."""
+    """litellm, ready and silent."""
     with _import_lock:
         if "litellm" in sys.modules:
             return sys.modules["litellm"]
@@ -215,7 +207,17 @@ def _import() -> Any:
         return litellm
 
 
-def _import_in_thread() -> "asyncio.Future[Any]":
+def _import_client(name: str) -> None:
+    """What the first request through OpenAI's client would import on the event loop, for a third of a second."""
+    provider, slash, _ = name.partition("/")
+    others = {"anthropic", "bedrock", "gemini", "vertex_ai", "ollama", "cohere"}
+    if provider.startswith("claude") or (slash and provider in others):
+        return
+    with boot.collector_paused():
+        import openai.resources.chat  # noqa: F401  # imported for what it takes with it
+
+
+def _import_in_thread(name: str) -> "asyncio.Future[Any]":
     """A daemon thread, so that leaving the program does not wait for the import."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -227,18 +229,22 @@ def _import_in_thread() -> "asyncio.Future[Any]":
             future.set_result(library)
         else:
             future.set_exception(ModelError(f"litellm cannot be imported: {error}", kind="bad_request"))
-            future.exception()
+            future.exception()  # seen, also where no request ever asks for it
 
     def run() -> None:
         library, failure = None, None
         try:
             library = _import()
+            _import_client(name)
         except Exception as error:
             failure = error
         try:
             loop.call_soon_threadsafe(settle, library, failure)
         except RuntimeError:
             return  # the loop has ended meanwhile; nobody waits
+        if library is not None:
+            time.sleep(_FIRST_REQUEST_SECONDS)
+            library.token_counter(model="", text="")  # loads the tokenizer, which litellm does on the loop
 
     threading.Thread(target=run, name="litellm-import", daemon=True).start()
     return future

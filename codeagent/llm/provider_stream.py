@@ -22,25 +22,34 @@ class Piece:
 
 
 async def read_pieces(wrapper: Any) -> AsyncIterator[Piece]:
-    """`wrapper` is litellm's CustomStreamWrapper. Errors are those of the library that reads the socket."""
+    """`wrapper` is litellm's CustomStreamWrapper. Errors are those of the library that reads the socket.
+
+    Some OpenAI-compatible servers never say why they stop. Their last chunk is the usage alone: after
+    that nothing is missing.
+    """
     if wrapper.completion_stream is None:
         await wrapper.fetch_stream()
     source = wrapper.completion_stream
     if not hasattr(source, "__aiter__"):
         source = wrapper
     _keep_whole_inputs(source)
-    translated = False
+    finish, closing = None, False
     async for raw in source:
-        chunk = raw
-        if source is wrapper or not hasattr(raw, "choices"):
-            translated = True
-            chunk = raw if source is wrapper else wrapper.chunk_creator(chunk=raw)
-        if chunk is None:
+        if source is not wrapper and hasattr(raw, "choices"):
+            piece = Piece(read_delta(raw), read_usage(raw))
+            finish = piece.delta.finish or finish
+            closing = piece.usage is not None and piece.delta == Delta() and type(raw).__module__.startswith("openai.")
+            yield piece
             continue
-        delta = read_delta(chunk)
-        yield Piece(replace(delta, finish=None) if translated else delta, read_usage(chunk))
-    if translated and wrapper.received_finish_reason:
+        if isinstance(raw, dict) and not any(raw.values()):
+            continue
+        chunk = raw if source is wrapper else wrapper.chunk_creator(chunk=raw)
+        if chunk is not None:
+            yield Piece(replace(read_delta(chunk), finish=None), read_usage(chunk))
+    if wrapper.received_finish_reason:
         yield Piece(Delta(finish=str(wrapper.received_finish_reason)), None)
+    elif finish is None and closing:
+        yield Piece(Delta(finish="stop"), None)
 
 
 def _keep_whole_inputs(source: Any) -> None:

@@ -17,7 +17,8 @@ class RetryingModel:
     """A model whose passing failures are repeated, with growing pauses that a provider may set itself.
 
     Each repetition is announced by a Retrying event before its pause; what the failed attempt
-    streamed is void from then on. Cancelling works at any time, in a pause too.
+    streamed is void from then on. An answer without a word is repeated once, then passed on. Cancelling
+    works at any time, in a pause too.
     """
 
     def __init__(
@@ -54,13 +55,13 @@ class RetryingModel:
         await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        waited, empty = 0.0, 0
+        waited, empty_before = 0.0, False
         for attempt in range(1, self._attempts + 1):
             try:
                 async for event in _closing(self._inner.stream(request)):
-                    if isinstance(event, Answer) and _is_empty(event):
-                        empty += 1
-                        raise _nothing_said(self.name, again=empty == 1)
+                    if isinstance(event, Answer) and _is_empty(event) and not empty_before:
+                        empty_before = True
+                        raise ModelError(f"{self.name}: the answer was empty", kind="server", retryable=True)
                     yield event
                 return
             except ModelError as error:
@@ -90,14 +91,9 @@ async def _closing(events: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEven
 
 
 def _is_empty(answer: Answer) -> bool:
+    """Nothing at all, and no reason for it such as a limit."""
     message = answer.message
-    return not (message.text.strip() or message.calls or message.thinking)
-
-
-def _nothing_said(name: str, *, again: bool) -> ModelError:
-    if again:
-        return ModelError(f"{name}: the answer was empty", kind="server", retryable=True)
-    return ModelError(f"{name}: the answer was empty twice; ask again or take another model", kind="server")
+    return message.stop == "end" and not (message.text.strip() or message.calls or message.thinking)
 
 
 def _given_up(error: ModelError, attempts: int) -> ModelError:
