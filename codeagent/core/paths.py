@@ -15,6 +15,11 @@ _SECRET = re.compile(
     r"|service[-_]account.*\.json"
 )
 _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
+_RUNS_ON_HOST = re.compile(
+    r"makefile|gnumakefile|justfile|package\.json|conftest\.py|sitecustomize\.py|\.envrc|\.npmrc|\.yarnrc(\.ya?ml)?"
+    r"|\.ripgreprc|\.mcp\.json|\.pre-commit-config\.ya?ml|\.gitattributes|\.gitmodules|agents\.md|claude\.md"
+)
+_FOLDERS_RUN_ON_HOST = frozenset({".vscode", ".idea", ".husky", ".github", ".devcontainer", ".cursor", ".claude"})
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
 _IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
 
@@ -43,4 +48,12 @@ def secret_reason(path: str) -> str | None:
         return f"{path} is in a folder that usually holds credentials"
     if _SECRET.fullmatch(name) and not _HARMLESS.fullmatch(name):
         return f"{path} looks like a file of secrets"
+    return None
+
+
+def host_reason(path: str) -> str | None:
+    """Why a change of the file may run something on the person's own machine; None where it will not."""
+    *folders, name = [plain_name(part) for part in path.split("/") if part] or [""]
+    if _RUNS_ON_HOST.fullmatch(name) or any(folder in _FOLDERS_RUN_ON_HOST for folder in folders):
+        return f"{path} may run on your machine, outside the sandbox"
     return None

@@ -70,7 +70,7 @@ def _fill(place: Place, name: str, data: bytes, old: os.stat_result | None, owne
     try:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(fd, rest):]
+            rest = rest[os.write(fd, rest) :]
         if old is not None:
             _keep(place, fd, old)
         elif os.geteuid() == 0:

@@ -190,7 +190,7 @@ def _inside(path: str, root: str) -> str | None:
     if path == root:
         return "."
     prefix = root if root.endswith("/") else root + "/"
-    return path[len(prefix):] if path.startswith(prefix) else None
+    return path[len(prefix) :] if path.startswith(prefix) else None
 
 
 def _parts(path: str) -> list[str]:

@@ -57,7 +57,7 @@ class LocalWorkspace:
             if full == root:
                 return "."
             if full.startswith(root.rstrip("/") + "/"):
-                return full[len(root.rstrip("/")) + 1:]
+                return full[len(root.rstrip("/")) + 1 :]
         raise OutsideWorkspace(f"{path} is outside the workspace {self._root}; nothing was touched")
 
     def resolve(self, path: str) -> str:

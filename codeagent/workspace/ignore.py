@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Callable
 
-from codeagent.workspace.wildmatch import IgnoreLine, ignore_line
+from codeagent.core.wildmatch import IgnoreLine, ignore_line
 
 _KINDS = (".rgignore", ".ignore", ".gitignore")
 _EXCLUDE = ".git/info/exclude"
@@ -31,7 +31,7 @@ class IgnoreTree:
         return self._verdict(_EXCLUDE, "", path, directory) or False
 
     def _verdict(self, file: str, folder: str, path: str, directory: bool) -> bool | None:
-        within = path[len(folder):].removeprefix("/")
+        within = path[len(folder) :].removeprefix("/")
         for line in self._lines(file):
             if line.matches(within, directory):
                 return not line.negated

@@ -4,9 +4,18 @@ import re
 from dataclasses import dataclass
 
 _CLASSES = {
-    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \t", "cntrl": "\x00-\x1f\x7f", "digit": "0-9",
-    "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": " \t\n\r\f\v",
-    "upper": "A-Z", "xdigit": "0-9a-fA-F",
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \t",
+    "cntrl": "\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": " \t\n\r\f\v",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
 }
 _NEVER = re.compile(r"(?!)")
 
@@ -85,7 +94,7 @@ def _stars(pattern: str, at: int) -> tuple[str, int]:
 def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
     """The set that opens at `at` and where it ends; None where it is not closed or names no class."""
     at += 1
-    negated = pattern[at:at + 1] in ("!", "^") and pattern[at:at + 1] != ""
+    negated = pattern[at : at + 1] in ("!", "^") and pattern[at : at + 1] != ""
     at += negated
     out: list[str] = []
     first = True
@@ -96,7 +105,7 @@ def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
         first = False
         if pattern.startswith("[:", at):
             end = pattern.find(":]", at + 2)
-            name = pattern[at + 2:end]
+            name = pattern[at + 2 : end]
             if end >= 0 and name in _CLASSES:
                 out.append(_CLASSES[name])
                 at = end + 2
@@ -130,7 +139,7 @@ def _without_trailing_blanks(line: str) -> str:
     """A trailing space counts only where a backslash stands before it."""
     end = len(line)
     while end and line[end - 1] == " ":
-        backslashes = len(line[:end - 1]) - len(line[:end - 1].rstrip("\\"))
+        backslashes = len(line[: end - 1]) - len(line[: end - 1].rstrip("\\"))
         if backslashes % 2:
             break
         end -= 1

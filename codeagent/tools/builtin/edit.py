@@ -1,0 +1,220 @@
+"""The `edit` tool: replaces pieces of one file, all of them or none."""
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from codeagent.core.errors import ContentChanged, MissingPath
+from codeagent.core.messages import TextPart
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import (
+    Access,
+    BaseChanged,
+    Failed,
+    InvalidArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
+from codeagent.tools.diff import count, diff_block
+from codeagent.tools.edit_match import NoMatch, find, line_of
+from codeagent.tools.encoding import NotEncodable, NotText, Span, TextFile, read_text, shown
+from codeagent.tools.fields import PathText
+from codeagent.tools.path_rules import path_key
+from codeagent.tools.seen import LARGEST_FILE, Lines, Seen, SeenFiles, after_change, digest
+
+_LARGEST_RESULT = 2 * LARGEST_FILE
+
+
+class Replacement(ToolArgs):
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+class EditArgs(ToolArgs):
+    path: PathText
+    old_string: str | None = None
+    new_string: str | None = None
+    replace_all: bool = False
+    edits: Annotated[tuple[Replacement, ...] | None, Field(description="Several edits, instead of one")] = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        single = self.old_string is not None or self.new_string is not None
+        if single == bool(self.edits):
+            raise ValueError("give either old_string and new_string, or edits with at least one entry")
+        if single and (self.old_string is None or self.new_string is None):
+            missing = "old_string" if self.old_string is None else "new_string"
+            raise ValueError(f"Missing required argument '{missing}'")
+        for number, edit in enumerate(self.replacements(), start=1):
+            if edit.old_string == edit.new_string:
+                raise ValueError(f"old_string and new_string of edit {number} are the same: nothing to change")
+        return self
+
+    def replacements(self) -> tuple[Replacement, ...]:
+        if self.edits:
+            return self.edits
+        old, new = self.old_string or "", self.new_string or ""
+        return (Replacement(old_string=old, new_string=new, replace_all=self.replace_all),)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What the call would do to the file as it is now."""
+
+    path: str
+    old: bytes | None
+    """None where the file does not exist yet."""
+    before: str
+    after: TextFile
+    seen: tuple[Lines, ...]
+    whole: bool
+    notes: tuple[str, ...]
+    replaced: int
+
+    @property
+    def base(self) -> str | None:
+        return None if self.old is None else digest(self.old)
+
+    @property
+    def binding(self) -> str:
+        return f"{self.path}\n{self.base or 'new'}"
+
+
+class Edit(Tool[EditArgs]):
+    name = "edit"
+    label = "Edit"
+    description = (
+        "Replace old_string by new_string in a file that was read. old_string must be there exactly once, unless "
+        "replace_all is set: copy it from the file, with enough lines around it. Several edits of a file go in "
+        "edits; each sees what the one before it made, and all are applied or none. An empty old_string makes a "
+        "new file."
+    )
+    Args = EditArgs
+    permission = "prompt"
+    effect = "files"
+
+    def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:
+        self._workspace = workspace
+        self._seen = seen
+
+    def access(self, args: EditArgs, workspace: Workspace) -> Access:
+        return Access("keyed", workspace.key(args.path))
+
+    def approval_key(self, args: EditArgs) -> ApprovalKey:
+        return path_key(self._workspace, args.path, reading=False)
+
+    async def preview(self, args: EditArgs, ctx: ToolContext) -> Preview:
+        change = self._change(args, ctx.workspace)
+        block = diff_block(change.path, change.before, change.after.text)
+        return Preview(shown(change.path), (block,), base=change.binding)
+
+    async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
+        change = self._change(args, ctx.workspace)
+        if ctx.base is not None and ctx.base != change.binding:
+            raise BaseChanged
+        try:
+            ctx.workspace.write(change.path, change.after.data, base=change.base)
+        except ContentChanged:
+            if ctx.base is not None:
+                raise BaseChanged from None
+            raise
+        details = self._seen.wrote(change.path, change.after.data, change.seen, whole=change.whole)
+        did = "Created" if change.old is None else "Edited"
+        what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
+        text = "\n".join([f"{did} {shown(change.path)}{what}.", *change.notes])
+        block = diff_block(change.path, change.before, change.after.text)
+        return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
+
+    def _change(self, args: EditArgs, workspace: Workspace) -> _Change:
+        """Raises ToolError, WorkspaceError."""
+        path = workspace.resolve(args.path)
+        edits = args.replacements()
+        try:
+            with workspace.open(path) as file:
+                old = file.read(LARGEST_FILE + 1)
+        except MissingPath:
+            if edits[0].old_string:
+                raise
+            old = None
+        if old is not None and len(old) > LARGEST_FILE:
+            raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
+        seen = Seen("", (), whole=True) if not old else self._seen.check(path, old)
+        try:
+            work = _Work(path, read_text(old or b""), seen.lines, seen.whole)
+        except NotText as error:
+            raise Failed(f"{path} is {error}; it is not edited") from None
+        before = work.file.text
+        for number, edit in enumerate(edits, start=1):
+            work.apply(edit, f"edit {number} of {len(edits)}: " if len(edits) > 1 else "")
+        return _Change(path, old, before, work.file, work.seen, seen.whole, tuple(work.notes), work.replaced)
+
+
+class _Work:
+    """The file as the edits so far have made it."""
+
+    def __init__(self, path: str, file: TextFile, seen: tuple[Lines, ...], whole: bool) -> None:
+        self._path = path
+        self._whole = whole
+        self.file = file
+        self.seen = seen
+        self.notes: list[str] = []
+        self.replaced = 0
+
+    def apply(self, edit: Replacement, which: str) -> None:
+        """Raises InvalidArgs, Failed."""
+        text = self.file.text
+        if not edit.old_string:
+            if self.file.data:
+                raise InvalidArgs(
+                    f"{which}old_string is empty, but {self._path} is not: "
+                    "give the text to replace, or use write to replace everything"
+                )
+            spans, drift = [Span(0, 0, edit.new_string)], None
+        else:
+            try:
+                found = find(text, edit.old_string, edit.new_string, replace_all=edit.replace_all)
+            except NoMatch as error:
+                raise Failed(f"{which}nothing was changed in {self._path}: {error}") from None
+            spans, drift = found.spans, found.drift
+        self._check_seen(text, spans, which)
+        self._splice(spans, which)
+        self.replaced += len(spans)
+        if drift is not None:
+            lines = ", ".join(str(line_of(text, span.start)) for span in spans[:5])
+            self.notes.append(f"{which}old_string matched line {lines} only up to {drift}; the file's own was kept.")
+
+    def _check_seen(self, text: str, spans: list[Span], which: str) -> None:
+        if self._whole:
+            return
+        known = Seen("", self.seen, whole=False)
+        shift = 0
+        for span in spans:
+            first, last = line_of(text, span.start), line_of(text, max(span.start, span.end - 1))
+            if not known.covers(first, last):
+                raise Failed(
+                    f"{which}lines {first}-{last} of {self._path} were not read; nothing was changed. "
+                    f"Read them first, with offset={first} and limit={last - first + 1}."
+                )
+            count_new = last - first + 1 + span.replacement.count("\n") - text.count("\n", span.start, span.end)
+            self.seen = after_change(self.seen, first + shift, last + shift, count_new)
+            shift += count_new - (last - first + 1)
+
+    def _splice(self, spans: list[Span], which: str) -> None:
+        try:
+            data = self.file.spliced(spans)
+        except NotEncodable as error:
+            raise Failed(f"{which}nothing was changed in {self._path}: {error}") from None
+        if len(data) > _LARGEST_RESULT:
+            raise Failed(f"{which}nothing was changed in {self._path}: the result would be {len(data)} bytes")
+        text = self.file.text
+        pieces, done = [], 0
+        for span in spans:
+            pieces += [text[done : span.start], span.replacement]
+            done = span.end
+        self.file = TextFile(data, "".join([*pieces, text[done:]]), self.file.encoding, self.file.bom)

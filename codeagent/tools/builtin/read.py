@@ -1,0 +1,224 @@
+"""The `read` tool: pages through text files, shows images."""
+
+import asyncio
+import base64
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from pydantic import JsonValue
+
+from codeagent.core.display import ImageBlock, TextBlock
+from codeagent.core.messages import ImagePart, TextPart
+from codeagent.core.paths import secret_reason
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.encoding import NotText, is_binary, read_text, shown
+from codeagent.tools.fields import Count, PathText
+from codeagent.tools.path_rules import path_key
+from codeagent.tools.seen import LARGEST_FILE, SeenFiles
+
+_LINES = 2000
+_PAGE_CHARACTERS = 32_000
+_LONGEST_LINE = 2000
+_LARGEST_IMAGE = 5 << 20
+_CHUNK = 1 << 20
+_IN_PLACE = 1 << 20
+"""Bytes up to which reading is quicker than handing it to a thread."""
+_IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_BINARIES = (
+    (b"\x7fELF", "an ELF program"), (b"PK\x03\x04", "a zip archive"), (b"\x1f\x8b", "gzip data"),
+    (b"%PDF", "a PDF document"), (b"SQLite format 3", "an SQLite database"), (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"), (b"\x00asm", "WebAssembly"), (b"\xca\xfe\xba\xbe", "Java or Mach-O code"),
+)  # fmt: skip
+
+
+class ReadArgs(ToolArgs):
+    path: PathText
+    offset: Count = 1
+    limit: Count = _LINES
+
+
+@dataclass(frozen=True)
+class _Page:
+    lines: list[str]
+    """Without their newlines, at most as many as asked for."""
+    total: int | None
+    """Lines in the whole file; None where they were not counted."""
+
+
+class Read(Tool[ReadArgs]):
+    name = "read"
+    label = "Read"
+    description = (
+        "Read a text file, or look at a PNG, JPEG, GIF or WebP image. Each line comes with its number and a tab, "
+        f"which are not part of the file. offset is the first line, from 1; limit the number of lines ({_LINES})."
+    )
+    Args = ReadArgs
+    permission = "auto"
+    effect = "nothing"
+
+    def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:
+        self._workspace = workspace
+        self._seen = seen
+
+    def access(self, args: ReadArgs, workspace: Workspace) -> Access:
+        return Access("shared", workspace.key(args.path))
+
+    def approval_key(self, args: ReadArgs) -> ApprovalKey:
+        return path_key(self._workspace, args.path, reading=True)
+
+    async def preview(self, args: ReadArgs, ctx: ToolContext) -> Preview:
+        path = ctx.workspace.relative(args.path)
+        return Preview(shown(path), (TextBlock(text=f"Read {shown(path)} and show it to the model."),))
+
+    async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
+        path = ctx.workspace.resolve(args.path)
+        _refuse_hidden_secret(args.path, path)
+        if ctx.workspace.stat(path).size > _IN_PLACE:
+            return await asyncio.to_thread(self._read, path, args, ctx.workspace)
+        return self._read(path, args, ctx.workspace)
+
+    def _read(self, path: str, args: ReadArgs, workspace: Workspace) -> ToolResult:
+        with workspace.open(path) as file:
+            head = file.read(4096)
+            media_type = _image_type(head)
+            file.seek(0)
+            if media_type is not None:
+                return _image(path, media_type, file)
+            data = file.read(LARGEST_FILE + 1)
+            if len(data) > LARGEST_FILE:
+                return self._huge(path, args, head, file)
+        return self._whole(path, args, data)
+
+    def _whole(self, path: str, args: ReadArgs, data: bytes) -> ToolResult:
+        try:
+            lines = _lines(read_text(data).text)
+        except NotText as error:
+            raise _not_text(path, str(error), data[:4096], len(data)) from None
+        _check_offset(path, args.offset, len(lines))
+        page = _Page(lines[args.offset - 1 : args.offset - 1 + args.limit], len(lines))
+        text, last, complete = _numbered(page, args.offset)
+        whole = complete and args.offset == 1 and last == len(lines)
+        details = self._seen.read(path, data, (args.offset, last), whole=whole)
+        return _shown_page(text, details)
+
+    def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
+        """One page of a file that is too large to hold; it is not recorded, so it cannot be edited."""
+        if is_binary(head):
+            raise _not_text(path, "a binary file", head, file.seek(0, 2))
+        file.seek(0)
+        page = _page_of(file, args.offset, args.limit)
+        if not page.lines:
+            _check_offset(path, args.offset, page.total or 0)
+        text, _, _ = _numbered(page, args.offset)
+        text += f"\n[The file is larger than {LARGEST_FILE >> 20} MiB: it can be paged through, not edited.]"
+        return _shown_page(text, {"path": path})
+
+
+def _shown_page(text: str, details: dict[str, JsonValue]) -> ToolResult:
+    return ToolResult(content=(TextPart(text=text),), details=details)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _numbered(page: _Page, first: int) -> tuple[str, int, bool]:
+    """The page's text, the number of its last line, and whether every line is there in full."""
+    out: list[str] = []
+    size, complete = 0, True
+    number = first - 1
+    for line in page.lines:
+        if len(line) > _LONGEST_LINE:
+            complete = False
+            line = f"{line[:_LONGEST_LINE]}[… {len(line) - _LONGEST_LINE} more characters in this line]"
+        size += len(line) + 8
+        if size > _PAGE_CHARACTERS and out:
+            break
+        number += 1
+        out.append(f"{number}\t{shown(line)}")
+    more = number < first - 1 + len(page.lines) or page.total is None or number < page.total
+    if page.total == 0:
+        return "[The file is empty.]", 0, True
+    if more:
+        of = "" if page.total is None else f" of {page.total}"
+        out.append(f"[Lines {first}-{number}{of}. Go on with offset={number + 1}.]")
+    return "\n".join(out), number, complete
+
+
+def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
+    """Lines of a file of any size, in memory bounded by the page."""
+    skip = offset - 1
+    rest = b""
+    while skip and (chunk := file.read(_CHUNK)):
+        found = chunk.count(b"\n")
+        if found < skip:
+            skip -= found
+            continue
+        at = -1
+        for _ in range(skip):
+            at = chunk.index(b"\n", at + 1)
+        skip, rest = 0, chunk[at + 1 :]
+    if skip:
+        return _Page([], offset - skip)
+    lines: list[str] = []
+    kept = 0
+    while len(lines) < limit and kept <= _PAGE_CHARACTERS:
+        line, rest, ended = _next_line(file, rest)
+        if ended and not line:
+            return _Page(lines, offset - 1 + len(lines))
+        lines.append(line.decode("utf-8", "surrogateescape").removesuffix("\r"))
+        kept += len(line)
+    return _Page(lines, None)
+
+
+def _next_line(file: BinaryIO, rest: bytes) -> tuple[bytes, bytes, bool]:
+    """The line, what was read beyond it, and whether the file ended; most of an endless line is dropped."""
+    pieces: list[bytes] = []
+    kept = 0
+    while True:
+        line, newline, after = rest.partition(b"\n")
+        if kept <= 2 * _CHUNK:
+            pieces.append(line)
+            kept += len(line)
+        if newline:
+            return b"".join(pieces), after, False
+        rest = file.read(_CHUNK)
+        if not rest:
+            return b"".join(pieces), b"", True
+
+
+def _check_offset(path: str, offset: int, total: int) -> None:
+    if offset > max(total, 1):
+        raise InvalidArgs(f"{path} has {total} lines; offset {offset} is past its end")
+
+
+def _image(path: str, media_type: str, file: BinaryIO) -> ToolResult:
+    data = file.read(_LARGEST_IMAGE + 1)
+    if len(data) > _LARGEST_IMAGE:
+        raise Failed(f"{path} is an image of more than {_LARGEST_IMAGE >> 20} MiB, too large to show")
+    part = ImagePart(media_type=media_type, data=base64.b64encode(data).decode())
+    text = TextPart(text=f"{shown(path)}: {media_type}, {len(data)} bytes")
+    return ToolResult(content=(text, part), blocks=(ImageBlock(path=shown(path), media_type=media_type),))
+
+
+def _image_type(head: bytes) -> str | None:
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for magic, media_type in _IMAGES if head.startswith(magic)), None)
+
+
+def _not_text(path: str, what: str, head: bytes, size: int) -> Failed:
+    guess = next((f"{what} ({kind})" for magic, kind in _BINARIES if head.startswith(magic)), what)
+    return Failed(f"{path} is {guess} of {size} bytes; it cannot be shown as text")
+
+
+def _refuse_hidden_secret(asked: str, resolved: str) -> None:
+    """A link with a harmless name must not lead past the question about secrets."""
+    reason = secret_reason(resolved)
+    if reason is not None and secret_reason(asked) is None:
+        raise Failed(f"{asked} is a link, and {reason}; ask for {resolved} by its own name")

@@ -1,0 +1,201 @@
+"""The `search` tool: ripgrep finds, and every line shown is read again inside the workspace."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from codeagent.core.display import FilesBlock
+from codeagent.core.errors import WorkspaceError
+from codeagent.core.messages import TextPart
+from codeagent.core.paths import secret_reason
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import Access, Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.diff import count
+from codeagent.tools.encoding import NotText, read_text, shown
+from codeagent.tools.fields import Count, PathText
+from codeagent.tools.path_rules import path_key
+from codeagent.tools.ripgrep import LARGEST_FILE, Hit, Query, find_ripgrep, search
+
+_LIMIT = 100
+_WIDEST = 400
+_BEFORE_MATCH = 120
+_MOST_CHARACTERS = 36_000
+_SINGLE_LINE = "a pattern matches within one line and cannot hold a newline"
+
+
+def _pattern(value: str) -> str:
+    if not value:
+        raise ValueError("the pattern is empty")
+    if "\n" in value or "\0" in value:
+        raise ValueError(_SINGLE_LINE)
+    return value
+
+
+class SearchArgs(ToolArgs):
+    pattern: Annotated[str, AfterValidator(_pattern)]
+    path: PathText = "."
+    glob: str | None = None
+    literal: bool = False
+    ignore_case: bool = False
+    context: Annotated[int, Field(ge=0, le=20, description="Lines around each match")] = 0
+    limit: Annotated[Count, Field(le=1000)] = _LIMIT
+
+
+class Search(Tool[SearchArgs]):
+    name = "search"
+    label = "Search"
+    description = (
+        "Search file contents with a regular expression (ripgrep), or a literal text. Answers path:line:text. "
+        "Ignored and binary files and those over 16 MiB are left out. glob narrows the files, such as *.py or "
+        f"src/**. limit is the number of matching lines ({_LIMIT})."
+    )
+    Args = SearchArgs
+    permission = "auto"
+    effect = "nothing"
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._program = find_ripgrep(workspace.root)
+
+    def access(self, args: SearchArgs, workspace: Workspace) -> Access:
+        return Access("shared")
+
+    def approval_key(self, args: SearchArgs) -> ApprovalKey:
+        return path_key(self._workspace, args.path, reading=True)
+
+    def target(self, args: SearchArgs) -> str:
+        where = "" if args.path == "." else f" in {args.path}"
+        return f"{args.pattern}{where}"
+
+    async def run(self, args: SearchArgs, ctx: ToolContext) -> ToolResult:
+        if self._program is None:
+            raise Failed("ripgrep is missing: install codeagent with its dependencies, or put rg on PATH")
+        path = ctx.workspace.resolve(args.path)
+        kind = ctx.workspace.stat(path).kind
+        if kind not in ("file", "directory"):
+            raise NotFound(f"{args.path} is neither a file nor a directory")
+        if secret_reason(path) is not None and secret_reason(args.path) is None:
+            raise Denied(f"{args.path} is a link, and {secret_reason(path)}")
+        query = Query(args.pattern, path, args.glob, args.literal, args.ignore_case)
+        hits: list[Hit] = []
+        async with aclosing(search(self._program, ctx.workspace.descriptor(), query)) as found:
+            async for hit in found:
+                hits.append(hit)
+                if len(hits) > args.limit:
+                    break
+        more = len(hits) > args.limit
+        # The named file itself may hold secrets: a person was asked about it.
+        page = _Page(args.context, allowed=path if kind == "file" else None)
+        await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
+        return page.result(more, args.limit)
+
+
+@dataclass
+class _Page:
+    """The verified lines of all files, and what was left out."""
+
+    context: int
+    allowed: str | None
+    lines: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    size: int = 0
+    matches: int = 0
+    changed: int = 0
+    secret: int = 0
+    binary: int = 0
+    cut: int = 0
+
+    def fill(self, workspace: Workspace, hits: list[Hit]) -> None:
+        """Read each file once, inside the workspace, and keep the hits that are really there."""
+        by_path: dict[str, list[Hit]] = {}
+        for hit in hits:
+            by_path.setdefault(hit.path, []).append(hit)
+        for path in sorted(by_path):
+            self._file(workspace, path, sorted(by_path[path], key=lambda hit: hit.line))
+
+    def result(self, more: bool, limit: int) -> ToolResult:
+        notes = list(self._notes(more, limit))
+        text = "\n".join([*self.lines, *notes]) or "No matches."
+        blocks = (FilesBlock(paths=tuple(map(shown, self.files))),) if self.files and not self.lines else ()
+        details = {"matches": self.matches, "files": len(self.files), "changed": self.changed, "more": more}
+        return ToolResult(content=(TextPart(text=text),), blocks=blocks, details=details)
+
+    def _file(self, workspace: Workspace, path: str, hits: list[Hit]) -> None:
+        if secret_reason(path) is not None and path != self.allowed:
+            self.secret += len(hits)
+            return
+        try:
+            with workspace.open(path) as file:
+                data = file.read(LARGEST_FILE + 1)
+        except (WorkspaceError, OSError):
+            self.changed += len(hits)
+            return
+        try:
+            text = read_text(data).text
+        except NotText:
+            self.binary += 1
+            return
+        lines = text.split("\n")
+        raw = None if data.startswith((b"\xff\xfe", b"\xfe\xff")) else data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        good = [hit for hit in hits if _is_there(hit, raw, lines)]
+        self.changed += len(hits) - len(good)
+        if good:
+            self.files.append(path)
+            self._show(path, good, lines)
+
+    def _show(self, path: str, hits: list[Hit], lines: list[str]) -> None:
+        matched = {hit.line: hit for hit in hits}
+        last = 0
+        for number in _with_context(matched, self.context, len(lines)):
+            if self.context and last and number > last + 1:
+                self.lines.append("--")
+            hit, last = matched.get(number), number
+            mark = ":" if hit is not None else "-"
+            piece = _around(lines[number - 1].removesuffix("\r"), hit)
+            line = f"{shown(path)}{mark}{number}{mark}{shown(piece)}"
+            self.size += len(line) + 1
+            if self.size > _MOST_CHARACTERS:
+                self.cut += hit is not None
+                continue
+            self.matches += hit is not None
+            self.lines.append(line)
+
+    def _notes(self, more: bool, limit: int) -> Iterator[str]:
+        if more:
+            yield f"[There is more: only {count(limit, 'matching line')} shown. Narrow the search, or raise limit.]"
+        if self.cut:
+            yield f"[{self.cut} more of these left out: too much text. Narrow the search.]"
+        if self.changed:
+            yield f"[{self.changed} matching lines changed while searching and are not shown.]"
+        if self.secret:
+            yield f"[{self.secret} matching lines are in files that look like secrets and are not shown.]"
+        if self.binary:
+            yield f"[{self.binary} matching binary files are not shown.]"
+
+
+def _is_there(hit: Hit, raw: list[bytes] | None, lines: list[str]) -> bool:
+    """Whether the line that ripgrep saw is the line that was read inside the workspace."""
+    if not 0 < hit.line <= len(lines):
+        return False
+    if raw is None:
+        return lines[hit.line - 1].encode("utf-8", "replace") == hit.text
+    return raw[hit.line - 1] == hit.text.removeprefix(b"\xef\xbb\xbf")
+
+
+def _with_context(matched: dict[int, Hit], context: int, total: int) -> list[int]:
+    around = {number for line in matched for number in range(max(1, line - context), min(total, line + context) + 1)}
+    return sorted(around)
+
+
+def _around(line: str, hit: Hit | None) -> str:
+    """The line, or of a long one the part around its match."""
+    if len(line) <= _WIDEST:
+        return line
+    start = 0 if hit is None else max(0, len(hit.text[: hit.start].decode("utf-8", "replace")) - _BEFORE_MATCH)
+    piece = line[start : start + _WIDEST]
+    return f"{'…' if start else ''}{piece}{'…' if start + _WIDEST < len(line) else ''}"

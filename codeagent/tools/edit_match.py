@@ -1,0 +1,141 @@
+"""Finds the one place an edit means: exactly, or through a drift that leaves no doubt."""
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from codeagent.tools.edit_drift import DRIFTS, Found
+from codeagent.tools.edit_nearest import nearest
+from codeagent.tools.encoding import Span
+
+_MOST_SHOWN = 20
+_NEWLINE = re.compile(r"\r?\n")
+
+
+class NoMatch(Exception):
+    """The text is not there, or not only once; the message says where to look."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Where to put what; `drift` names how the text differed from what was asked for."""
+
+    spans: list[Span]
+    drift: str | None
+
+
+def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
+    """The spans of `text` that `old` means and what goes there.
+
+    Exact matches come first, with any newline style. Only where there is none are the drifts tried,
+    in order; each must leave exactly one place, or several where all are to be replaced. Newlines
+    of the replacement follow the place. Raises NoMatch.
+    """
+    if "\r\n" in old and not replace_all:
+        places = [place for place in _exact(text, old, apart=False) if not _halves_a_newline(text, *place)]
+        if len(places) == 1:
+            start, end = places[0]
+            return Matches([Span(start, end, _newlines_as_there(text, start, end, new))], None)
+    plain = PlainText(text)
+    plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+    exact = [Found(start, end, plain_new) for start, end in _exact(plain.text, plain_old, apart=replace_all)]
+    if exact:
+        return _chosen(text, plain, exact, None, replace_all)
+    for name, drift in DRIFTS:
+        found = drift(plain.text, plain_old, plain_new)
+        if found:
+            return _chosen(text, plain, found, name, replace_all)
+    raise NoMatch("old_string is not in the file" + nearest(plain.text, plain_old))
+
+
+def line_of(text: str, offset: int) -> int:
+    """Number, from 1, of the line the offset is in."""
+    return text.count("\n", 0, offset) + 1
+
+
+@dataclass
+class PlainText:
+    """The text with every CRLF as LF, and the way back to the offsets of the original."""
+
+    original: str
+    text: str = field(init=False)
+    _returns: list[int] = field(init=False)
+    """For every CR left out, the offset of its LF in `text`."""
+
+    def __post_init__(self) -> None:
+        self.text = self.original.replace("\r\n", "\n")
+        self._returns = []
+        at = self.original.find("\r\n")
+        while at >= 0:
+            self._returns.append(at - len(self._returns))
+            at = self.original.find("\r\n", at + 2)
+
+    def back(self, offset: int) -> int:
+        return offset + bisect_left(self._returns, offset)
+
+
+def _chosen(text: str, plain: PlainText, found: list[Found], drift: str | None, replace_all: bool) -> Matches:
+    if len(found) > 1 and not replace_all:
+        lines = [str(line_of(plain.text, place.start)) for place in found[:_MOST_SHOWN]]
+        more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+        how = f" (up to {drift})" if drift else ""
+        raise NoMatch(
+            f"old_string is in the file {len(found)} times{how}, on lines {', '.join(lines)}{more}: "
+            "add surrounding lines until it is there once, or set replace_all"
+        )
+    spans = []
+    for place in found:
+        start, end = plain.back(place.start), plain.back(place.end)
+        spans.append(Span(start, end, _newlines_as_there(text, start, end, place.replacement)))
+    return Matches(spans, drift)
+
+
+def _exact(text: str, old: str, *, apart: bool) -> list[tuple[int, int]]:
+    """Where `old` begins and ends; `apart` leaves out what overlaps the place before it."""
+    places = []
+    at = text.find(old)
+    while at >= 0:
+        places.append((at, at + len(old)))
+        at = text.find(old, at + (len(old) if apart else 1))
+    return places
+
+
+def _halves_a_newline(text: str, start: int, end: int) -> bool:
+    return "\r\n" in (text[max(start - 1, 0) : start + 1], text[end - 1 : end + 1])
+
+
+def _newlines_as_there(text: str, start: int, end: int, new: str) -> str:
+    """`new` with the newlines of the lines it replaces: first and last lines that stay keep theirs."""
+    lines = new.replace("\r\n", "\n").split("\n")
+    if len(lines) == 1:
+        return new
+    ends = _line_ends(text[start:end])
+    if not ends:
+        near = text.find("\n", end)
+        near = near if near >= 0 else text.rfind("\n", 0, start)
+        ends = [] if near < 0 else _line_ends(text[max(near - 1, 0) : near + 1])
+    if not ends:
+        return new
+    if len(set(ends)) == 1:
+        return ends[0].join(lines)
+    old_lines = text[start:end].replace("\r\n", "\n").split("\n")
+    return _mixed(lines, old_lines, ends)
+
+
+def _mixed(lines: list[str], old_lines: list[str], ends: list[str]) -> str:
+    """Join with each line's own newline where the line is an old one, else with that of its neighbour."""
+    head = 0
+    while head < min(len(lines), len(old_lines)) and lines[head] == old_lines[head]:
+        head += 1
+    tail_shift = len(old_lines) - len(lines)
+    out = []
+    for number, line in enumerate(lines[:-1]):
+        from_end = number + tail_shift
+        kept_at_end = number >= head and head <= from_end < len(ends) and lines[number:] == old_lines[from_end:]
+        at = from_end if kept_at_end else min(number, len(ends) - 1)
+        out.append(line + ends[at])
+    return "".join(out) + lines[-1]
+
+
+def _line_ends(text: str) -> list[str]:
+    return [match[0] for match in _NEWLINE.finditer(text)]

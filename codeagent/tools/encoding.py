@@ -1,0 +1,122 @@
+"""Bytes of a text file and the text in them, such that untouched bytes stay what they are."""
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "latin-1"]
+
+_BOMS: tuple[tuple[bytes, Encoding], ...] = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_STRAY = re.compile("[\udc80-\udcff]")
+_CONTROL = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+_MOST_CONTROLS = 0.05
+_SNIFFED = 8192
+
+
+class NotText(Exception):
+    """The bytes are no text this program edits; the message says what they are."""
+
+
+class NotEncodable(Exception):
+    """The file's encoding cannot hold a character; the message names both."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of the text and what takes its place."""
+
+    start: int
+    end: int
+    """Offsets in characters."""
+    replacement: str
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file's bytes and their text: newlines as they are, the byte order mark left out.
+
+    Bytes that are not valid in a file which is mostly UTF-8 are lone surrogates in `text`.
+    """
+
+    data: bytes
+    text: str
+    encoding: Encoding
+    bom: bytes
+
+    def spliced(self, spans: list[Span]) -> bytes:
+        """The file's bytes with the spans replaced; every other byte is copied, not encoded again.
+
+        `spans` are in order and do not overlap. Raises NotEncodable.
+        """
+        out = [self.bom]
+        done_chars, done_bytes = 0, len(self.bom)
+        for span in spans:
+            start = done_bytes + self._width(done_chars, span.start)
+            out.append(self.data[done_bytes:start])
+            out.append(self.encode(span.replacement))
+            done_bytes = start + self._width(span.start, span.end)
+            done_chars = span.end
+        out.append(self.data[done_bytes:])
+        return b"".join(out)
+
+    def encode(self, text: str) -> bytes:
+        """Text in this file's encoding. Raises NotEncodable."""
+        try:
+            return text.encode(self.encoding, self._errors)
+        except UnicodeEncodeError as error:
+            char = text[error.start]
+            raise NotEncodable(f"the file is {self.encoding}, which has no {char!r} (U+{ord(char):04X})") from None
+
+    def _width(self, start: int, end: int) -> int:
+        """Bytes of the characters from `start` to `end`."""
+        return len(self.text[start:end].encode(self.encoding, self._errors))
+
+    @property
+    def _errors(self) -> str:
+        return "surrogateescape" if self.encoding == "utf-8" else "strict"
+
+
+def read_text(data: bytes) -> TextFile:
+    """UTF-8, UTF-16 with a mark, or else Latin-1. Raises NotText."""
+    if data.startswith(_UTF32):
+        raise NotText("UTF-32 text, which is not supported")
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            return _with_bom(data, bom, encoding)
+    if is_binary(data):
+        raise NotText("a binary file")
+    try:
+        return TextFile(data, data.decode("utf-8"), "utf-8", b"")
+    except UnicodeDecodeError:
+        pass
+    escaped = data.decode("utf-8", "surrogateescape")
+    stray = len(_STRAY.findall(escaped))
+    beyond_ascii = sum(1 for char in escaped if char > "\x7f")
+    if beyond_ascii - stray >= stray:
+        return TextFile(data, escaped, "utf-8", b"")
+    return TextFile(data, data.decode("latin-1"), "latin-1", b"")
+
+
+def is_binary(data: bytes) -> bool:
+    """Judged by the first bytes: a NUL, or too many control characters for a text."""
+    head = data[:_SNIFFED]
+    return b"\0" in data or len(_CONTROL.findall(head)) > _MOST_CONTROLS * len(head)
+
+
+def shown(text: str) -> str:
+    """The text as it may be printed: stray bytes as `\\xNN`."""
+    return _STRAY.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text)
+
+
+def _with_bom(data: bytes, bom: bytes, encoding: Encoding) -> TextFile:
+    try:
+        text = data[len(bom) :].decode(encoding)
+    except UnicodeDecodeError:
+        raise NotText(f"a file that is marked as {encoding} but is not valid {encoding}") from None
+    return TextFile(data, text, encoding, bom)

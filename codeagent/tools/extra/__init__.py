@@ -1,0 +1,1 @@
+"""Tools beside the six: each needs a port that not every set-up has."""

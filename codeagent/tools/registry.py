@@ -1,0 +1,66 @@
+"""The tools in use, by name."""
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.tool import NotFound, Tool, ToolDefinition
+from codeagent.tools.schema import arguments_schema
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MOST_NAMES = 40
+
+
+class ToolRegistry:
+    """Tools in the order they were given; what the model sees is the same from turn to turn."""
+
+    def __init__(self, tools: Iterable[Tool[Any]]) -> None:
+        """Raises ConfigError: a bad name, or one that is taken."""
+        self._tools: dict[str, Tool[Any]] = {}
+        for tool in tools:
+            self._add(tool)
+        self._definitions = tuple(
+            ToolDefinition(tool.name, tool.description, arguments_schema(tool.Args)) for tool in self
+        )
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def get(self, name: str) -> Tool[Any]:
+        """Raises NotFound, which names the closest tools."""
+        tool = self._tools.get(name)
+        if tool is None:
+            close = self.closest(name)
+            hint = f"; did you mean {' or '.join(close)}?" if close else f". There are: {self._listed()}"
+            raise NotFound(f"Tool not found: {name[:100]}{hint}")
+        return tool
+
+    def closest(self, name: str) -> tuple[str, ...]:
+        """Names like this one, the nearest first; at most three."""
+        by_lower = {known.lower(): known for known in self._tools}
+        return tuple(by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=3, cutoff=0.5))
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return self._definitions
+
+    def _add(self, tool: Tool[Any]) -> None:
+        if _NAME.fullmatch(tool.name) is None:
+            raise ConfigError(f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -")
+        there = self._tools.get(tool.name)
+        if there is not None and there.source == tool.source:
+            raise ConfigError(f"{tool.source} has two tools named {tool.name}")
+        if there is not None:
+            raise ConfigError(f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name")
+        self._tools[tool.name] = tool
+
+    def _listed(self) -> str:
+        names = list(self._tools)
+        return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")

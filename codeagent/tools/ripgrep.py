@@ -1,0 +1,162 @@
+"""Runs ripgrep over an open directory and yields where it found something: hints, to be read again."""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import sysconfig
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeagent.core.tool import Failed, InvalidArgs
+
+LARGEST_FILE = 16 << 20
+"""Bytes; larger files are not searched."""
+_CHUNK = 1 << 18
+_LONGEST_RECORD = 24 << 20
+_USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be compiled", "not allowed in a regex")
+
+
+@dataclass(frozen=True)
+class Query:
+    pattern: str
+    path: str
+    """A directory or file, relative to the root that is searched from."""
+    glob: str | None = None
+    literal: bool = False
+    ignore_case: bool = False
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One line, as ripgrep read it by its path."""
+
+    path: str
+    line: int
+    """From 1."""
+    text: bytes
+    """The line without its newline; UTF-8 where the file is UTF-16."""
+    start: int
+    end: int
+    """Bytes of the first match in `text`."""
+
+
+def find_ripgrep(workspace: Path) -> str | None:
+    """The `rg` that was installed with codeagent, else one on PATH that is not in the workspace."""
+    own = Path(sysconfig.get_path("scripts")) / "rg"
+    if os.access(own, os.X_OK):
+        return str(own)
+    outside = [
+        folder
+        for folder in os.environ.get("PATH", "").split(os.pathsep)
+        if Path(folder).is_absolute() and not Path(folder).resolve().is_relative_to(workspace)
+    ]
+    found = shutil.which("rg", path=os.pathsep.join(outside))
+    return found if found is None or not Path(found).resolve().is_relative_to(workspace) else None
+
+
+async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, None]:
+    """Hits in no particular order, as they come; ending the iteration early stops ripgrep.
+
+    `root` is a directory's descriptor, the child's working directory. Raises InvalidArgs with
+    ripgrep's words for a bad pattern, Failed where it could not search.
+    """
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *_arguments(query),
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=f"/proc/self/fd/{root}",
+        pass_fds=(root,),
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    errors = asyncio.ensure_future(_errors(process))
+    found = False
+    try:
+        async with aclosing(_records(process)) as records:
+            async for record in records:
+                hit = _hit(record)
+                if hit is not None:
+                    found = True
+                    yield hit
+        code = await process.wait()
+        message = await errors
+        if code not in (0, 1) and not found and message:
+            raise _failure(message)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        errors.cancel()
+        await asyncio.shield(process.wait())
+
+
+def _arguments(query: Query) -> list[str]:
+    arguments = ["--json", "--no-config", "--no-follow", "--no-messages", "--hidden", "--no-require-git"]
+    arguments += ["--no-ignore-global", f"--max-filesize={LARGEST_FILE}"]
+    if query.path == ".":
+        arguments.append("--no-ignore-parent")
+    if query.literal:
+        arguments.append("--fixed-strings")
+    arguments.append("--ignore-case" if query.ignore_case else "--case-sensitive")
+    if query.glob is not None:
+        arguments.append(f"--glob={query.glob}")
+    arguments.append("--glob=!.git")
+    return [*arguments, f"--regexp={query.pattern}", "--", f"./{query.path}"]
+
+
+async def _records(process: Process) -> AsyncGenerator[bytes, None]:
+    """Lines of standard output; one that is longer than any file may be is dropped."""
+    stdout = process.stdout
+    if stdout is None:
+        raise RuntimeError("standard output was asked for")
+    buffer = bytearray()
+    dropping = False
+    while chunk := await stdout.read(_CHUNK):
+        buffer += chunk
+        *lines, rest = bytes(buffer).split(b"\n") if b"\n" in chunk else (bytes(buffer),)
+        buffer = bytearray(rest)
+        for line in lines:
+            if not dropping:
+                yield line
+            dropping = False
+        if len(buffer) > _LONGEST_RECORD:
+            dropping = True
+            buffer.clear()
+
+
+async def _errors(process: Process) -> str:
+    """The first words on standard error; the rest is read and dropped."""
+    stderr = process.stderr
+    if stderr is None:
+        raise RuntimeError("standard error was asked for")
+    kept = b""
+    while chunk := await stderr.read(_CHUNK):
+        kept = (kept + chunk)[:2000]
+    return kept.decode("utf-8", "replace").strip()
+
+
+def _hit(record: bytes) -> Hit | None:
+    if not record.startswith(b'{"type":"match"'):
+        return None
+    data = json.loads(record)["data"]
+    text = _bytes(data["lines"]).removesuffix(b"\n")
+    matches = data["submatches"]
+    start, end = (matches[0]["start"], matches[0]["end"]) if matches else (0, 0)
+    path = os.fsdecode(_bytes(data["path"])).removeprefix("./").removeprefix("./")
+    return Hit(path, data["line_number"] or 0, text, start, min(end, len(text)))
+
+
+def _bytes(value: dict[str, str]) -> bytes:
+    return base64.b64decode(value["bytes"]) if "bytes" in value else value["text"].encode()
+
+
+def _failure(message: str) -> InvalidArgs | Failed:
+    said = message.removeprefix("rg: ")
+    if any(words in message for words in _USAGE_ERRORS):
+        return InvalidArgs(f"{said}\nSet literal to search for the text as it is.")
+    return Failed(f"the search did not work: {said}")

@@ -1,0 +1,155 @@
+"""Takes a shell command line apart, so that rules can be matched against each command in it."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import lru_cache
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from codeagent.core.policy import ApprovalKey
+
+_PARSER = Parser(Language(tree_sitter_bash.language()))
+_MOST_NODES = 100
+_DEEPEST = 3
+_PLAIN = frozenset({
+    "program", "list", "pipeline", "command", "command_name", "word", "number", "string", "string_content",
+    "raw_string", "concatenation", "redirected_statement", "file_redirect", "file_descriptor", "subshell",
+    "compound_statement", "if_statement", "elif_clause", "else_clause", "while_statement", "for_statement",
+    "variable_name", "do_group", "negated_command", "comment",
+})  # fmt: skip
+"""Node types whose commands are all there is to them; anything else makes the line opaque."""
+_COMMANDS = frozenset({
+    "command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments",
+})  # fmt: skip
+_WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
+_TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
+_BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
+_SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_WRAPPERS = frozenset({
+    "sudo", "env", "nice", "nohup", "time", "timeout", "watch", "xargs", "command", "builtin", "exec", "setsid",
+    "stdbuf", "ionice", "chroot", "doas", "unbuffer",
+})  # fmt: skip
+_WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
+
+
+@lru_cache(maxsize=64)
+def command_key(text: str) -> ApprovalKey:
+    """Every simple command of the line as one part: its words with single spaces between.
+
+    `opaque` where the parts may not be all that runs, or not under that name: substitutions,
+    expansions, here-documents, functions, assignments, `eval`, writing redirections, a quoted
+    command name, a parse error, more than 100 nodes. The parts are listed all the same, so that
+    denying rules see what is there.
+    """
+    parts, clear = _parts(text, _DEEPEST)
+    return ApprovalKey(kind="command", parts=tuple(dict.fromkeys(parts)) or (text,), opaque=not clear)
+
+
+def _parts(text: str, depth: int) -> tuple[list[str], bool]:
+    """The simple commands, and whether they are certainly all."""
+    source = text.encode("utf-8", "surrogatepass")
+    root = _PARSER.parse(source).root_node
+    clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
+    parts: list[str] = []
+    count = 0
+    for node in _nodes(root):
+        count += 1
+        kind = node.type
+        if kind not in _PLAIN or _is_tricky(kind, _text(node)):
+            clear = False
+        if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(_text(node)) is None:
+            clear = False
+        if kind in _COMMANDS:
+            found, plain = _command(node, depth)
+            parts += found
+            clear = clear and plain
+    if root.has_error:
+        parts += [" ".join(piece.split()) for piece in _SEPARATORS.split(text) if piece.strip()]
+    return parts, clear and count <= _MOST_NODES
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    """Every named node, without recursion: the nesting is the attacker's to choose."""
+    cursor = root.walk()
+    while True:
+        node = cursor.node
+        if node is not None and node.is_named:
+            yield node
+        if cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+
+
+def _command(node: Node, depth: int) -> tuple[list[str], bool]:
+    """The command's own part, those of the command it wraps, and whether that is plain to see."""
+    words = [_value(child) for child in node.named_children if child.type not in ("file_redirect", "comment")]
+    name_node = node.child_by_field_name("name")
+    plain = node.type == "command" and name_node is not None and _text(name_node) == _value(name_node)
+    parent = node.parent
+    redirects = [child for child in node.named_children if child.type == "file_redirect"]
+    if parent is not None and parent.type == "redirected_statement":
+        redirects += parent.children_by_field_name("redirect")
+    if not words or node.type != "command":
+        return [" ".join(_text(node).split())], False
+    words[0] = _SYSTEM_FOLDER.sub("", words[0]) if _SYSTEM_FOLDER.match(words[0]) else words[0]
+    plain = plain and not re.search(r"[*?\[\]~\\\s]", words[0])
+    part = " ".join([*map(_quoted, words), *(" ".join(_text(redirect).split()) for redirect in redirects)])
+    inner, inner_plain = _wrapped(words, depth)
+    return [part, *inner], plain and inner_plain
+
+
+def _wrapped(words: list[str], depth: int) -> tuple[list[str], bool]:
+    """What a command runs that is given to it as words or as a string."""
+    name, rest = words[0], words[1:]
+    if name in _WRAPPERS:
+        while rest and _WRAPPER_ARGUMENT.fullmatch(rest[0]):
+            rest = rest[1:]
+        if not rest:
+            return [], True
+        inner, plain = _wrapped(rest, depth)
+        return [" ".join(map(_quoted, rest)), *inner], plain and not any("=" in w for w in words[1 : -len(rest)])
+    script = None
+    if name == "eval":
+        script = " ".join(rest)
+    elif name in _SHELLS and any(re.fullmatch(r"-\w*c\w*", word) for word in rest):
+        script = next((word for word in rest if not word.startswith("-")), None)
+    if script is None:
+        return [], name not in ("eval", "source", ".", "alias")
+    return (_parts(script, depth - 1)[0] if depth > 0 else [script]), False
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "surrogatepass")
+
+
+def _value(node: Node) -> str:
+    """The word a node stands for, as the shell would see it where nothing is expanded."""
+    text = _text(node)
+    match node.type:
+        case "raw_string":
+            return text[1:-1]
+        case "string":
+            return re.sub(r'\\([$`"\\\n])', r"\1", text[1:-1])
+        case "word":
+            return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+        case "command_name" | "concatenation":
+            return "".join(_value(child) for child in node.named_children)
+        case _:
+            return text
+
+
+def _quoted(word: str) -> str:
+    return shlex.quote(word) if not word or re.search(r"\s", word) else word
+
+
+def _is_tricky(kind: str, text: str) -> bool:
+    """A brace expansion, or a quoted substitution that some commands evaluate all the same."""
+    if kind in ("word", "concatenation"):
+        return _BRACES.search(text) is not None
+    return kind == "raw_string" and ("$(" in text or "`" in text)
