@@ -1,0 +1,1 @@
+"""The measured figures of PERFORMANCE, each beside its floor: `make bench`."""
