@@ -1,13 +1,118 @@
-"""Arguments to a command; imports nothing heavy."""
+"""The command line: finds the command, runs it, and makes one clear line of what goes wrong."""
 
+import argparse
+import importlib
+import os
 import sys
+from collections.abc import Coroutine, Sequence
+from typing import Any, NoReturn, Protocol
 
 from codeagent import __version__
+from codeagent.core.errors import CodeagentError, ConfigError
+
+COMMANDS = {
+    "run": "work on a prompt, without a screen",
+    "demo": "watch an agent fix a bug in a throwaway repository; needs no key",
+    "sessions": "list, show and check what was recorded",
+    "stats": "calls, durations, tokens and cost of a session",
+    "tools": "the tools a model can call",
+    "prompt": "the system prompt as a model gets it",
+    "sandbox": "the container that commands run in",
+    "doctor": "what works here and what is missing",
+}
+"""Command → what it does. Each is the module of that name in `codeagent.commands`, imported when needed."""
+USAGE_ERROR = 2
+INTERRUPTED = 130
 
 
-def main() -> int:
-    print(f"codeagent {__version__}")
-    return 0
+class Command(Protocol):
+    """What a module of `codeagent.commands` offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def main(self, args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+        """The exit code, or the work that ends with it. Raises CodeagentError."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a mistake in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    _open_closed_streams()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser([name for name in arguments[:1] if name in COMMANDS])
+    try:
+        args = parser.parse_args(arguments)
+        if args.command is None:
+            parser.print_help(sys.stderr)
+            return USAGE_ERROR
+        return _run(load(args.command), args)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return 141
+
+
+def build_parser(loaded: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser, with the arguments of the commands in `loaded`; the others are only listed."""
+    parser = _Parser(prog="codeagent", description="A terminal coding agent.")
+    parser.add_argument("--version", action="version", version=f"codeagent {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name in loaded:
+            load(name).add_arguments(command)
+    return parser
+
+
+def load(name: str) -> Command:
+    module: Any = importlib.import_module(f"codeagent.commands.{name}")
+    command: Command = module
+    return command
+
+
+def _run(command: Command, args: argparse.Namespace) -> int:
+    try:
+        work = command.main(args)
+        if isinstance(work, int):
+            return work
+        import asyncio  # keeps --version and --help fast
+
+        return asyncio.run(work)
+    except ConfigError as error:
+        return _complain(error, USAGE_ERROR)
+    except CodeagentError as error:
+        return _complain(error, 1)
+
+
+def _complain(error: Exception, code: int) -> int:
+    if sys.stderr is not None:
+        print(f"codeagent: {error}", file=sys.stderr)
+    return code
+
+
+def _open_closed_streams() -> None:
+    """A closed standard descriptor would be given to the next file opened, the session log perhaps."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _silence_stdout() -> None:
+    """The interpreter flushes standard output once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class QueuedText:
 
 @dataclass(frozen=True)
 class ToolDetails:
-    """The `details` of one call that succeeded: what the read-before-write guard is rebuilt from."""
+    """The `details` of one call that ran: what the read-before-write guard is rebuilt from."""
 
     name: str
     details: dict[str, JsonValue]
@@ -76,7 +76,7 @@ def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
         details=tuple(
             ToolDetails(result.name, result.details)
             for result in results.values()
-            if result.executed and not result.is_error and result.details
+            if result.executed and result.details
         ),
         dropped=tuple(dropped),
     )

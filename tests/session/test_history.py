@@ -112,7 +112,7 @@ def test_text_the_person_took_back_is_not_kept() -> None:
     assert fold(log.events).undelivered == ()
 
 
-def test_the_details_of_calls_that_succeeded_come_along_in_order() -> None:
+def test_the_details_of_calls_that_ran_come_along_in_order() -> None:
     assert [(item.name, item.details) for item in fold(finished_run()).details] == [("read", {"path": "a.py"})] * 2
 
 

@@ -1,0 +1,68 @@
+"""`codeagent demo`: a scripted model fixes a bug in a throwaway repository, with the real loop, tools and sandbox."""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from codeagent.bootstrap import Place
+from codeagent.commands.run import settings_of, work
+from codeagent.config.paths import state_dir
+from codeagent.config.settings import Settings
+from codeagent.core.errors import CodeagentError
+from codeagent.headless import Output
+from codeagent.llm.demo import DEMO_PROMPT, demo_files
+
+_AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--headless", action="store_true", help="print the run instead of opening a screen")
+    parser.add_argument("--output", choices=get_args(Output), default="text",
+                        help="text (default), json: one object at the end, jsonl: one event per line")
+    parser.add_argument("--sandbox", choices=("docker", "off"),
+                        help="off runs the demo's commands on this machine (default: docker)")
+
+
+def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    """Raises CodeagentError where the repository cannot be made."""
+    repository = make_repository(Path(tempfile.mkdtemp(prefix="codeagent-demo-")), os.environ)
+    args.model = "demo"
+    place = Place(repository, state_dir(), dict(os.environ))
+    return _show(settings_of(args, repository), place, args.output)
+
+
+async def _show(settings: Settings, place: Place, output: Output) -> int:
+    code = await work(settings, place, DEMO_PROMPT, [], output=output, approve=True)
+    if sys.stderr is not None:
+        print(f"the repository is kept: git -C {place.workspace} diff", file=sys.stderr)
+    return code
+
+
+def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:
+    """The demo's project in `folder`, committed; the person's own git settings and hooks have no say in it."""
+    for name, text in demo_files().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    guarded = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    guarded |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    _git(folder, ("init", "-q", "--template="), guarded)
+    _git(folder, ("add", "-A"), guarded)
+    _git(folder, (*_AUTHOR, "commit", "-q", "-m", "A project with a bug"), guarded)
+    return folder
+
+
+def _git(folder: Path, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    argv = ["git", "-c", f"core.hooksPath={os.devnull}", "-c", "init.defaultBranch=main", *arguments]
+    try:
+        done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise CodeagentError(f"the demo needs git ({error.strerror}); install it: apt-get install git") from error
+    if done.returncode:
+        reason = done.stderr.decode("utf-8", "replace").strip().replace("\n", " ")
+        raise CodeagentError(f"git {' '.join(arguments)} failed in {folder}: {reason}")

@@ -1,0 +1,137 @@
+"""`codeagent run`: one prompt, worked on to its end without a screen."""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, get_args
+
+from codeagent.bootstrap import Place, open_runtime
+from codeagent.commands.inject import Injection, injector
+from codeagent.config.loader import load_settings
+from codeagent.config.paths import state_dir, user_config_file
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Mode
+from codeagent.core.redact import Redactor
+from codeagent.headless import Headless, Output, Streams
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("prompt", metavar="PROMPT", help="what to do; - reads it from standard input")
+    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
+    add("--api-base", metavar="URL", help="address of the model's server")
+    add("--mode", choices=get_args(Mode), help="what is asked about: ask (default), accept-edits, plan or auto")
+    add("--output", choices=get_args(Output), default="text",
+        help="text (default), json: one object at the end, jsonl: one event per line")
+    add("--resume", metavar="ID", help="go on with a session; the beginning of its id is enough")
+    add("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    add("--allow", metavar="RULE", action="append", default=[],
+        help="never ask about these calls: tool or tool(pattern), as in 'bash(git status*)'; repeatable")
+    add("--deny", metavar="RULE", action="append", default=[], help="refuse these calls; repeatable")
+    add("--yes", action="store_true", help="answer every question with yes; what is denied stays denied")
+    add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
+    add("--max-turns", metavar="N", type=_count, help="answers of the model before the run stops")
+    add("--max-calls", metavar="N", type=_count, help="tool calls before the run stops")
+    add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
+    add("--budget", metavar="USD", type=_amount, help="cost at which no further request is made")
+    add("--sandbox", choices=("docker", "off"),
+        help="off runs commands on this machine, each one asked about (default: docker)")
+    add("--inject", metavar="KIND@POINT:N=TEXT", action="append", default=[],
+        help="for tests: steer, interrupt, follow-up or abort at the Nth tool, batch or turn")
+
+
+def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    """Reads everything that may block or be wrong before the event loop starts. Raises ConfigError."""
+    workspace = workspace_of(args.cwd)
+    settings = settings_of(args, workspace)
+    require_model(settings)
+    injections = [Injection.parse(text) for text in args.inject]
+    prompt = read_prompt(args.prompt)
+    place = Place(workspace, state_dir(), dict(os.environ))
+    return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=args.resume)
+
+
+async def work(
+    settings: Settings, place: Place, prompt: str, injections: list[Injection], *,
+    output: Output, approve: bool, resume: str | None = None,
+) -> int:
+    """Open, run, close; returns the exit code. Raises CodeagentError."""
+    front = Headless(Streams.standard(), Redactor(place.environment), output=output, approve=approve)
+    try:
+        runtime = await open_runtime(settings, place, resume=resume, tell=front.say, observer=front.show_outside)
+        try:
+            runtime.agent.observe(injector(runtime.agent, injections))
+            return await front.run(runtime, prompt)
+        finally:
+            await runtime.close()
+    finally:
+        await front.close()
+
+
+def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
+    """Raises ConfigError."""
+    given = vars(args)
+    flags: dict[str, Any] = {
+        name: given[name] for name in ("model", "api_base", "mode", "strategy") if given.get(name) is not None
+    }
+    limits = {
+        name: given[name]
+        for name in ("max_turns", "max_calls", "timeout_per_call", "budget")
+        if given.get(name) is not None
+    }
+    if limits:
+        flags["limits"] = limits
+    flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
+    if given.get("sandbox") is not None:
+        flags["sandbox"] = {"kind": args.sandbox}
+    return load_settings(flags, environment=os.environ, user_file=user_config_file(), workspace=workspace)
+
+
+def require_model(settings: Settings) -> None:
+    """Raises ConfigError that says how to name one."""
+    if settings.model is None:
+        raise ConfigError(
+            "no model is set: give --model NAME, set CODEAGENT_MODEL, or write model = \"NAME\" into "
+            f"{user_config_file()} (a hosted model such as anthropic/claude-sonnet-4-5 with its API key, or a local "
+            "one such as ollama/qwen3); codeagent demo needs none"
+        )
+
+
+def workspace_of(folder: Path) -> Path:
+    """The workspace's path, absolute. Raises ConfigError."""
+    try:
+        if folder.is_dir():
+            return folder.absolute()
+    except (OSError, ValueError):
+        pass
+    raise ConfigError(f"--cwd {str(folder)!r} is not a folder; nothing was run")
+
+
+def read_prompt(argument: str) -> str:
+    """Raises ConfigError where there is nothing to do."""
+    prompt = argument
+    if argument == "-":
+        if sys.stdin is None:
+            raise ConfigError("the prompt should come from standard input, which is closed; nothing was run")
+        prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not prompt.strip():
+        raise ConfigError("the prompt is empty; nothing was run")
+    return prompt
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value

@@ -1,0 +1,114 @@
+"""`codeagent sessions`: what was recorded, and whether it is sound."""
+
+import argparse
+import json
+import os
+import time
+
+from codeagent.config.paths import state_dir
+from codeagent.core.event_json import event_json
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    RunFinished,
+    RunStarted,
+    ToolResultAdded,
+    ToolStarted,
+    UnknownEvent,
+)
+from codeagent.core.messages import text_of
+from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import one_line, visible
+from codeagent.session.check import check_recording
+from codeagent.session.store import SessionStore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="every session, the latest first")
+    listing.add_argument("--json", action="store_true", help="as one JSON list")
+    showing = actions.add_parser("show", help="what was said and done")
+    add_session_argument(showing)
+    showing.add_argument("--json", action="store_true", help="the events, one per line")
+    checking = actions.add_parser("check", help="is it sound: records, order, one result per call")
+    add_session_argument(checking)
+
+
+def add_session_argument(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its id is enough")
+    which.add_argument("--last", action="store_true", help="the session written to last (default)")
+
+
+def main(args: argparse.Namespace) -> int:
+    store = open_store()
+    match args.action:
+        case "list":
+            return _list(store, as_json=args.json)
+        case "show":
+            return _show(store, chosen(store, args), as_json=args.json)
+        case _:
+            return _check(store, chosen(store, args))
+
+
+def open_store() -> SessionStore:
+    return SessionStore(state_dir(), Redactor(os.environ))
+
+
+def chosen(store: SessionStore, args: argparse.Namespace) -> str:
+    """The id of the session the arguments name. Raises SessionNotFound."""
+    return store.find(args.id) if args.id is not None else store.last()
+
+
+def _list(store: SessionStore, *, as_json: bool) -> int:
+    summaries = store.summaries()
+    if as_json:
+        print(json.dumps([vars(summary) for summary in summaries], indent=2))
+        return 0
+    for summary in summaries:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
+        state = "  in use" if summary.in_use else ""
+        print(f"{summary.id}  {when}  {one_line(summary.prompt, 60)}  {visible(summary.workspace)}{state}")
+    return 0
+
+
+def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
+    recording = store.read(session_id)
+    redactor = Redactor({})
+    for event in recording.events:
+        if as_json:
+            print(event_json(event, redactor))
+        elif line := _line(event):
+            print(line)
+    return 0
+
+
+def _line(event: KnownEvent | UnknownEvent) -> str:
+    match event:
+        case RunStarted():
+            return f"── run · {visible(event.model)} · {visible(event.workspace)} · {event.mode}"
+        case MessageAdded(message=message) if message.role == "user":
+            return f"{message.source}> {visible(text_of(message.content))}"
+        case MessageAdded(message=message) if message.role == "assistant" and message.text:
+            return visible(message.text)
+        case ToolStarted():
+            return f"  ● {event.name} {one_line(event.target, 100)}"
+        case ToolResultAdded():
+            how = "✓" if event.error is None else f"✗ {event.error.kind}:"
+            return f"  {how} {event.name} {one_line(text_of(event.content), 100)}"
+        case RunFinished():
+            return f"── {event.reason} · {event.turns} turns · {event.calls} calls"
+        case _:
+            return ""
+
+
+def _check(store: SessionStore, session_id: str) -> int:
+    recording = store.read(session_id)
+    report = check_recording(recording)
+    for problem in report.problems:
+        print(f"problem: {visible(problem)}")
+    for repair in report.repairs:
+        print(f"repaired on resume: {visible(repair)}")
+    verdict = "sound" if not report.problems else f"{len(report.problems)} problems"
+    print(f"{session_id}: {len(recording.events)} events, {verdict}")
+    return 1 if report.problems else 0

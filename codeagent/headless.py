@@ -1,0 +1,302 @@
+"""The front end without a screen: prints a run as text, json or jsonl, and makes an exit code of its end."""
+
+import asyncio
+import json
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from codeagent.core.event_json import event_json
+from codeagent.core.events import (
+    ApprovalRequested,
+    BatchPlanned,
+    KnownEvent,
+    LimitReached,
+    MessageAdded,
+    Notice,
+    RunFinished,
+    RunReason,
+    RunStarted,
+    ToolResultAdded,
+    ToolStarted,
+)
+from codeagent.core.messages import AssistantMessage, Usage
+from codeagent.core.policy import Decision
+from codeagent.core.redact import Redactor
+from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.stats import gather_stats
+
+Output = Literal["text", "json", "jsonl"]
+Channel = Literal["out", "err"]
+
+EXIT_CODES: dict[RunReason, int] = {"done": 0, "failed": 1, "limit": 3, "denied": 4, "interrupted": 130}
+BROKEN_PIPE = 128 + signal.SIGPIPE
+"""Exit code where the reader of standard output went away, as a shell reports it."""
+NOBODY = "nobody is there to ask (headless); allow it with --allow or --yes"
+_BACKLOG = 1024 * 1024
+"""Unwritten bytes past which no more events are read; the agent goes on."""
+_WIDTH = 110
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where bytes go; None where the descriptor was closed before the start."""
+
+    out: Callable[[bytes], None] | None
+    err: Callable[[bytes], None] | None
+    out_is_terminal: bool = False
+
+    @classmethod
+    def standard(cls) -> "Streams":
+        out = None if sys.stdout is None else write_all_to(sys.stdout.fileno())
+        err = None if sys.stderr is None else write_all_to(sys.stderr.fileno())
+        return cls(out, err, sys.stdout is not None and sys.stdout.isatty())
+
+
+class Headless:
+    """Prints what happens and answers what is asked, without a person.
+
+    Standard output holds the result only: the assistant's text, one json object, or one event per
+    line. Everything else goes to standard error.
+    """
+
+    def __init__(self, streams: Streams, redactor: Redactor, *, output: Output, approve: bool) -> None:
+        self._redactor = redactor
+        self._output = output
+        self._approve = approve
+        self._clean = visible if streams.out_is_terminal else str
+        self._writer = _Writer(streams, self._output_failed)
+        self._agent: AgentHandle | None = None
+        self._failure: OSError | None = None
+        self._signal: signal.Signals | None = None
+        self._targets: dict[str, str] = {}
+        self._results: list[ToolResultAdded] = []
+        self._finished: RunFinished | None = None
+
+    def say(self, text: str) -> None:
+        """A line for the person, on standard error."""
+        self._writer.put("err", f"{visible(self._redactor.clean(text))}\n")
+
+    async def run(self, runtime: Runtime, prompt: str) -> int:
+        """One prompt to its end; returns the exit code. The runtime is left open."""
+        self._agent = runtime.agent
+        self._catch_signals()
+        try:
+            async for event in runtime.agent.run(prompt):
+                if self._stopped and isinstance(event, RunStarted):
+                    self._abort()
+                self.show(event)
+                if isinstance(event, ApprovalRequested):
+                    self._answer(event)
+                await self._writer.room()
+        finally:
+            self._agent = None
+        return self._exit_code()
+
+    async def close(self) -> None:
+        """Write what is left and give the signals back; idempotent."""
+        await self._writer.close()
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def show_outside(self, event: KnownEvent) -> None:
+        """As an observer of the agent: print what is emitted before the run; the run itself is read."""
+        if self._agent is None:
+            self.show(event)
+
+    def show(self, event: KnownEvent) -> None:
+        """Print one event."""
+        if isinstance(event, ToolResultAdded):
+            self._results.append(event)
+        if isinstance(event, RunFinished):
+            self._finished = event
+        match self._output:
+            case "jsonl":
+                self._writer.put("out", event_json(event, self._redactor) + "\n")
+            case "json":
+                self._show_progress(event)
+                if isinstance(event, RunFinished):
+                    self._writer.put("out", self._report(event) + "\n")
+            case "text":
+                self._show_progress(event)
+                self._show_text(event)
+
+    def _show_text(self, event: KnownEvent) -> None:
+        match event:
+            case MessageAdded(message=AssistantMessage(text=text)) if text.strip():
+                self._writer.put("out", self._clean(self._redactor.clean(text.strip())) + "\n")
+            case _:
+                pass
+
+    def _show_progress(self, event: KnownEvent) -> None:
+        match event:
+            case BatchPlanned():
+                self._targets |= {call.call_id: call.target for call in event.calls}
+            case ToolStarted():
+                self._targets[event.call_id] = event.target
+            case ToolResultAdded():
+                self.say(_call_line(event, self._targets.pop(event.call_id, "")))
+            case Notice():
+                self.say(f"{event.level}: {one_line(event.text, 400)}")
+            case LimitReached():
+                self.say(f"the limit {event.limit} = {event.maximum:g} is reached")
+            case RunFinished():
+                self.say(_end_line(event))
+            case _:
+                pass
+
+    def _report(self, event: RunFinished) -> str:
+        stats = gather_stats(self._results).model_dump(include={
+            "total_calls", "successful", "failed", "total_duration_ms", "tools", "errors"})
+        report = {
+            "text": self._redactor.clean(event.text),
+            "reason": event.reason,
+            "session": event.session,
+            "usage": event.usage.model_dump(),
+            "tool_stats": stats,
+            "turns": event.turns,
+            "duration_ms": event.duration_ms,
+            "error": None if event.error is None else self._redactor.clean(event.error),
+        }
+        return json.dumps(report, ensure_ascii=False)
+
+    def _answer(self, event: ApprovalRequested) -> None:
+        decision = Decision("once") if self._approve else Decision("deny", NOBODY, source="auto")
+        if self._agent is not None:
+            self._agent.respond(event.approval_id, decision)
+
+    @property
+    def _stopped(self) -> bool:
+        return self._signal is not None or self._failure is not None
+
+    def _abort(self) -> None:
+        if self._agent is None:
+            return
+        self._agent.abort(f"stopped by {self._signal.name}" if self._signal else "standard output was closed")
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            # A signal that was ignored on purpose (nohup) stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self._signalled, number)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._signal is not None:
+            os._exit(128 + number)
+        self._signal = number
+        self._abort()
+
+    def _output_failed(self, error: OSError) -> None:
+        self._failure = error
+        self._abort()
+
+    def _exit_code(self) -> int:
+        if self._signal is not None:
+            return 128 + self._signal
+        if isinstance(self._failure, BrokenPipeError):
+            return BROKEN_PIPE
+        if self._failure is not None:
+            self.say(f"standard output cannot be written ({self._failure.strerror}); the session is kept")
+            return 1
+        return EXIT_CODES[self._finished.reason] if self._finished is not None else 1
+
+
+class _Writer:
+    """Writes in a thread, so that a reader that does not read holds up neither the agent nor a signal."""
+
+    def __init__(self, streams: Streams, on_failure: Callable[[OSError], None]) -> None:
+        self._targets: dict[Channel, Callable[[bytes], None] | None] = {"out": streams.out, "err": streams.err}
+        self._on_failure = on_failure
+        self._queue: queue.SimpleQueue[tuple[Channel, bytes] | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._backlog = 0
+        self._written = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._work, name="output", daemon=True)
+        self._thread.start()
+
+    def put(self, channel: Channel, text: str) -> None:
+        data = text.encode("utf-8", "backslashreplace")
+        self._backlog += len(data)
+        self._queue.put((channel, data))
+
+    async def room(self) -> None:
+        """Wait while too much is unwritten."""
+        while self._backlog > _BACKLOG:
+            self._written.clear()
+            await self._written.wait()
+
+    async def close(self) -> None:
+        """Return once everything is written, or cannot be."""
+        self._queue.put(None)
+        await self._ended.wait()
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            channel, data = item
+            target = self._targets[channel]
+            if target is not None:
+                try:
+                    target(data)
+                except OSError as error:
+                    self._targets[channel] = None
+                    if channel == "out":
+                        self._tell(self._on_failure, error)
+            self._tell(self._wrote, len(data))
+        self._tell(self._ended.set)
+
+    def _wrote(self, size: int) -> None:
+        self._backlog -= size
+        self._written.set()
+
+    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+
+def write_all_to(fd: int) -> Callable[[bytes], None]:
+    def write(data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(fd, rest) :]
+            except BlockingIOError:
+                select.select([], [fd], [])
+
+    return write
+
+
+def _call_line(result: ToolResultAdded, target: str) -> str:
+    if result.error is None:
+        return f"✓ {result.name:<7}{one_line(target, _WIDTH - 20)}  {_seconds(result.duration_ms)}"
+    mark = "–" if result.error.kind == "skipped" else "✗"
+    why = f"{result.error.kind}: {result.error.message.removeprefix(result.error.kind + ': ')}"
+    return f"{mark} {result.name:<7}{one_line(target, _WIDTH // 2)}  {one_line(why, _WIDTH)}"
+
+
+def _end_line(event: RunFinished) -> str:
+    parts = [event.reason if event.error is None else f"{event.reason}: {one_line(event.error, 400)}"]
+    parts += [f"{event.turns} turns, {event.calls} calls", _tokens(event.usage), _seconds(event.duration_ms)]
+    return " · ".join([*parts, f"session {event.session}"])
+
+
+def _tokens(usage: Usage) -> str:
+    about = "about " if usage.estimated else ""
+    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
+    return f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
