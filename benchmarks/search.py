@@ -57,7 +57,8 @@ def _tool(root: Path, pattern: str) -> float:
     from codeagent.tools.builtin.search import Search
     from codeagent.workspace.files import LocalWorkspace
 
-    tool, workspace = Search(), LocalWorkspace(root)
+    workspace = LocalWorkspace(root)
+    tool = Search(workspace)
 
     def once() -> float:
         started = time.monotonic()
