@@ -8,6 +8,11 @@ _SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|
 _SHORTEST = 8
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name is taken to hold a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 class Redactor:
     """Replaces each secret's value by `[secret NAME]`, in plain text and inside JSON strings.
 
@@ -18,7 +23,7 @@ class Redactor:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._names: dict[str, str] = {}
         for name, value in environment.items():
-            if _SECRET_NAME.search(name) and len(value) >= _SHORTEST:
+            if is_secret_name(name) and len(value) >= _SHORTEST:
                 self._names[value] = name
                 self._names[json.dumps(value)[1:-1]] = name
                 self._names[json.dumps(value, ensure_ascii=False)[1:-1]] = name

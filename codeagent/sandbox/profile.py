@@ -30,11 +30,13 @@ ENVIRONMENT = {
 _SET_ID_BITS = 0o6000
 _CREATES = 0o100 | 0o20000000
 """O_CREAT and the bit of O_TMPFILE that no other flag has."""
-_WITHHELD = frozenset({"io_uring_setup", "io_uring_enter", "io_uring_register", "openat2"})
-"""openat2 takes its mode through a pointer, which a filter cannot see; programs fall back to openat."""
+_WITHHELD = frozenset({"io_uring_setup", "io_uring_enter", "io_uring_register", "openat2", "socketcall"})
+"""openat2 and socketcall take their arguments through a pointer, which a filter cannot see; programs fall back."""
 _ENOSYS = 38
 _MODE_ARGUMENT = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1}
 _FLAGS_AND_MODE_ARGUMENTS = {"open": (1, 2), "openat": (2, 3)}
+_SOCKET_FAMILIES = (1, 2, 10, 16)
+"""AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK; above all not AF_VSOCK, which no network namespace holds back."""
 _MKNOD_MODE_ARGUMENT = {"mknod": 1, "mknodat": 2}
 _FILE_TYPE = 0o170000
 _PLAIN_TYPES = (0, 0o010000, 0o100000, 0o140000)
@@ -120,7 +122,7 @@ def profile_hash(spec: ContainerSpec) -> str:
 def seccomp_filter() -> str:
     """The pinned profile without what no command needs, as JSON.
 
-    Taken away: io_uring, device nodes, and every way to give a file a set-uid or set-gid bit,
+    Taken away: io_uring, device nodes, unusual socket families, and every way to give a file a set-uid or set-gid bit,
     which would keep its meaning on the host, outside the container.
     """
     text = resources.files("codeagent.sandbox").joinpath("seccomp.json").read_text(encoding="utf-8")
@@ -130,22 +132,23 @@ def seccomp_filter() -> str:
 def withhold(profile: dict[str, Any]) -> dict[str, Any]:
     """A copy of the profile that allows less."""
     tightened = deepcopy(profile)
-    replaced = _WITHHELD | _MODE_ARGUMENT.keys() | _FLAGS_AND_MODE_ARGUMENTS.keys() | _MKNOD_MODE_ARGUMENT.keys()
+    replaced = {"socket"} | _WITHHELD | _MODE_ARGUMENT.keys() | _FLAGS_AND_MODE_ARGUMENTS.keys()
+    replaced |= _MKNOD_MODE_ARGUMENT.keys()
     for rule in tightened["syscalls"]:
         rule["names"] = [name for name in rule["names"] if name not in replaced]
     absent = {"names": sorted(_WITHHELD), "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
     kept = [rule for rule in tightened["syscalls"] if rule["names"]]
-    tightened["syscalls"] = [*kept, absent, *_rules_without_set_id()]
+    tightened["syscalls"] = [*kept, absent, *_narrowed_rules()]
     return tightened
 
 
-def _rules_without_set_id() -> list[dict[str, Any]]:
+def _narrowed_rules() -> list[dict[str, Any]]:
     rules = [_allow(name, _lacks(mode, _SET_ID_BITS)) for name, mode in _MODE_ARGUMENT.items()]
     for name, (flags, mode) in _FLAGS_AND_MODE_ARGUMENTS.items():
         rules += [_allow(name, _lacks(mode, _SET_ID_BITS)), _allow(name, _lacks(flags, _CREATES))]
     for name, mode in _MKNOD_MODE_ARGUMENT.items():
         rules += [_allow(name, _is(mode, _FILE_TYPE | _SET_ID_BITS, kind)) for kind in _PLAIN_TYPES]
-    return rules
+    return rules + [_allow("socket", _is(0, 0xFFFFFFFF, family)) for family in _SOCKET_FAMILIES]
 
 
 def _allow(name: str, condition: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,61 @@
+"""Workspaces and sandboxes that tests run commands in."""
+
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from codeagent.core.ports import Command, CommandResult, Sandbox
+from codeagent.sandbox.spec import SandboxSpec
+
+MIB = 1024**2
+
+
+def make_repository(path: Path) -> Path:
+    """A small git repository with one commit."""
+    path.mkdir(parents=True)
+    (path / "hello.py").write_text("def hello():\n    return 'hello'\n")
+    (path / "test_hello.py").write_text(
+        "import unittest\nfrom hello import hello\n\n\nclass TestHello(unittest.TestCase):\n"
+        "    def test_it(self):\n        self.assertEqual(hello(), 'hello')\n"
+    )
+    git = ["git", "-C", str(path), "-c", "user.name=Test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(path)], check=True)
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "first"], check=True)
+    return path
+
+
+def sandbox_spec(root: Path, state_dir: Path, **fields: object) -> SandboxSpec:
+    """This machine's toolchain, so that nothing is pulled; `fields` replace what SandboxSpec has."""
+    values: dict[str, object] = {
+        "session": "test",
+        "home": state_dir.parent / "home-of-nobody",
+        "pull": False,
+        "memory_bytes": 512 * MIB,
+        "tmp_bytes": 64 * MIB,
+    }
+    return SandboxSpec(root=root, state_dir=state_dir, **(values | fields))  # type: ignore[arg-type]  # by name
+
+
+@dataclass
+class Ran:
+    """A command's result and all it printed."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    pieces: list[tuple[str, bytes]] = field(default_factory=list)
+    result: CommandResult = field(default_factory=lambda: CommandResult(None))
+
+    async def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        self.pieces.append((stream, data))
+        if stream == "stdout":
+            self.stdout += data
+        else:
+            self.stderr += data
+
+
+async def run(sandbox: Sandbox, text: str) -> Ran:
+    ran = Ran()
+    ran.result = await sandbox.run(Command(text, "call"), ran)
+    return ran

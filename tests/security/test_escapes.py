@@ -1,0 +1,238 @@
+"""Nothing gets out of the container (SECURITY.md 4b), and work goes on inside it."""
+
+import hashlib
+import os
+import socket
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from codeagent.core.errors import SandboxLost
+from codeagent.sandbox.docker import Engine
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.execution import Execution, Mark, Place
+from codeagent.sandbox.image import choose_image
+from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
+from codeagent.sandbox.reach import engine_socket
+from codeagent.sandbox.wire import Wire, WireError
+from tests.sandboxes import MIB, Ran, make_repository, run, sandbox_spec
+from tests.security.escape_probes import FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
+
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
+PYTHON = f"{sys.base_prefix}/bin/python3"
+
+
+@dataclass
+class Ground:
+    """A workspace and, around it, what a breach would reach."""
+
+    root: Path
+    outside: Path
+    state: Path
+    port: int
+
+    def fill(self, script: str) -> str:
+        places = {"OUTSIDE": str(self.outside), "STATE": str(self.state), "HOSTPORT": str(self.port)}
+        for name, value in places.items():
+            script = script.replace(name, value)
+        return script
+
+
+@pytest.fixture(scope="module", params=[0, 1000], ids=["owned-by-root", "owned-by-1000"])
+def owner(request: pytest.FixtureRequest) -> int:
+    """Work runs as whoever owns the workspace; both kinds must hold."""
+    uid: int = request.param
+    if uid != os.getuid() and os.getuid() != 0:
+        return os.getuid()
+    return uid
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory, owner: int) -> Iterator[Ground]:
+    base = tmp_path_factory.mktemp("ground")
+    root = make_repository(base / "project")
+    (root / ".codeagent").mkdir()
+    (root / ".env").write_text("API_KEY=CANARY\n")
+    (root / "deploy").mkdir()
+    (root / "deploy" / "id_ed25519").write_text("CANARY-KEY PRIVATE KEY\n")
+    outside = base / "outside"
+    outside.mkdir()
+    (outside / "canary").write_text("untouched")
+    own(root, owner)
+    shared = Path(f"/dev/shm/canary-{os.getpid()}")
+    shared.write_text("untouched")
+    listener, abstract = socket.create_server(("0.0.0.0", 0)), socket.socket(socket.AF_UNIX)
+    port = listener.getsockname()[1]
+    abstract.bind(f"\0codeagent-canary-{port}")
+    abstract.listen()
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "CANARY-PROCESS"])
+    os.environ["CANARY_API_KEY"] = "CANARY"
+    yield Ground(root, outside, base / "state", port)
+    del os.environ["CANARY_API_KEY"]
+    process.kill()
+    process.wait()
+    listener.close()
+    abstract.close()
+    shared.unlink()
+
+
+def own(root: Path, uid: int) -> None:
+    for path in [root, *root.rglob("*")]:
+        os.chown(path, uid, uid, follow_symlinks=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def box(ground: Ground) -> AsyncIterator[DockerSandbox]:
+    sandbox = DockerSandbox(sandbox_spec(ground.root, ground.state))
+    await sandbox.start(lambda _: None)
+    yield sandbox
+    await sandbox.close()
+
+
+def fingerprint(folder: Path) -> str:
+    """Names, modes and contents of everything below a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        digest.update(f"{path.relative_to(folder)} {status.st_mode} {status.st_uid}".encode())
+        if stat.S_ISREG(status.st_mode):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("probe", PROBES)
+async def test_a_probe_is_stopped(box: DockerSandbox, ground: Ground, probe: str) -> None:
+    git = fingerprint(ground.root / ".git")
+    ran = await run(box, ground.fill(PROBES[probe]))
+    assert b"BREACH" not in ran.stdout, ran
+    assert fingerprint(ground.root / ".git") == git
+    assert (ground.outside / "canary").read_text() == "untouched"
+    assert (ground.root / ".env").read_text() == "API_KEY=CANARY\n"
+
+
+async def test_after_all_probes_no_file_of_the_workspace_is_dangerous(box: DockerSandbox, ground: Ground) -> None:
+    modes = [(path, path.lstat()) for path in ground.root.rglob("*")]
+    assert [str(path) for path, status in modes if status.st_mode & 0o6000] == []
+    assert [str(path) for path, status in modes if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)] == []
+    assert {status.st_uid for _, status in modes} == {ground.root.stat().st_uid}
+
+
+async def test_the_probes_are_able_to_fire(tmp_path: Path) -> None:
+    """The positive control: the same scripts in a container as `docker run` makes it."""
+    ground = Ground(make_repository(tmp_path / "project"), tmp_path / "outside", tmp_path / "state", 1)
+    (ground.root / ".codeagent").mkdir()
+    (ground.root / ".env").write_text("CANARY")
+    (ground.root / "deploy").mkdir()
+    (ground.root / "deploy" / "id_ed25519").write_text("CANARY-KEY")
+    fired = set()
+    async for probe, ran in in_an_ordinary_container(ground):
+        if b"BREACH" in ran.stdout:
+            fired.add(probe)
+    assert FIRES_IN_AN_ORDINARY_CONTAINER - fired == set()
+
+
+async def in_an_ordinary_container(ground: Ground) -> AsyncIterator[tuple[str, Ran]]:
+    path = engine_socket(os.environ.get("DOCKER_HOST"))
+    engine = Engine(path)
+    image = choose_image(engine, sandbox_spec(ground.root, ground.state), lambda _: None)
+    here = str(ground.root)
+    spec = ContainerSpec(image.reference, here, 0, 0, (*image.binds, Bind(here, here, read_only=False)), image.path,
+                         512 * MIB, 64 * MIB, 512, 2.0)  # fmt: skip
+    arguments = create_arguments(spec, {"codeagent": "1"})
+    for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):
+        del arguments["HostConfig"][hardening]
+    arguments |= {"User": "0:0", "Env": [f"PATH={image.path}", "SECRET=CANARY"]}
+    wire, mark = Wire(path), Mark("0" * 16, (), alone=False)
+    container, stdin = engine.run(arguments)
+    try:
+        for probe, script in PROBES.items():
+            ran = Ran()
+            fresh = f"[ -d .git ] || git init -q .; mkdir -p .codeagent ~; echo CANARY > .env; {ground.fill(script)}"
+            try:
+                execution = await Execution.start(wire, Place(container, "0:0", here), fresh, mark, ran)
+            except WireError:
+                container, stdin = engine.run(arguments)
+                execution = await Execution.start(wire, Place(container, "0:0", here), fresh, mark, ran)
+            try:
+                await execution.finish()
+            except SandboxLost:
+                assert b"BREACH" in ran.stdout
+            await execution.close()
+            yield probe, ran
+    finally:
+        stdin.close()
+        engine.remove(container)
+        engine.close()
+
+
+WORKS = {
+    "git status": "git status --short | grep -q . || git status | grep -q 'On branch main'",
+    "git diff": "echo '# more' >> hello.py; git diff | grep -q '^+# more'",
+    "git log": "git log --oneline | grep -q first",
+    "git show and blame": "git show HEAD:hello.py | grep -q def && git blame hello.py | grep -q def",
+    "git grep": "git grep -q hello",
+    "unittest": f"{PYTHON} -m unittest -q",
+    "a virtual environment": f"{PYTHON} -m venv /tmp/venv && /tmp/venv/bin/python -c 'import sys; print(sys.prefix)'",
+    "pip installs a local wheel": (
+        f"{PYTHON} -m venv /tmp/venv2 && /tmp/venv2/bin/pip install -q --no-index --find-links wheels answer"
+        " && /tmp/venv2/bin/python -c 'import answer; assert answer.VALUE == 42'"
+    ),
+    "python": f"{PYTHON} -c 'import ssl, sqlite3, json; print(1)'",
+    "processes of python": (
+        f"{PYTHON} -c 'import multiprocessing as m; p = m.get_context(\"fork\").Pool(2); print(p.map(abs, [-1, 2]))'"
+    ),
+    "threads": f"{PYTHON} -c 'import threading; t = threading.Thread(target=print); t.start(); t.join()'",
+    "perl": "perl -e 'print 42' | grep -q 42",
+    "awk and sed": "echo a b | awk '{print $2}' | sed s/b/c/ | grep -q c",
+    "find and xargs": "find . -name '*.py' -print0 | xargs -0 grep -l hello | grep -q hello.py",
+    "search": "if command -v rg > /dev/null; then rg -q hello; else grep -rq hello .; fi",
+    "a new file": "mkdir -p src/deep && echo x > src/deep/new.txt && grep -q x src/deep/new.txt",
+    "an edit in place": "echo old > e1 && sed -i s/old/new/ e1 && grep -q new e1",
+    "a rename and a removal": "echo x > r1 && mv r1 r2 && rm r2 && [ ! -e r2 ]",
+    "an executable script": "printf '#!/bin/bash\\necho ran\\n' > s1 && chmod 755 s1 && ./s1 | grep -q ran",
+    "archives": "tar czf /tmp/a.tgz hello.py && tar xzf /tmp/a.tgz -C /tmp && grep -q def /tmp/hello.py",
+    "a patch": (
+        "printf -- '--- a/p1\\n+++ b/p1\\n@@ -1 +1 @@\\n-x\\n+y\\n' > /tmp/p; echo x > p1;"
+        " patch -p1 < /tmp/p && grep -q y p1"
+    ),
+    "make": "printf 'all:\\n\\techo made\\n' > Makefile && make -s | grep -q made",
+    "a symbolic link": "ln -sf hello.py link && grep -q def link",
+    "a hard link": "echo x > h1 && ln h1 h2 && grep -q x h2",
+    "a FIFO": "mkfifo /tmp/fifo && (echo x > /tmp/fifo &) && grep -q x /tmp/fifo",
+    "a server on loopback": (
+        f'{PYTHON} -c \'import socket; s = socket.create_server(("127.0.0.1", 0));'
+        " c = socket.create_connection(s.getsockname()); print(c)'"
+    ),
+    "a unix socket": f"{PYTHON} -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"/tmp/sock\")'",
+    "ending its own processes": "sleep 100 & kill $! && ! wait $!",
+    "a name that is not ASCII": "echo x > 'größe und mehr' && grep -q x 'größe und mehr'",
+    "the current user": '[ "$(id -un)" = agent ] && [ "$HOME" = ~ ] && [ -w ~ ]',
+}
+
+
+@pytest.mark.parametrize("what", WORKS)
+async def test_ordinary_work_goes_on(box: DockerSandbox, ground: Ground, what: str) -> None:
+    if "wheel" in what:
+        make_wheel(ground.root / "wheels")
+    ran = await run(box, WORKS[what])
+    assert ran.result.exit_code == 0, ran
+
+
+def make_wheel(folder: Path) -> None:
+    """A pure Python wheel without dependencies: module `answer`."""
+    folder.mkdir(exist_ok=True)
+    info = "answer-1.0.dist-info"
+    with zipfile.ZipFile(folder / "answer-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("answer.py", "VALUE = 42\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: answer\nVersion: 1.0\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
