@@ -171,9 +171,16 @@ def _header(chain: list[BaseException], name: str) -> str | None:
 
 
 def _is_transport(error: BaseException) -> bool:
-    return isinstance(error, OSError) or type(error).__name__ in {
-        "ReadError", "RemoteProtocolError", "ClientPayloadError", "TransferEncodingError", "ServerDisconnectedError",
-        "IncompleteRead", "ProtocolError", "NetworkError",
+    """The connection's end, seen as such or as an event that stops in the middle of its JSON."""
+    return isinstance(error, OSError | json.JSONDecodeError) or type(error).__name__ in {
+        "ReadError",
+        "RemoteProtocolError",
+        "ClientPayloadError",
+        "TransferEncodingError",
+        "ServerDisconnectedError",
+        "IncompleteRead",
+        "ProtocolError",
+        "NetworkError",
     }
 
 

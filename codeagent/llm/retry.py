@@ -57,8 +57,9 @@ class RetryingModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         waited, empty_before = 0.0, False
         for attempt in range(1, self._attempts + 1):
+            events = self._inner.stream(request)
             try:
-                async for event in _closing(self._inner.stream(request)):
+                async for event in events:
                     if isinstance(event, Answer) and _is_empty(event) and not empty_before:
                         empty_before = True
                         raise ModelError(f"{self.name}: the answer was empty", kind="server", retryable=True)
@@ -69,6 +70,8 @@ class RetryingModel:
                 if not error.retryable or attempt == self._attempts or waited + delay > _MOST_WAITING:
                     raise _given_up(error, attempt) from None
                 reason = str(error)
+            finally:
+                await _close(events)
             waited += delay
             yield Retrying(reason, attempt + 1, delay)
             await self._sleep(delay)
@@ -79,15 +82,11 @@ class RetryingModel:
         return max(pause, error.retry_after or 0.0)
 
 
-async def _closing(events: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
-    """The events; the stream below is closed even where the reader stops early."""
-    try:
-        async for event in events:
-            yield event
-    finally:
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()
+async def _close(events: AsyncIterator[ModelEvent]) -> None:
+    """A stream that is left before its end keeps its connection until then."""
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def _is_empty(answer: Answer) -> bool:

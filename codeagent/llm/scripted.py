@@ -17,7 +17,12 @@ _PIECES_PER_BREATH = 32
 """The loop gets a turn that often, so that a long answer without delays stays cancellable."""
 _CHARACTERS_PER_TOKEN = 4
 _KINDS: dict[int, ModelErrorKind] = {
-    401: "auth", 403: "auth", 408: "timeout", 413: "context_window", 429: "rate_limit", 529: "overloaded",
+    401: "auth",
+    403: "auth",
+    408: "timeout",
+    413: "context_window",
+    429: "rate_limit",
+    529: "overloaded",
 }
 
 

@@ -1,0 +1,76 @@
+"""Chunk objects of every flavour become plain deltas."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from codeagent.core.messages import Usage
+from codeagent.llm.chunks import read_delta, read_usage, to_usage
+from codeagent.llm.stream import CallPiece, Delta, ThinkingPiece
+
+
+def chunk(finish: str | None = None, **delta: Any) -> SimpleNamespace:
+    return SimpleNamespace(choices=[SimpleNamespace(delta=SimpleNamespace(**delta), finish_reason=finish)])
+
+
+def test_a_chunk_without_choices_or_delta_is_empty() -> None:
+    assert read_delta(SimpleNamespace(choices=[])) == Delta()
+    assert read_delta(SimpleNamespace()) == Delta()
+    assert read_delta(SimpleNamespace(choices=[SimpleNamespace(delta=None, finish_reason="stop")])) == Delta(
+        finish="stop"
+    )
+
+
+def test_text_reasoning_and_refusal_are_found_under_each_name() -> None:
+    assert read_delta(chunk(content="a", reasoning_content="b")) == Delta(text="a", reasoning="b")
+    assert read_delta(chunk(content=None, reasoning="b")) == Delta(reasoning="b")
+    assert read_delta(chunk(content=None, refusal="no")) == Delta(text="no")
+
+
+def test_content_in_parts_is_text_and_thinking() -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}, "b"]
+    assert read_delta(chunk(content=parts)) == Delta(text="ab", reasoning="hm")
+
+
+def test_thinking_blocks_replace_the_reasoning_they_repeat() -> None:
+    blocks = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "redacted_thinking", "data": "d"}]
+    assert read_delta(chunk(reasoning_content="hm", thinking_blocks=blocks)) == Delta(
+        thinking=(ThinkingPiece("hm", "s"), ThinkingPiece(redacted="d"))
+    )
+
+
+def test_call_pieces_may_lack_anything() -> None:
+    full = {"index": 1, "id": "x", "function": {"name": "read", "arguments": "{"}}
+    bare = SimpleNamespace(function=SimpleNamespace(name=None, arguments=None))
+    assert read_delta(chunk(tool_calls=[full, bare, None])).calls == (CallPiece(1, "x", "read", "{"), CallPiece())
+    legacy = SimpleNamespace(name="read", arguments="{}")
+    assert read_delta(chunk(function_call=legacy)).calls == (CallPiece(0, None, "read", "{}"),)
+
+
+def test_usage_is_read_where_the_provider_sent_figures() -> None:
+    assert read_usage(SimpleNamespace(usage=None)) is None
+    assert read_usage(SimpleNamespace(usage={"prompt_tokens": 0, "completion_tokens": 0})) is None
+    figures = {"prompt_tokens": 3, "completion_tokens": 1}
+    assert read_usage(SimpleNamespace(usage=figures)) is figures
+    assert read_usage(SimpleNamespace(x_groq={"usage": figures})) is figures
+
+
+def test_usage_counts_the_cache_under_each_providers_names() -> None:
+    openai = {
+        "prompt_tokens": 100,
+        "completion_tokens": 9,
+        "prompt_tokens_details": {"cached_tokens": 64},
+        "completion_tokens_details": {"reasoning_tokens": 4},
+    }
+    assert to_usage(openai, 0.5) == Usage(
+        input_tokens=100, output_tokens=9, cache_read_tokens=64, reasoning_tokens=4, cost_usd=0.5
+    )
+    anthropic = {
+        "prompt_tokens": 1000,
+        "completion_tokens": 9,
+        "cache_read_input_tokens": 700,
+        "cache_creation_input_tokens": 200,
+    }
+    assert to_usage(anthropic, None) == Usage(
+        input_tokens=1000, output_tokens=9, cache_read_tokens=700, cache_write_tokens=200
+    )
+    assert to_usage({"prompt_tokens": 5, "prompt_cache_hit_tokens": 2}, None).cache_read_tokens == 2

@@ -1,0 +1,65 @@
+"""The demo's project really fails, and its script really fixes it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from codeagent.core.messages import Message, TextPart, ToolCall, ToolMessage, UserMessage
+from codeagent.llm.demo import DEMO_PROMPT, demo_files, demo_model
+from tests.llm.asking import ask, request
+
+
+def project(root: Path) -> Path:
+    for path, text in demo_files().items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def run_tests(root: Path, *options: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "unittest", *options], cwd=root, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_project_has_what_a_project_has() -> None:
+    assert {"README.md", "AGENTS.md", "library/calendar.py", "tests/test_calendar.py"} <= demo_files().keys()
+
+
+async def test_the_script_takes_the_project_from_red_to_green(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    model = demo_model()
+    messages: list[Message] = [UserMessage.from_text(DEMO_PROMPT)]
+    used: list[list[str]] = []
+    codes: list[int] = []
+
+    def run(call: ToolCall) -> str:
+        arguments = json.loads(call.arguments)
+        match call.name:
+            case "bash":
+                assert arguments["command"].startswith("python3 -m unittest")
+                code, output = run_tests(root, *arguments["command"].split()[3:])
+                codes.append(code)
+                return output
+            case "read":
+                return (root / arguments["path"]).read_text()
+            case "search":
+                return "library/loans.py:5: from library.calendar import days_in_month, is_leap"
+            case "edit":
+                file = root / arguments["path"]
+                assert file.read_text().count(arguments["old_string"]) == 1
+                file.write_text(file.read_text().replace(arguments["old_string"], arguments["new_string"]))
+                return "edited"
+        raise AssertionError(call.name)
+
+    while not used or used[-1]:
+        message = (await ask(model, request(*messages))).message
+        used.append([call.name for call in message.calls])
+        messages.append(message)
+        for call in message.calls:
+            content = (TextPart(text=run(call)),)
+            messages.append(ToolMessage(call_id=call.id, name=call.name, content=content))
+    assert used == [["bash"], ["read", "search"], ["edit"], ["bash"], []]
+    assert codes == [1, 0]

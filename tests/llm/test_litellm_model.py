@@ -1,0 +1,413 @@
+"""litellm behind the port, over real HTTP: both wire formats in five-byte pieces, and every connection closed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    TextPart,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from codeagent.core.model import TextDelta
+from codeagent.llm.litellm_model import LitellmModel
+from tests.llm.asking import ask, request, result
+from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
+
+Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
+USER = UserMessage.from_text("fix it")
+CALLS = (("read", {"path": "größe.py"}), ("bash", {"command": "ls 😀"}), ("read", {}))
+BOTH = pytest.mark.parametrize(
+    ("server", "name"),
+    [(openai_server, "fake"), (anthropic_server, "anthropic/claude-sonnet-4-5")],
+    ids=["openai", "anthropic"],
+)
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def model_at() -> AsyncIterator[Callable[..., LitellmModel]]:
+    opened: list[LitellmModel] = []
+
+    def make(server: FakeProvider, name: str, **options: object) -> LitellmModel:
+        opened.append(LitellmModel(name, api_base=server.base_url, **options))  # type: ignore[arg-type]  # as given
+        return opened[-1]
+
+    yield make
+    for model in opened:
+        await model.close()
+
+
+ModelAt = Callable[..., LitellmModel]
+
+
+@BOTH
+async def test_an_answer_with_parallel_calls_comes_through_in_five_byte_pieces(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
+    turn = Turn(text="Größe 😀 is fine.", calls=CALLS, usage={"input": 1000, "output": 20, "cache_read": 700})
+    async with server([turn], chunk=5) as fake:
+        heard = await ask(model_at(fake, name))
+    assert heard.text == heard.message.text == "Größe 😀 is fine."
+    assert [(call.name, call.arguments) for call in heard.message.calls] == [
+        ("read", '{"path": "gr\\u00f6\\u00dfe.py"}'),
+        ("bash", '{"command": "ls \\ud83d\\ude00"}'),
+        ("read", "{}"),
+    ]
+    assert heard.closed == list(heard.message.calls)
+    assert (heard.message.stop, heard.message.model) == ("tool_calls", name)
+    usage = heard.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.estimated) == (1000, 20, 700, False)
+
+
+async def test_signed_thinking_comes_back_to_its_provider_exactly(model_at: ModelAt) -> None:
+    """The fake rejects a signature or a text it has not sent, and any result out of place."""
+    thinking = (("I wonder, größe?", "sig/+=="), ("", "opaque=="), ("Then again.", "sig2"))
+    turns = [
+        Turn(thinking=thinking, text="Reading.", calls=CALLS),
+        Turn(text="done", thinking=(("ok", "sig3"),)),
+        Turn(text="bye"),
+    ]
+    async with anthropic_server(turns, chunk=5) as fake:
+        model = model_at(fake, "anthropic/claude-sonnet-4-5", thinking=2000, max_tokens=500)
+        first = (await ask(model, request(USER))).message
+        assert first.thinking == (
+            Thinking(text="I wonder, größe?", signature="sig/+=="),
+            Thinking(redacted="opaque=="),
+            Thinking(text="Then again.", signature="sig2"),
+        )
+        transcript: list[Message] = [USER, first, *(result(call, "out") for call in first.calls)]
+        second = (await ask(model, request(*transcript))).message
+        third = (await ask(model, request(*transcript, second, USER))).message
+        assert (second.text, third.text) == ("done", "bye")
+        assert fake.rejected == []
+        sent = fake.requests[-1].body
+    assert [block["type"] for block in sent["messages"][1]["content"]] == [
+        "thinking",
+        "redacted_thinking",
+        "thinking",
+        "text",
+        "tool_use",
+        "tool_use",
+        "tool_use",
+    ]
+    assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2000}
+    assert sent["max_tokens"] == 2500
+
+
+async def test_reasoning_of_an_openai_server_is_heard_and_not_sent_back(model_at: ModelAt) -> None:
+    async with openai_server(
+        [Turn(reasoning="let me see", text="ok", calls=CALLS), Turn(text="done")], chunk=5
+    ) as fake:
+        model = model_at(fake, "fake")
+        heard = await ask(model, request(USER))
+        assert heard.reasoning == "let me see"
+        assert heard.message.thinking == (Thinking(text="let me see"),)
+        results = [result(call, "out") for call in heard.message.calls]
+        assert (await ask(model, request(USER, heard.message, *results))).message.text == "done"
+        assert fake.rejected == []
+
+
+@BOTH
+async def test_the_worst_history_is_accepted(server: Server, name: str, model_at: ModelAt) -> None:
+    """Malformed arguments, no text, empty output, images, a cut answer, two inputs in a row."""
+    bad, good = (
+        ToolCall(id="call_0001", name="read", arguments='{"pa'),
+        ToolCall(id="call_0002", name="read", arguments="{}"),
+    )
+    picture = ImagePart(media_type="image/png", data="iVBORw0KGgo=")
+    messages = [
+        USER,
+        AssistantMessage(calls=(bad, good), thinking=(Thinking(text="unsigned"),)),
+        result(bad, "Invalid arguments", is_error=True),
+        ToolMessage(call_id=good.id, name="read", content=(TextPart(text=""), picture)),
+        AssistantMessage(text="half", stop="cut"),
+        UserMessage(content=(TextPart(text="look"), picture)),
+        UserMessage.from_text("go on", "steer"),
+    ]
+    async with server([Turn(text="ok")]) as fake:
+        heard = await ask(model_at(fake, name), request(*messages))
+        assert fake.rejected == []
+    assert heard.message.text == "ok"
+
+
+async def test_cache_markers_reach_anthropic_at_three_places(model_at: ModelAt) -> None:
+    async with anthropic_server([Turn(text="a")]) as fake:
+        await ask(model_at(fake, "anthropic/claude-sonnet-4-5"), request(USER, AssistantMessage(text="b"), USER))
+        body = fake.requests[0].body
+    marker = {"type": "ephemeral"}
+    assert body["system"][-1]["cache_control"] == marker
+    assert [tool.get("cache_control") for tool in body["tools"]] == [None, marker]
+    assert body["messages"][-1]["content"][-1]["cache_control"] == marker
+    assert str(body).count("cache_control") == 3
+
+
+@BOTH
+async def test_tools_and_a_limit_are_always_sent(server: Server, name: str, model_at: ModelAt) -> None:
+    async with server([Turn(text="a")]) as fake:
+        await ask(model_at(fake, name, max_tokens=77))
+        body = fake.requests[0].body
+    assert (body["max_tokens"], len(body["tools"]), body["stream"]) == (77, 2, True)
+
+
+@BOTH
+async def test_a_later_request_begins_with_the_bytes_of_the_one_before(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
+    async with server([Turn(text="a", calls=CALLS[:1]), Turn(text="b")]) as fake:
+        model = model_at(fake, name)
+        first = (await ask(model, request(USER))).message
+        await ask(model, request(USER, first, result(first.calls[0], "x")))
+        before, after = (without_markers(asked.body) for asked in fake.requests)
+    assert after["messages"][: len(before["messages"])] == before["messages"]
+    assert {**after, "messages": []} == {**before, "messages": []}
+    assert list(after) == list(before)
+
+
+def without_markers(value: object) -> object:
+    match value:
+        case dict():
+            return {key: without_markers(each) for key, each in value.items() if key != "cache_control"}
+        case list():
+            return [without_markers(each) for each in value]
+    return value
+
+
+async def test_anthropic_usage_counts_cached_tokens_as_input_and_has_a_price(model_at: ModelAt) -> None:
+    turn = Turn(text="a", usage={"input": 1000, "output": 10, "cache_read": 700, "cache_write": 200})
+    async with anthropic_server([turn]) as fake:
+        usage = (await ask(model_at(fake, "anthropic/claude-sonnet-4-5"))).usage
+    expected = (100 * 3 + 200 * 3.75 + 700 * 0.3 + 10 * 15) / 1_000_000
+    assert usage.cost_usd == pytest.approx(expected)
+    assert usage.model_copy(update={"cost_usd": None, "reasoning_tokens": 0}) == Usage(
+        input_tokens=1000, output_tokens=10, cache_read_tokens=700, cache_write_tokens=200
+    )
+
+
+async def test_a_model_without_a_price_has_no_cost(model_at: ModelAt) -> None:
+    async with openai_server([Turn(text="a")]) as fake:
+        model = model_at(fake, "qwen3")
+        assert (await ask(model)).usage.cost_usd is None
+        assert model.context_window is None
+
+
+async def test_usage_the_provider_did_not_send_is_estimated_and_says_so(model_at: ModelAt) -> None:
+    async with openai_server([Turn(text="word " * 100, usage=None)]) as fake:
+        usage = (await ask(model_at(fake, "fake"), request(UserMessage.from_text("word " * 1000)))).usage
+    assert usage.estimated
+    assert 1000 < usage.input_tokens < 1300
+    assert 90 < usage.output_tokens < 120
+
+
+async def test_limits_of_known_models_are_known() -> None:
+    async with openai_server([Turn(text="a")]) as fake:
+        model = LitellmModel("openai/gpt-4o", api_base=fake.base_url)
+        assert model.context_window is None
+        await ask(model)
+        assert model.context_window == 128_000
+        assert fake.requests[0].body["max_tokens"] == 16_384
+        await model.close()
+
+
+async def test_an_answer_at_the_limit_says_length(model_at: ModelAt) -> None:
+    async with openai_server([Turn(text="a", calls=(("write", '{"path": "a", "con'),), stop="length")]) as fake:
+        heard = await ask(model_at(fake, "fake"))
+    assert heard.message.stop == "length"
+    assert heard.closed == []
+
+
+@BOTH
+async def test_a_refusal_without_a_word_is_an_error(server: Server, name: str, model_at: ModelAt) -> None:
+    async with server([Turn(stop="content_filter" if server is openai_server else "refusal")]) as fake:
+        with pytest.raises(ModelError, match="refused to answer") as caught:
+            await ask(model_at(fake, name))
+    assert caught.value.kind == "content_policy"
+
+
+async def test_an_input_that_comes_whole_with_its_block_is_kept(model_at: ModelAt) -> None:
+    events = (
+        b'{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"x","content":[],'
+        b'"stop_reason":null,"usage":{"input_tokens":9,"output_tokens":1}}}',
+        b'{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_01abcd","name":"read",'
+        b'"input":{"path":"a b"}}}',
+        b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":""}}',
+        b'{"type":"content_block_stop","index":0}',
+        b'{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}',
+        b'{"type":"message_stop"}',
+    )
+    async with anthropic_server([Turn(raw=b"".join(b"data: " + event + b"\n\n" for event in events))]) as fake:
+        message = (await ask(model_at(fake, "anthropic/x"))).message
+    assert [(call.id, call.arguments) for call in message.calls] == [("toolu_01abcd", '{"path": "a b"}')]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "calls"),
+    [
+        pytest.param(
+            [
+                '{"tool_calls":[{"id":"call_aaaa","function":{"name":"read","arguments":"{\\"path\\":\\"a\\"}"}}]}',
+                '{"tool_calls":[{"id":"call_bbbb","function":{"name":"bash","arguments":"{}"}}]}',
+            ],
+            [("read", '{"path":"a"}'), ("bash", "{}")],
+            id="no index",
+        ),
+        pytest.param(
+            [
+                '{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\\"path\\":"}}]}',
+                '{"tool_calls":[{"index":0,"function":{"arguments":"\\"a\\"}"}}]}',
+            ],
+            [("read", '{"path":"a"}')],
+            id="no id",
+        ),
+        pytest.param(
+            [
+                '{"tool_calls":[{"index":0,"id":"call_aaaa","function":{"name":"read","arguments":"{}"}}]}',
+                '{"tool_calls":[{"index":0,"id":"call_bbbb","function":{"name":"bash","arguments":"{}"}}]}',
+            ],
+            [("read", "{}"), ("bash", "{}")],
+            id="one index, two ids",
+        ),
+        pytest.param(['{"content":[{"type":"text","text":"in parts"}]}'], [], id="content in parts"),
+    ],
+)
+async def test_sloppy_servers_are_understood(
+    deltas: list[str], calls: list[tuple[str, str]], model_at: ModelAt
+) -> None:
+    lines = [
+        f'{{"id":"1","object":"chat.completion.chunk","choices":[{{"index":0,"delta":{delta}}}]}}' for delta in deltas
+    ]
+    lines.append('{"id":"1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}')
+    raw = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
+    async with openai_server([Turn(raw=raw)], chunk=5) as fake:
+        message = (await ask(model_at(fake, "fake"))).message
+    assert [(call.name, call.arguments) for call in message.calls] == calls
+    assert message.text == ("in parts" if not calls else "")
+
+
+async def test_a_server_that_never_says_why_it_stops_ends_with_its_usage(model_at: ModelAt) -> None:
+    raw = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
+    usage = b'data: {"id":"1","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}\n\n'
+    async with openai_server([Turn(raw=raw + usage + b"data: [DONE]\n\n"), Turn(raw=raw)]) as fake:
+        model = model_at(fake, "fake")
+        assert (await ask(model)).message.text == "hi"
+        with pytest.raises(ModelError) as caught:
+            await ask(model)
+    assert caught.value.kind == "cut"
+
+
+@BOTH
+async def test_cancelling_in_the_middle_of_an_answer_closes_the_socket(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
+    async with server([Turn(text="word " * 50, cut_after=900, stall=True)]) as fake:
+        task = asyncio.create_task(ask(model_at(fake, name)))
+        await fake.streaming.wait()
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(fake.client_left.wait(), 5)
+
+
+@BOTH
+async def test_cancelling_before_the_first_byte_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
+    async with server([Turn(text="x", cut_after=0, stall=True)]) as fake:
+        task = asyncio.create_task(ask(model_at(fake, name)))
+        await fake.streaming.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(fake.client_left.wait(), 5)
+
+
+@BOTH
+async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
+    async with server([Turn(text="word " * 50, cut_after=900, stall=True)]) as fake:
+        stream = model_at(fake, name).stream(request())
+        assert isinstance(await anext(stream), TextDelta)
+        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+        await asyncio.wait_for(fake.client_left.wait(), 5)
+
+
+@BOTH
+async def test_requests_share_a_connection_and_close_ends_it(server: Server, name: str) -> None:
+    async with server([Turn(text="a"), Turn(text="b"), Turn(text="c")]) as fake:
+        model = LitellmModel(name, api_base=fake.base_url)
+        await ask(model)
+        await ask(model)
+        assert fake.connections == 1
+        await model.close()
+        await model.close()
+        assert (await ask(model)).message.text == "c"
+        assert fake.connections == 2
+        await model.close()
+
+
+async def test_closing_one_model_leaves_the_others_alone(model_at: ModelAt) -> None:
+    async with openai_server([Turn(text="a"), Turn(text="word " * 50)], chunk=200, delay=0.01) as fake:
+        one, other = model_at(fake, "one"), model_at(fake, "other")
+        await ask(one)
+        task = asyncio.create_task(ask(other))
+        await asyncio.sleep(0.05)
+        await one.close()
+        assert (await task).message.text == "word " * 50
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("openai/gpt-4o", "openai/gpt-4o: no key; set OPENAI_API_KEY in the environment"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5: no key; set ANTHROPIC_API_KEY in the environment"),
+        ("gemini/gemini-2.5-flash", "set GOOGLE_API_KEY or GEMINI_API_KEY"),
+        ("no-such-model", "no-such-model: no provider has this model; write provider/model"),
+    ],
+)
+async def test_what_is_missing_is_said_before_anything_is_sent(
+    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    with pytest.raises(ModelError) as caught:
+        await ask(LitellmModel(name))
+    assert said in str(caught.value)
+    assert not caught.value.retryable
+
+
+async def test_a_server_of_ones_own_needs_no_key_and_no_provider_in_the_name(model_at: ModelAt) -> None:
+    async with openai_server([Turn(text="a")], repeat=True) as fake:
+        for name in ("qwen3", "lmstudio-community/qwen3", "openai/qwen3"):
+            await ask(model_at(fake, name))
+        sent = [(asked.path, asked.body["model"], asked.headers["authorization"]) for asked in fake.requests]
+    path = "/v1/chat/completions"
+    assert sent == [
+        (path, "qwen3", "Bearer none"),
+        (path, "lmstudio-community/qwen3", "Bearer none"),
+        (path, "qwen3", "Bearer none"),
+    ]
+
+
+async def test_a_key_that_is_given_is_the_one_that_is_sent(model_at: ModelAt) -> None:
+    async with openai_server([Turn(text="a")]) as fake:
+        await ask(model_at(fake, "fake", api_key="given-key"))
+        assert fake.requests[0].headers["authorization"] == "Bearer given-key"
+
+
+async def test_preparing_returns_at_once_and_can_be_repeated() -> None:
+    model = LitellmModel("openai/x")
+    await model.prepare()
+    await model.prepare()
+    await model.close()

@@ -1,0 +1,146 @@
+"""Passing failures are repeated, announced, bounded and cancellable."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import AssistantMessage, StopReason, Thinking, Usage
+from codeagent.core.model import Answer, ModelEvent, ModelRequest, Retrying, TextDelta
+from codeagent.llm.retry import RetryingModel
+from tests.llm.asking import ask, request
+
+Step = ModelEvent | ModelError
+
+
+class Playing:
+    """A model whose attempts are given as lists of events; an error ends its attempt."""
+
+    name = "played"
+    context_window = 1000
+
+    def __init__(self, *attempts: list[Step]) -> None:
+        self.attempts = list(attempts)
+        self.closed = False
+        self.left = 0
+
+    async def stream(self, asked: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            for step in self.attempts.pop(0):
+                if isinstance(step, ModelError):
+                    raise step
+                yield step
+        finally:
+            self.left += 1
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def failure(retry_after: float | None = None, *, retryable: bool = True) -> ModelError:
+    return ModelError("busy", kind="overloaded", status=529, retryable=retryable, retry_after=retry_after)
+
+
+def answer(text: str = "ok", stop: StopReason = "end", thinking: tuple[Thinking, ...] = ()) -> Answer:
+    return Answer(AssistantMessage(text=text, stop=stop, thinking=thinking), Usage())
+
+
+def retrying(inner: Playing, clock: Clock, **options: float) -> RetryingModel:
+    return RetryingModel(inner, sleep=clock.sleep, jitter=lambda: 1.0, **options)  # type: ignore[arg-type]  # one of two
+
+
+async def test_a_failed_attempt_is_announced_and_repeated() -> None:
+    clock = Clock()
+    model = retrying(Playing([TextDelta("half"), failure()], [TextDelta("ok"), answer()]), clock)
+    heard = await ask(model)
+    assert heard.events == [TextDelta("half"), Retrying("busy", 2, 2.0), TextDelta("ok"), answer()]
+    assert clock.slept == [2.0]
+
+
+async def test_pauses_double_and_six_attempts_are_all() -> None:
+    clock = Clock()
+    model = retrying(Playing(*[[failure()] for _ in range(9)]), clock)
+    with pytest.raises(ModelError, match=r"busy \(gave up after 6 attempts\)") as caught:
+        await ask(model)
+    assert clock.slept == [2.0, 4.0, 8.0, 16.0, 32.0]
+    assert sum(clock.slept) <= 120
+    assert (caught.value.kind, caught.value.status, caught.value.retryable) == ("overloaded", 529, False)
+
+
+async def test_jitter_shortens_a_pause_by_half_at_most() -> None:
+    clock = Clock()
+    model = RetryingModel(Playing([failure()], [answer()]), sleep=clock.sleep, jitter=lambda: 0.0)
+    await ask(model)
+    assert clock.slept == [1.0]
+
+
+async def test_the_providers_own_pause_is_kept() -> None:
+    clock = Clock()
+    await ask(retrying(Playing([failure(17)], [answer()]), clock))
+    assert clock.slept == [17]
+
+
+async def test_waiting_ends_in_time_whatever_the_provider_asks_for() -> None:
+    clock = Clock()
+    with pytest.raises(ModelError, match="gave up after 2 attempts"):
+        await ask(retrying(Playing(*[[failure(120)] for _ in range(6)]), clock))
+    assert clock.slept == [120]
+
+
+async def test_a_lasting_failure_is_not_repeated() -> None:
+    clock = Clock()
+    with pytest.raises(ModelError, match=r"^busy$"):
+        await ask(retrying(Playing([failure(retryable=False)]), clock))
+    assert clock.slept == []
+
+
+async def test_an_empty_answer_is_repeated_once_and_then_passed_on() -> None:
+    clock = Clock()
+    heard = await ask(retrying(Playing([answer("")], [answer(" \n")]), clock))
+    assert [type(event) for event in heard.events] == [Retrying, Answer]
+    assert "empty" in heard.retries[0].reason
+
+
+@pytest.mark.parametrize("kept", [answer("", "length"), answer("", thinking=(Thinking(text="hm"),))])
+async def test_an_answer_that_says_why_it_is_short_is_no_failure(kept: Answer) -> None:
+    assert (await ask(retrying(Playing([kept]), Clock()))).events == [kept]
+
+
+async def test_a_pause_can_be_cancelled() -> None:
+    pausing = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        pausing.set()
+        await asyncio.sleep(seconds)
+
+    task = asyncio.create_task(ask(RetryingModel(Playing([failure(100)]), sleep=sleep)))
+    await pausing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_reader_that_stops_early_closes_the_stream_below() -> None:
+    inner = Playing([TextDelta("a"), TextDelta("b"), answer()])
+    stream = RetryingModel(inner).stream(request())
+    assert await anext(stream) == TextDelta("a")
+    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+    assert inner.left == 1
+
+
+async def test_it_stands_for_the_model_below() -> None:
+    inner = Playing()
+    model = RetryingModel(inner)
+    assert (model.name, model.context_window) == ("played", 1000)
+    await model.prepare()
+    await model.close()
+    assert inner.closed

@@ -1,0 +1,157 @@
+"""The scripted model streams like a real one and is as strict about its input."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.core.errors import ModelError, TranscriptError
+from codeagent.core.messages import AssistantMessage, Thinking, ToolCall, UserMessage
+from codeagent.core.model import TextDelta
+from codeagent.llm.script import ScriptedError, Turn
+from codeagent.llm.scripted import ScriptedModel
+from tests.llm.asking import Heard, ask, request, result
+
+USER = UserMessage.from_text("hi")
+
+
+async def test_a_turn_is_streamed_in_pieces_and_then_answered() -> None:
+    turn = Turn(text="one two three", reasoning="hm, well", calls=[("read", {"path": "a"}), ("bash", "{broken")])
+    heard = await ask(ScriptedModel([turn]))
+    assert heard.text == "one two three"
+    assert heard.reasoning == "hm, well"
+    assert len([event for event in heard.events if isinstance(event, TextDelta)]) > 1
+    assert [(call.name, call.arguments) for call in heard.message.calls] == [
+        ("read", '{"path": "a"}'),
+        ("bash", "{broken"),
+    ]
+    assert heard.closed == list(heard.message.calls)
+    assert heard.message.thinking == (Thinking(text="hm, well"),)
+    assert (heard.message.stop, heard.message.model) == ("tool_calls", "script")
+
+
+async def test_turns_play_in_order_with_ids_of_their_own() -> None:
+    model = ScriptedModel([Turn(calls=[("bash", {})]), Turn(calls=[("bash", {})]), Turn(text="done")])
+    first = (await ask(model)).message
+    transcript = [USER, first, result(first.calls[0], "x")]
+    second = (await ask(model, request(*transcript))).message
+    assert first.calls[0].id != second.calls[0].id
+    transcript += [second, result(second.calls[0], "y")]
+    assert (await ask(model, request(*transcript))).message.text == "done"
+
+
+async def test_a_resumed_session_keeps_its_ids_apart() -> None:
+    first = (await ask(ScriptedModel([Turn(calls=[("bash", {})])]))).message
+    again = ScriptedModel([Turn(calls=[("bash", {})])])
+    second = (await ask(again, request(USER, first, result(first.calls[0], "x"), USER))).message
+    assert first.calls[0].id != second.calls[0].id
+
+
+async def test_a_turn_may_stop_at_the_limit() -> None:
+    heard = await ask(ScriptedModel([Turn(calls=[("write", '{"path": "a')], stop="length")]))
+    assert heard.message.stop == "length"
+    assert heard.closed == []
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable"),
+    [
+        (401, "auth", False),
+        (400, "bad_request", False),
+        (429, "rate_limit", True),
+        (500, "server", True),
+        (529, "overloaded", True),
+    ],
+)
+async def test_a_turn_may_fail_after_what_it_says(status: int, kind: str, retryable: bool) -> None:
+    heard = Heard()
+    model = ScriptedModel([Turn(text="half", error=ScriptedError(status=status, retry_after=3))])
+    with pytest.raises(ModelError, match=f"turn 1 fails with status {status}") as caught:
+        await ask(model, heard=heard)
+    assert heard.text == "half"
+    error = caught.value
+    assert (error.kind, error.status, error.retryable, error.retry_after) == (kind, status, retryable, 3)
+
+
+async def test_a_script_that_is_over_says_so() -> None:
+    model = ScriptedModel([Turn(text="a")], name="script:x.json")
+    await ask(model)
+    with pytest.raises(ModelError, match=r"script:x.json: the script has no turn 2; it ends after 1") as caught:
+        await ask(model)
+    assert (caught.value.kind, caught.value.retryable) == ("script", False)
+
+
+async def test_an_expectation_sees_the_newest_input_alone() -> None:
+    call = ToolCall(id="call_0001", name="bash", arguments="{}")
+    messages = [
+        USER,
+        AssistantMessage(calls=(call,)),
+        result(call, "FAILED (failures=1)"),
+        UserMessage.from_text("stop"),
+    ]
+    asked = request(*messages)
+    assert (await ask(ScriptedModel([Turn(text="a", expect=r"FAILED(.|\n)*stop$")]), asked)).text == "a"
+    with pytest.raises(ModelError, match=r"turn 1 expected 'hi' in the newest input, which is 'FAILED"):
+        await ask(ScriptedModel([Turn(text="a", expect="hi")]), asked)
+
+
+CALL = ToolCall(id="call_0001", name="bash", arguments="{}")
+OTHER = ToolCall(id="call_0002", name="bash", arguments="{}")
+ANSWER = AssistantMessage(calls=(CALL, OTHER))
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([USER, ANSWER, result(CALL, "x")], "call call_0002 has no result"),
+        ([USER, ANSWER, result(OTHER, "x"), result(CALL, "x")], "wrong order"),
+        ([USER, result(CALL, "x")], "which no open call has"),
+        ([USER, ANSWER, result(CALL, "x"), USER, result(OTHER, "x")], "has no result before message 4"),
+        ([AssistantMessage(text="x")], "a transcript begins with the user"),
+    ],
+)
+async def test_a_malformed_transcript_is_rejected(messages: list[object], problem: str) -> None:
+    model = ScriptedModel([Turn(text="a")])
+    with pytest.raises(TranscriptError, match=problem):
+        await ask(model, request(*messages))  # type: ignore[arg-type]  # messages of each kind
+    assert (await ask(model)).text == "a"
+
+
+async def test_usage_is_counted_and_costs_nothing() -> None:
+    model = ScriptedModel([Turn(text="x" * 400, reasoning="y" * 40), Turn(text="z")])
+    usage = (await ask(model, request(UserMessage.from_text("p" * 4000)))).usage
+    assert 1000 < usage.input_tokens < 1200
+    assert (usage.output_tokens, usage.reasoning_tokens) == (110, 10)
+    assert (usage.cost_usd, usage.estimated) == (0.0, True)
+    assert model.context_window == 200_000
+
+
+async def test_a_long_answer_without_delays_lets_others_run() -> None:
+    task = asyncio.create_task(ask(ScriptedModel([Turn(text="word " * 20_000)])))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_delay_comes_before_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("codeagent.llm.scripted.asyncio.sleep", sleep)
+    await ask(ScriptedModel([Turn(text="one two", delay_ms=20)]))
+    assert slept == [0.02] * 3
+
+
+@given(text=st.text(), reasoning=st.text(), arguments=st.text())
+def test_what_is_written_is_what_is_said(text: str, reasoning: str, arguments: str) -> None:
+    turn = Turn(text=text, reasoning=reasoning, calls=[("bash", arguments)])
+    message = asyncio.run(ask(ScriptedModel([turn]))).message
+    assert message.text == text
+    assert "".join(block.text for block in message.thinking) == reasoning
+    assert message.calls[0].arguments == arguments
