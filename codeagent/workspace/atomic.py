@@ -48,15 +48,17 @@ def _check(place: Place, base: str | None) -> os.stat_result | None:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise NotAFile(f"{place.path} is not a regular file; nothing was written") from None
         raise
-    with os.fdopen(fd, "rb", buffering=0) as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise NotAFile(f"{place.path} is not a regular file; nothing was written")
         if base is None:
             raise ContentChanged(f"{place.path} exists already; nothing was written")
         digest = hashlib.sha256()
-        while chunk := file.read(_CHUNK):
+        while chunk := os.read(fd, _CHUNK):
             digest.update(chunk)
+    finally:
+        os.close(fd)
     if digest.hexdigest() != base:
         raise ContentChanged(f"{place.path} has changed meanwhile; nothing was written")
     if not os.access(place.name, os.W_OK, dir_fd=place.parent):

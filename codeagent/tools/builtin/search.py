@@ -140,7 +140,7 @@ class _Page:
         except NotText:
             self.binary += 1
             return
-        lines = text.split("\n")
+        lines = text.removesuffix("\n").split("\n")
         raw = None if data.startswith((b"\xff\xfe", b"\xfe\xff")) else data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         good = [hit for hit in hits if _is_there(hit, raw, lines)]
         self.changed += len(hits) - len(good)

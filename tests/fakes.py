@@ -1,0 +1,107 @@
+"""Stand-ins for the ports that tools use: a sandbox that runs a script, and a store of outputs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from codeagent.core.cancel import CancelToken
+from codeagent.core.ports import Command, CommandResult, OnOutput, OutputPage, Sandbox, SandboxInfo, Workspace
+from codeagent.core.tool import ToolContext
+
+Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
+
+
+class FakeSandbox:
+    """Prints the given pieces; a number sleeps that long; a function is awaited. Obeys the port's word on cancel."""
+
+    def __init__(self, steps: Sequence[Step] = (), result: CommandResult | Exception | None = None) -> None:
+        self.steps = steps
+        self.result = result if result is not None else CommandResult(exit_code=0)
+        self.commands: list[Command] = []
+
+    async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
+        return SandboxInfo("docker", "fake", "fake", "nobody", "none")
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        self.commands.append(command)
+        try:
+            for step in self.steps:
+                await self._take(step, on_output)
+        except asyncio.CancelledError:
+            return CommandResult(exit_code=None, stopped=True, killed=2)
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+    async def _take(self, step: Step, on_output: OnOutput) -> None:
+        match step:
+            case ("stdout", data):
+                await on_output("stdout", data)
+            case ("stderr", data):
+                await on_output("stderr", data)
+            case float(seconds):
+                await asyncio.sleep(seconds)
+            case action if callable(action):
+                await action()
+            case other:
+                raise AssertionError(f"not a step: {other}")
+
+    async def close(self) -> None: ...
+
+
+class FakeOutputs:
+    """An OutputStore in memory."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.closed: set[str] = set()
+
+    def create(self, call_id: str) -> "FakeSink":
+        return FakeSink(self, f"out-{call_id}-{len(self.texts) + 1}")
+
+    def read(self, handle: str, offset: int, lines: int) -> OutputPage:
+        every = self.texts[handle].split("\n")
+        return OutputPage(tuple(every[offset - 1 : offset - 1 + lines]), offset, len(every), 0)
+
+    def handles(self) -> tuple[str, ...]:
+        return tuple(self.texts)
+
+
+class FakeSink:
+    def __init__(self, store: FakeOutputs, handle: str) -> None:
+        self._store = store
+        self._handle = handle
+
+    @property
+    def handle(self) -> str:
+        return self._handle
+
+    def write(self, text: str) -> None:
+        self._store.texts[self._handle] = self._store.texts.get(self._handle, "") + text
+
+    def close(self) -> None:
+        self._store.closed.add(self._handle)
+
+
+def tool_context(
+    workspace: Workspace,
+    sandbox: Sandbox | None = None,
+    *,
+    base: str | None = None,
+    updates: list[tuple[str, str]] | None = None,
+) -> ToolContext:
+    """A call's surroundings; what it streams is added to `updates` as (stream, text)."""
+
+    async def on_update(text: str, stream: str = "output") -> None:
+        if updates is not None:
+            updates.append((stream, text))
+
+    return ToolContext("call-1", "tool", workspace, sandbox, CancelToken(), on_update=on_update, base=base)
+
+
+def put(root: Path, path: str, data: bytes | str) -> Path:
+    """A file with its parents."""
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return target

@@ -1,0 +1,118 @@
+"""T04: no file tool reads, lists, finds or changes anything outside, however the tree is swapped under it.
+
+CODEAGENT_RACE_SECONDS sets how long each tool is tried (default 2).
+"""
+
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import WorkspaceError
+from codeagent.core.tool import ToolError
+from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.builtin.edit import Edit
+from codeagent.tools.builtin.list import List
+from codeagent.tools.builtin.read import Read
+from codeagent.tools.builtin.search import Search
+from codeagent.tools.builtin.write import Write
+from codeagent.tools.registry import ToolRegistry
+from codeagent.tools.seen import SeenFiles
+from codeagent.workspace.files import LocalWorkspace
+from tests.fakes import tool_context
+from tests.security.race import CANARY, INSIDE, Arena, make_arena, naive_read, swapping
+
+SECONDS = float(os.environ.get("CODEAGENT_RACE_SECONDS", "2"))
+Call = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Arena:
+    return make_arena(tmp_path)
+
+
+def caller(arena: Arena, *, kernel: bool) -> Call:
+    """`await call("read", path=…)`: what the model would get, errors included."""
+    workspace = LocalWorkspace(arena.root, kernel=kernel)
+    seen = SeenFiles(workspace)
+    tools = ToolRegistry(
+        [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace)]
+    )
+
+    async def call(name: str, **arguments: object) -> str:
+        tool = tools.get(name)
+        try:
+            result = await tool.run(parse_arguments(tool, json.dumps(arguments)), tool_context(workspace))
+        except (ToolError, WorkspaceError) as error:
+            return f"error: {error}"
+        return result.model_dump_json()
+
+    return call
+
+
+async def read_it(call: Call, turn: int) -> tuple[str, ...]:
+    return (await call("read", path="d/f.txt"),)
+
+
+async def list_it(call: Call, turn: int) -> tuple[str, ...]:
+    return (await call("list", path="d"), await call("list", path="."))
+
+
+async def search_it(call: Call, turn: int) -> tuple[str, ...]:
+    return (await call("search", pattern=f"{CANARY}|{INSIDE}", path=("d", ".", "d/f.txt")[turn % 3], context=1),)
+
+
+async def write_it(call: Call, turn: int) -> tuple[str, ...]:
+    return (
+        await call("write", path=f"d/new-{turn}.txt", content="x"),
+        await call("read", path="d/f.txt"),
+        await call("write", path="d/f.txt", content=f"{INSIDE}\n"),
+        await call("write", path=f"d/deep/er-{turn}/f.txt", content="x"),
+    )
+
+
+async def edit_it(call: Call, turn: int) -> tuple[str, ...]:
+    old, new = (INSIDE, f"{INSIDE}-b") if turn % 2 else (f"{INSIDE}-b", INSIDE)
+    return (
+        await call("read", path="d/f.txt"),
+        await call("edit", path="d/f.txt", old_string=f"{old}\n", new_string=f"{new}\n"),
+    )
+
+
+@pytest.mark.timeout(3 * SECONDS + 60)
+@pytest.mark.parametrize("attempt", [read_it, list_it, search_it, write_it, edit_it])
+async def test_no_tool_escapes_while_a_directory_becomes_a_link(
+    arena: Arena, attempt: Callable[[Call, int], Awaitable[tuple[str, ...]]]
+) -> None:
+    before = arena.outside_state()
+    calls = [caller(arena, kernel=True), caller(arena, kernel=False)]
+    tries = worked = 0
+    with swapping(arena.root):
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            for call in calls:
+                for answer in await attempt(call, tries):
+                    # A refusal names the link's target: that much is meant to be seen, its content is not.
+                    assert CANARY not in answer
+                    tries += 1
+                    worked += not answer.startswith("error")
+    print(f"\n{attempt.__name__}: {tries} tries, {worked} worked, 0 escapes")
+    assert arena.outside_state() == before
+    assert worked, "nothing ever worked, so nothing was tested"
+
+
+def test_the_race_is_real_because_checking_first_loses_it(arena: Arena) -> None:
+    leaks = tries = 0
+    with swapping(arena.root):
+        end = time.monotonic() + max(SECONDS, 2)
+        while time.monotonic() < end and (leaks == 0 or SECONDS > 5):
+            tries += 1
+            try:
+                leaks += CANARY in (naive_read(arena.root, "d/f.txt") or "")
+            except OSError:
+                continue
+    print(f"\ncontrol: {tries} tries, {leaks} leaks")
+    assert leaks > 0

@@ -1,0 +1,231 @@
+"""Writes are whole or not at all, and keep what belonged to the file."""
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import ContentChanged, MissingPath, NotAFile, WorkspaceError
+from codeagent.workspace.files import LocalWorkspace
+from tests.fakes import put
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
+def workspace(tmp_path: Path, request: pytest.FixtureRequest) -> LocalWorkspace:
+    root = tmp_path / "project"
+    root.mkdir()
+    return LocalWorkspace(root, kernel=request.param)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_kernel_s_own_confinement_is_found_where_there_is_one(tmp_path: Path) -> None:
+    assert LocalWorkspace(tmp_path)._beneath.kernel == (os.uname().release >= "5.6")
+
+
+def test_a_new_file_comes_with_its_directories_and_the_usual_mode(workspace: LocalWorkspace) -> None:
+    old_mask = os.umask(0o022)
+    try:
+        workspace.write("a/b/c.txt", b"new", base=None)
+    finally:
+        os.umask(old_mask)
+    written = workspace.root / "a/b/c.txt"
+    assert written.read_bytes() == b"new"
+    assert stat.S_IMODE(written.stat().st_mode) == 0o644
+    assert names(written.parent) == ["c.txt"]
+
+
+def test_a_new_file_belongs_to_the_owner_of_the_workspace(workspace: LocalWorkspace) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may give files away")
+    os.chown(workspace.root, 1234, 1235)
+    workspace = LocalWorkspace(workspace.root)
+    workspace.write("a/b.txt", b"new", base=None)
+    for path in (workspace.root / "a", workspace.root / "a/b.txt"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o755, 0o644, 0o660])
+def test_mode_owner_and_attributes_stay(workspace: LocalWorkspace, mode: int) -> None:
+    path = put(workspace.root, "f.sh", b"old")
+    path.chmod(mode)
+    attributes = {"user.note": b"kept"}
+    try:
+        os.setxattr(path, "user.note", b"kept")
+    except OSError as error:
+        assert error.errno == errno.ENOTSUP
+        attributes = {}
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1235)
+    before = path.stat()
+    workspace.write("f.sh", b"new", base=sha(b"old"))
+    after = path.stat()
+    assert path.read_bytes() == b"new"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith("user.")} == attributes
+
+
+def test_set_id_bits_do_not_survive_a_write(workspace: LocalWorkspace) -> None:
+    path = put(workspace.root, "tool", b"old")
+    path.chmod(0o6755)
+    workspace.write("tool", b"new", base=sha(b"old"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+def test_a_hard_link_elsewhere_keeps_the_old_content(workspace: LocalWorkspace) -> None:
+    path = put(workspace.root, "a.txt", b"old")
+    os.link(path, workspace.root.parent / "store.txt")
+    workspace.write("a.txt", b"new", base=sha(b"old"))
+    assert (workspace.root.parent / "store.txt").read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+
+
+def test_a_link_stays_and_its_target_is_written(workspace: LocalWorkspace) -> None:
+    put(workspace.root, "real/a.txt", b"old")
+    (workspace.root / "a").symlink_to("real/a.txt")
+    workspace.write("a", b"new", base=sha(b"old"))
+    assert (workspace.root / "a").is_symlink()
+    assert (workspace.root / "real/a.txt").read_bytes() == b"new"
+
+
+def test_a_dangling_link_inside_is_written_through(workspace: LocalWorkspace) -> None:
+    (workspace.root / "a").symlink_to("new.txt")
+    workspace.write("a", b"new", base=None)
+    assert (workspace.root / "new.txt").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("base", [None, sha(b"other")])
+def test_content_that_is_not_what_it_was_is_kept(workspace: LocalWorkspace, base: str | None) -> None:
+    put(workspace.root, "a.txt", b"theirs")
+    with pytest.raises(ContentChanged):
+        workspace.write("a.txt", b"new", base=base)
+    assert (workspace.root / "a.txt").read_bytes() == b"theirs"
+    assert names(workspace.root) == ["a.txt"]
+
+
+def test_a_file_that_is_gone_is_not_made_again(workspace: LocalWorkspace) -> None:
+    with pytest.raises(ContentChanged, match="gone"):
+        workspace.write("a.txt", b"new", base=sha(b"old"))
+    assert names(workspace.root) == []
+
+
+def test_a_change_during_the_write_is_seen_before_the_rename(
+    workspace: LocalWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(workspace.root, "a.txt", b"old")
+    real_fsync = os.fsync
+
+    def fsync_and_meddle(fd: int) -> None:
+        path.write_bytes(b"theirs")
+        real_fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync_and_meddle)
+    with pytest.raises(ContentChanged):
+        workspace.write("a.txt", b"new", base=sha(b"old"))
+    assert path.read_bytes() == b"theirs"
+    assert names(workspace.root) == ["a.txt"]
+
+
+def test_a_file_that_comes_up_during_the_write_is_not_replaced(
+    workspace: LocalWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_link = os.link
+
+    def link_too_late(*args: object, **options: object) -> None:
+        put(workspace.root, "a.txt", b"theirs")
+        real_link(*args, **options)  # type: ignore[arg-type]  # passed on as it came
+
+    monkeypatch.setattr(os, "link", link_too_late)
+    with pytest.raises(ContentChanged):
+        workspace.write("a.txt", b"new", base=None)
+    assert (workspace.root / "a.txt").read_bytes() == b"theirs"
+    assert names(workspace.root) == ["a.txt"]
+
+
+CALLS = ("open", "write", "fchmod", "fsync", "rename", "listxattr")
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_failing_system_call_leaves_the_old_content_and_nothing_else(
+    workspace: LocalWorkspace, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    """Every occurrence of the call in turn fails: R16."""
+    real = getattr(os, call)
+    for failing in range(1, 12):
+        put(workspace.root, "a.txt", b"old" * 1000)
+        seen = 0
+
+        def fail(*args: object, **options: object) -> object:
+            nonlocal seen
+            seen += 1
+            if seen == failing:  # noqa: B023  # called within this turn of the loop
+                raise OSError(code, os.strerror(code))
+            return real(*args, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, call, fail)
+            try:
+                workspace.write("a.txt", b"new" * 1000, base=sha(b"old" * 1000))
+                written = True
+            except WorkspaceError:
+                written = False
+        content = (workspace.root / "a.txt").read_bytes()
+        assert content in (b"old" * 1000, b"new" * 1000)
+        assert not written or content == b"new" * 1000
+        assert names(workspace.root) == ["a.txt"]
+
+
+def test_a_read_only_file_is_refused_where_the_system_would(workspace: LocalWorkspace) -> None:
+    path = put(workspace.root, "a.txt", b"old")
+    path.chmod(0o444)
+    if os.geteuid() == 0:
+        workspace.write("a.txt", b"new", base=sha(b"old"))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o444
+        return
+    with pytest.raises(WorkspaceError, match="read-only"):
+        workspace.write("a.txt", b"new", base=sha(b"old"))
+
+
+def test_a_directory_or_a_missing_file_is_said_to_be_one(workspace: LocalWorkspace) -> None:
+    put(workspace.root, "sub/f.txt", b"x")
+    with pytest.raises(NotAFile):
+        workspace.open("sub")
+    with pytest.raises(NotAFile):
+        workspace.open("sub/f.txt/g")
+    with pytest.raises(MissingPath):
+        workspace.open("sub/none")
+    with pytest.raises(MissingPath):
+        workspace.open("none/f.txt")
+
+
+def test_entries_come_in_byte_order_with_links_unfollowed(workspace: LocalWorkspace) -> None:
+    put(workspace.root, "b.txt", b"123")
+    put(workspace.root, "Z/x", b"")
+    (workspace.root / "link").symlink_to("/etc")
+    found = [(entry.name, entry.kind, entry.size, entry.link_target) for entry in workspace.entries(".")]
+    assert found == [("Z", "directory", 0, None), ("b.txt", "file", 3, None), ("link", "link", 0, "/etc")]
+
+
+def test_no_descriptor_is_left_open(workspace: LocalWorkspace) -> None:
+    put(workspace.root, "a/b.txt", b"x")
+    before = names(Path("/proc/self/fd"))
+    for _ in range(5):
+        workspace.open("a/b.txt").close()
+        workspace.stat("a/b.txt")
+        list(workspace.entries("a"))
+        workspace.resolve("a/none")
+        workspace.write("a/b.txt", b"x", base=sha(b"x"))
+        for bad in ("none", "a", "a/b.txt/c", "../x"):
+            with pytest.raises(WorkspaceError):
+                workspace.open(bad)
+    assert names(Path("/proc/self/fd")) == before
