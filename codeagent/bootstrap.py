@@ -1,6 +1,5 @@
 """The only composition root: settings in, a running conversation out."""
 
-import asyncio
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +26,9 @@ from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.core.tool import Tool
 from codeagent.llm.resolve import open_model
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.host import HostSandbox
+from codeagent.sandbox.spec import SandboxSpec
 from codeagent.session.history import History, fold
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
@@ -35,10 +37,10 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.bash import Bash, BashArgs
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.list import List
-from codeagent.tools.builtin.output_read import OutputRead
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
+from codeagent.tools.extra.output_read import OutputRead
 from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
@@ -82,8 +84,10 @@ async def open_runtime(
     strategy = Strategy.parse(settings.strategy)
     policy = Policy(settings.mode, parse_rules(settings.rules))
     limits = Limits(
-        max_turns=settings.limits.max_turns, max_calls=settings.limits.max_calls,
-        timeout_per_call=settings.limits.timeout_per_call, max_cost_usd=settings.limits.budget,
+        max_turns=settings.limits.max_turns,
+        max_calls=settings.limits.max_calls,
+        timeout_per_call=settings.limits.timeout_per_call,
+        max_cost_usd=settings.limits.budget,
     )
     async with AsyncExitStack() as stack:
         model = open_model(settings.model, api_base=settings.api_base)
@@ -113,12 +117,15 @@ async def open_runtime(
         return Runtime(agent, workspace, sandbox, stack.pop_all().aclose)
 
 
-def tools_for(
-    kind: SandboxKind | None, workspace: Workspace, outputs: OutputStore, seen: SeenFiles
-) -> ToolRegistry:
+def tools_for(kind: SandboxKind | None, workspace: Workspace, outputs: OutputStore, seen: SeenFiles) -> ToolRegistry:
     """The tools a model gets; bash only where there is something to run it in."""
     tools: list[Tool[Any]] = [
-        Read(seen), Write(seen), Edit(seen), List(), Search(), OutputRead(outputs)
+        Read(workspace, seen),
+        Write(workspace, seen),
+        Edit(workspace, seen),
+        List(workspace),
+        Search(workspace),
+        OutputRead(outputs),
     ]
     match kind:
         case "docker":
@@ -181,31 +188,30 @@ async def _start_sandbox(
 ) -> tuple[Sandbox | None, SandboxKind | None, SandboxUnavailable | None]:
     """A sandbox that is ready; or none, and why. Never anything weaker than what was asked for."""
     if settings.sandbox.kind == "off":
-        from codeagent.sandbox.host import HostSandbox  # only where it was asked for
-
         host = HostSandbox(workspace.root, place.environment)
         stack.push_async_callback(host.close)
         await host.start(tell)
         return host, "host", None
+    container = docker_sandbox(settings, place, workspace.root, session)
+    stack.push_async_callback(container.close)
     try:
-        container = await asyncio.to_thread(_docker_sandbox, settings, place, workspace.root, session)
-        stack.push_async_callback(container.close)
         await container.start(_slow(tell))
     except SandboxUnavailable as error:
         return None, None, error
     return container, "docker", None
 
 
-def _docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> Sandbox:
-    from codeagent.sandbox.docker_sandbox import DockerSandbox  # docker-py is off the start-up path
-    from codeagent.sandbox.spec import SandboxSpec  # as above
-
-    return DockerSandbox(
-        SandboxSpec(
-            root=root, state_dir=place.state_dir, session=session, home=Path.home(),
-            docker_host=place.environment.get("DOCKER_HOST") or None, image=settings.sandbox.image,
-        )
+def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> DockerSandbox:
+    """The container of one session, not started yet."""
+    spec = SandboxSpec(
+        root=root,
+        state_dir=place.state_dir,
+        session=session,
+        home=Path.home(),
+        docker_host=place.environment.get("DOCKER_HOST") or None,
+        image=settings.sandbox.image,
     )
+    return DockerSandbox(spec)
 
 
 def _slow(tell: Tell) -> Callable[[str], None]:

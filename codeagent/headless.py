@@ -56,9 +56,9 @@ class Streams:
 
     @classmethod
     def standard(cls) -> "Streams":
-        out = None if sys.stdout is None else write_all_to(sys.stdout.fileno())
-        err = None if sys.stderr is None else write_all_to(sys.stderr.fileno())
-        return cls(out, err, sys.stdout is not None and sys.stdout.isatty())
+        out = None if sys.stdout is None else write_all_to(1)
+        err = None if sys.stderr is None else write_all_to(2)
+        return cls(out, err, out is not None and os.isatty(1))
 
 
 class Headless:
@@ -80,6 +80,7 @@ class Headless:
         self._targets: dict[str, str] = {}
         self._results: list[ToolResultAdded] = []
         self._finished: RunFinished | None = None
+        self._said = False
 
     def say(self, text: str) -> None:
         """A line for the person, on standard error."""
@@ -133,7 +134,9 @@ class Headless:
     def _show_text(self, event: KnownEvent) -> None:
         match event:
             case MessageAdded(message=AssistantMessage(text=text)) if text.strip():
-                self._writer.put("out", self._clean(self._redactor.clean(text.strip())) + "\n")
+                gap = "\n" if self._said else ""
+                self._said = True
+                self._writer.put("out", f"{gap}{self._clean(self._redactor.clean(text.strip()))}\n")
             case _:
                 pass
 
@@ -155,8 +158,9 @@ class Headless:
                 pass
 
     def _report(self, event: RunFinished) -> str:
-        stats = gather_stats(self._results).model_dump(include={
-            "total_calls", "successful", "failed", "total_duration_ms", "tools", "errors"})
+        stats = gather_stats(self._results).model_dump(
+            include={"total_calls", "successful", "failed", "total_duration_ms", "tools", "errors"}
+        )
         report = {
             "text": self._redactor.clean(event.text),
             "reason": event.reason,
@@ -294,7 +298,7 @@ def _end_line(event: RunFinished) -> str:
 
 def _tokens(usage: Usage) -> str:
     about = "about " if usage.estimated else ""
-    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
+    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
     return f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 

@@ -139,8 +139,16 @@ def ended(reason: str, error: str | None = None) -> list[KnownEvent]:
 def asked() -> list[KnownEvent]:
     log = Log()
     log.run()
-    log.add(ApprovalRequested, approval_id="a1", call_id="c1", name="bash", target="rm x", reason="asks", blocks=(),
-            binding="0" * 64)
+    log.add(
+        ApprovalRequested,
+        approval_id="a1",
+        call_id="c1",
+        name="bash",
+        target="rm x",
+        reason="asks",
+        blocks=(),
+        binding="0" * 64,
+    )
     log.end()
     return log.events
 
@@ -235,8 +243,16 @@ async def test_no_secret_of_the_environment_is_printed(output: Output) -> None:
     log.user("go")
     log.assistant("the key is sk-canary-0123456789")
     log.add(Notice, code="x", text="also sk-canary-0123456789")
-    log.add(RunFinished, reason="failed", text="sk-canary-0123456789", usage=Usage(), turns=1, calls=0,
-            error="sk-canary-0123456789", duration_ms=1)
+    log.add(
+        RunFinished,
+        reason="failed",
+        text="sk-canary-0123456789",
+        usage=Usage(),
+        turns=1,
+        calls=0,
+        error="sk-canary-0123456789",
+        duration_ms=1,
+    )
     _, printed = await play(log.events, output=output, environment={"MY_API_KEY": "sk-canary-0123456789"})
     assert b"canary" not in printed.out + printed.err
     assert b"[secret MY_API_KEY]" in printed.out
@@ -316,9 +332,7 @@ async def test_a_reader_that_stalls_holds_up_neither_signals_nor_the_event_loop(
     assert (await playing)[0] == 130
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 async def test_a_signal_aborts_the_run_which_then_ends_properly(number: signal.Signals, code: int) -> None:
     agent = PlayedAgent(finished_run(), wait_at="tool.started")
     playing = asyncio.create_task(play(agent, output="jsonl"))

@@ -22,10 +22,15 @@ _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--headless", action="store_true", help="print the run instead of opening a screen")
-    parser.add_argument("--output", choices=get_args(Output), default="text",
-                        help="text (default), json: one object at the end, jsonl: one event per line")
-    parser.add_argument("--sandbox", choices=("docker", "off"),
-                        help="off runs the demo's commands on this machine (default: docker)")
+    parser.add_argument(
+        "--output",
+        choices=get_args(Output),
+        default="text",
+        help="text (default), json: one object at the end, jsonl: one event per line",
+    )
+    parser.add_argument(
+        "--sandbox", choices=("docker", "off"), help="off runs the demo's commands on this machine (default: docker)"
+    )
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:

@@ -9,8 +9,11 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.runtime import AgentHandle
 
-_FORM = re.compile(r"(?P<kind>steer|interrupt|follow-up|abort)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
-                   r"(?:=(?P<text>.*))?", re.DOTALL)
+_FORM = re.compile(
+    r"(?P<kind>steer|interrupt|follow-up|abort)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
+    r"(?:=(?P<text>.*))?",
+    re.DOTALL,
+)
 _EVENTS = {"tool": "tool.started", "batch": "batch.planned", "turn": "turn.started"}
 
 

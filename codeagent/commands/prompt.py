@@ -13,8 +13,9 @@ from codeagent.config.paths import state_dir
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hash", action="store_true", help="its SHA-256 only: equal from run to run")
     parser.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
-    parser.add_argument("--sandbox", choices=("docker", "off"), default="docker",
-                        help="as it is with a container (default) or without")
+    parser.add_argument(
+        "--sandbox", choices=("docker", "off"), default="docker", help="as it is with a container (default) or without"
+    )
 
 
 def main(args: argparse.Namespace) -> int:

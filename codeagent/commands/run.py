@@ -25,12 +25,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
     add("--mode", choices=get_args(Mode), help="what is asked about: ask (default), accept-edits, plan or auto")
-    add("--output", choices=get_args(Output), default="text",
-        help="text (default), json: one object at the end, jsonl: one event per line")
+    add(
+        "--output",
+        choices=get_args(Output),
+        default="text",
+        help="text (default), json: one object at the end, jsonl: one event per line",
+    )
     add("--resume", metavar="ID", help="go on with a session; the beginning of its id is enough")
     add("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
-    add("--allow", metavar="RULE", action="append", default=[],
-        help="never ask about these calls: tool or tool(pattern), as in 'bash(git status*)'; repeatable")
+    add(
+        "--allow",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="never ask about these calls: tool or tool(pattern), as in 'bash(git status*)'; repeatable",
+    )
     add("--deny", metavar="RULE", action="append", default=[], help="refuse these calls; repeatable")
     add("--yes", action="store_true", help="answer every question with yes; what is denied stays denied")
     add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
@@ -38,10 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-calls", metavar="N", type=_count, help="tool calls before the run stops")
     add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
     add("--budget", metavar="USD", type=_amount, help="cost at which no further request is made")
-    add("--sandbox", choices=("docker", "off"),
-        help="off runs commands on this machine, each one asked about (default: docker)")
-    add("--inject", metavar="KIND@POINT:N=TEXT", action="append", default=[],
-        help="for tests: steer, interrupt, follow-up or abort at the Nth tool, batch or turn")
+    add(
+        "--sandbox",
+        choices=("docker", "off"),
+        help="off runs commands on this machine, each one asked about (default: docker)",
+    )
+    add(
+        "--inject",
+        metavar="KIND@POINT:N=TEXT",
+        action="append",
+        default=[],
+        help="for tests: steer, interrupt, follow-up or abort at the Nth tool, batch or turn",
+    )
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
@@ -56,8 +73,14 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
 
 
 async def work(
-    settings: Settings, place: Place, prompt: str, injections: list[Injection], *,
-    output: Output, approve: bool, resume: str | None = None,
+    settings: Settings,
+    place: Place,
+    prompt: str,
+    injections: list[Injection],
+    *,
+    output: Output,
+    approve: bool,
+    resume: str | None = None,
 ) -> int:
     """Open, run, close; returns the exit code. Raises CodeagentError."""
     front = Headless(Streams.standard(), Redactor(place.environment), output=output, approve=approve)
@@ -95,7 +118,7 @@ def require_model(settings: Settings) -> None:
     """Raises ConfigError that says how to name one."""
     if settings.model is None:
         raise ConfigError(
-            "no model is set: give --model NAME, set CODEAGENT_MODEL, or write model = \"NAME\" into "
+            'no model is set: give --model NAME, set CODEAGENT_MODEL, or write model = "NAME" into '
             f"{user_config_file()} (a hosted model such as anthropic/claude-sonnet-4-5 with its API key, or a local "
             "one such as ollama/qwen3); codeagent demo needs none"
         )

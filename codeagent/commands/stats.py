@@ -34,7 +34,7 @@ def _lines(session_id: str, stats: SessionStats) -> list[str]:
     ]
     lines += [f"  {kind}: {count}" for kind, count in stats.errors.items()]
     usage = stats.usage
-    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
+    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
     cached = f" ({usage.cache_read_tokens:,} from the cache)" if usage.cache_read_tokens else ""
     estimated = ", estimated" if usage.estimated else ""
     tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{cost}{estimated}"

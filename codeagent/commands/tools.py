@@ -9,6 +9,7 @@ from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools
 from codeagent.config.paths import state_dir
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 
 
@@ -29,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(found, indent=2))
         else:
-            print("\n".join(f"{facts['name']:<12}{facts['approval']:<8}{facts['description']}" for facts in found))
+            print("\n".join(f"{facts['name']:<12}{facts['approval']:<8}{one_line(facts['description'], 90)}" for facts in found))
         return 0
     try:
         tool = registry.get(args.name)

@@ -192,9 +192,7 @@ def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
     without = LimitSettings.model_validate(others)
     held = {key: getattr(without, key) for key in project}
     return {
-        key: value
-        for key, value in project.items()
-        if key not in given and (held[key] is None or value < held[key])
+        key: value for key, value in project.items() if key not in given and (held[key] is None or value < held[key])
     }
 
 

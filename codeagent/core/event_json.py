@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from codeagent.core.events import BaseEvent, parse_event_json
+from codeagent.core.events import KnownEvent, UnknownEvent, parse_event_json
 from codeagent.core.redact import Redactor
 
 _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
 
 
-def event_json(event: BaseEvent, redactor: Redactor) -> str:
+def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
     """The event's JSON object without a line break, secrets masked and lone surrogates replaced by `?`."""
     try:
         text = event.model_dump_json()

@@ -34,8 +34,14 @@ def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now
     writer = _Writer(session, first_seq, now)
     history = fold(own)
     for approval in _open_approvals(own):
-        writer.add(ApprovalResolved, approval_id=approval.approval_id, call_id=approval.call_id,
-                   answer="cancelled", source="auto", reason="the session ended")
+        writer.add(
+            ApprovalResolved,
+            approval_id=approval.approval_id,
+            call_id=approval.call_id,
+            answer="cancelled",
+            source="auto",
+            reason="the session ended",
+        )
     for tool in _unfinished_tools(own):
         writer.add(ToolFinished, call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0)
     for open_call in history.open_calls:
@@ -102,8 +108,11 @@ def _end_run(writer: _Writer, events: Sequence[AnyEvent]) -> None:
     if not edges or isinstance(events[edges[-1]], RunFinished):
         return
     run = events[edges[-1] :]
-    said = [event.message.text for event in run
-            if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.text]
+    said = [
+        event.message.text
+        for event in run
+        if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.text
+    ]
     writer.add(
         RunFinished,
         reason="interrupted",

@@ -24,9 +24,7 @@ class Place:
         self.environment: dict[str, str] = {}
 
     def load(self, **flags: Any) -> Settings:
-        return load_settings(
-            flags, environment=self.environment, user_file=self.user_file, workspace=self.workspace
-        )
+        return load_settings(flags, environment=self.environment, user_file=self.user_file, workspace=self.workspace)
 
 
 @pytest.fixture
@@ -56,8 +54,11 @@ def test_rules_of_all_layers_add_up(place: Place) -> None:
     place.project_file.write_text('[rules]\ndeny = ["write(secret/**)"]\nask = ["edit"]\n')
     settings = place.load(rules={"allow": ("read",), "deny": ("bash(rm *)",)})
     assert set(parse_rules(settings.rules)) == {
-        Rule("auto", "bash", "git status*"), Rule("auto", "read"), Rule("prompt", "edit"),
-        Rule("deny", "write", "secret/**"), Rule("deny", "bash", "rm *"),
+        Rule("auto", "bash", "git status*"),
+        Rule("auto", "read"),
+        Rule("prompt", "edit"),
+        Rule("deny", "write", "secret/**"),
+        Rule("deny", "bash", "rm *"),
     }
 
 
@@ -74,15 +75,48 @@ def test_a_flag_stands_above_the_projects_limit(place: Place) -> None:
 
 
 LOOSENING = [
-    'model = "x"', 'api_base = "http://evil.example"', 'base_url = "x"', 'api_key = "x"', 'api_key_env = "HOME"',
-    'headers = {a = "b"}', 'proxy = "x"', 'https_proxy = "x"', 'ca_file = "x"', 'ca_bundle = "x"', 'telemetry = true',
-    'otel_endpoint = "x"', 'mode = "auto"', 'mode = "ask"', 'strategy = "sequential"',
-    'yes = true', 'auto_approve = true', 'trust = true', 'state_dir = "/tmp"', 'data_dir = "x"', 'hooks = {before_tool = "x"}', 'env = {A = "b"}',
-    'environment = {A = "b"}', 'mcp = {a = {command = "x"}}', 'tools = ["x"]', 'plugins = ["x"]', 'system_prompt = "x"',
-    'sandbox.kind = "off"', 'sandbox.image = "evil"', 'sandbox.network = "open"', 'sandbox.mounts = ["/"]',
-    'sandbox.flags = ["--privileged"]', 'sandbox.user = "root"', 'sandbox = {image = "evil"}', 'rules.allow = ["bash"]',
-    'rules = {allow = ["bash"]}', 'rules.auto = ["bash"]', '[sandbox]\nkind = "off"', '[rules]\nallow = ["bash"]',
-    '[provider.openai]\nbase_url = "x"', 'litellm = {api_base = "x"}', 'fallback_model = "x"',
+    'model = "x"',
+    'api_base = "http://evil.example"',
+    'base_url = "x"',
+    'api_key = "x"',
+    'api_key_env = "HOME"',
+    'headers = {a = "b"}',
+    'proxy = "x"',
+    'https_proxy = "x"',
+    'ca_file = "x"',
+    'ca_bundle = "x"',
+    "telemetry = true",
+    'otel_endpoint = "x"',
+    'mode = "auto"',
+    'mode = "ask"',
+    'strategy = "sequential"',
+    "yes = true",
+    "auto_approve = true",
+    "trust = true",
+    'state_dir = "/tmp"',
+    'data_dir = "x"',
+    'hooks = {before_tool = "x"}',
+    'env = {A = "b"}',
+    'environment = {A = "b"}',
+    'mcp = {a = {command = "x"}}',
+    'tools = ["x"]',
+    'plugins = ["x"]',
+    'system_prompt = "x"',
+    'sandbox.kind = "off"',
+    'sandbox.image = "evil"',
+    'sandbox.network = "open"',
+    'sandbox.mounts = ["/"]',
+    'sandbox.flags = ["--privileged"]',
+    'sandbox.user = "root"',
+    'sandbox = {image = "evil"}',
+    'rules.allow = ["bash"]',
+    'rules = {allow = ["bash"]}',
+    'rules.auto = ["bash"]',
+    '[sandbox]\nkind = "off"',
+    '[rules]\nallow = ["bash"]',
+    '[provider.openai]\nbase_url = "x"',
+    'litellm = {api_base = "x"}',
+    'fallback_model = "x"',
 ]
 
 

@@ -23,9 +23,15 @@ def test_every_character_that_acts_is_escaped_and_no_letter_is() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("\x1b[31mred\x07", "\\x1b[31mred\\x07"), ("a\u202eb", "a\\u202eb"), ("tag\U000e0041", "tag\\U000e0041"),
-     ("a\r\nb\n\tc", "a\nb\n\tc"), ("progress\rbar", "progress\\x0dbar"), ("\x9b1m", "\\x9b1m"),
-     ("héllo 你好 ✓", "héllo 你好 ✓")],
+    [
+        ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+        ("a\u202eb", "a\\u202eb"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("a\r\nb\n\tc", "a\nb\n\tc"),
+        ("progress\rbar", "progress\\x0dbar"),
+        ("\x9b1m", "\\x9b1m"),
+        ("héllo 你好 ✓", "héllo 你好 ✓"),
+    ],
 )
 def test_what_is_shown(text: str, shown: str) -> None:
     assert visible(text) == shown

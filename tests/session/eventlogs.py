@@ -42,8 +42,10 @@ class Log:
         self.add(RunStarted, model="m", workspace="/w", mode="ask", strategy="parallel", codeagent="0.1.0")
 
     def user(self, text: str, source: str = "prompt") -> None:
-        self.add(MessageAdded, message=UserMessage.model_validate(
-            {"content": ({"type": "text", "text": text},), "source": source}))
+        self.add(
+            MessageAdded,
+            message=UserMessage.model_validate({"content": ({"type": "text", "text": text},), "source": source}),
+        )
 
     def assistant(self, text: str, *ids: str) -> None:
         calls = tuple(ToolCall(id=call_id, name="read", arguments="{}") for call_id in ids)
@@ -59,8 +61,17 @@ class Log:
     def finish(self, call_id: str, text: str = "ok", error: ErrorInfo | None = None, executed: bool = True) -> None:
         if executed:
             self.add(ToolFinished, call_id=call_id, name="read", is_error=error is not None, duration_ms=5)
-        self.add(ToolResultAdded, call_id=call_id, name="read", content=(TextPart(text=text),), error=error,
-                 is_error=error is not None, executed=executed, details={"path": "a.py"}, duration_ms=5)
+        self.add(
+            ToolResultAdded,
+            call_id=call_id,
+            name="read",
+            content=(TextPart(text=text),),
+            error=error,
+            is_error=error is not None,
+            executed=executed,
+            details={"path": "a.py"},
+            duration_ms=5,
+        )
 
     def end(self, reason: str = "done") -> None:
         self.add(RunFinished, reason=reason, text="bye", usage=Usage(), turns=1, calls=1, duration_ms=1)
@@ -127,8 +138,16 @@ def _turn(draw: st.DrawFn, log: Log, ids: Iterable[str]) -> None:
     for call_id in draw(st.permutations(calls)):
         how = draw(st.sampled_from(["ran", "denied", "asked"]))
         if how == "asked":
-            log.add(ApprovalRequested, approval_id=f"{call_id}.1", call_id=call_id, name="read", target="a.py",
-                    reason="asks", blocks=(), binding="0" * 64)
+            log.add(
+                ApprovalRequested,
+                approval_id=f"{call_id}.1",
+                call_id=call_id,
+                name="read",
+                target="a.py",
+                reason="asks",
+                blocks=(),
+                binding="0" * 64,
+            )
             log.add(ApprovalResolved, approval_id=f"{call_id}.1", call_id=call_id, answer="once", source="user")
         if how == "denied":
             log.finish(call_id, "no", ErrorInfo(kind="denied", message="no"), executed=False)

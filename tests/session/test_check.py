@@ -31,7 +31,9 @@ def test_a_killed_run_names_what_resume_will_repair() -> None:
     log.assistant("", "c1", "c2")
     log.start("c1")
     assert check(log.events).repairs == (
-        "call c1 has no result", "call c2 has no result", "call c1 started and did not finish",
+        "call c1 has no result",
+        "call c2 has no result",
+        "call c1 started and did not finish",
         "the last run has no end",
     )
 
@@ -59,7 +61,8 @@ def test_two_results_for_one_call_are_a_problem() -> None:
 def test_a_start_without_an_end_and_an_end_without_a_start_are_problems() -> None:
     events = finished_run()
     assert check([event for event in events if not isinstance(event, ToolFinished)]).problems == (
-        "call c1 started and did not finish", "call c2 started and did not finish",
+        "call c1 started and did not finish",
+        "call c2 started and did not finish",
     )
     ends_only = [event for event in events if event.type != "tool.started"]
     assert check(ends_only).problems == ("call c1 finished and never started", "call c2 finished and never started")

@@ -67,8 +67,14 @@ def test_a_torn_tail_is_told_apart_from_a_last_record_that_only_misses_its_line_
 
 @pytest.mark.parametrize(
     ("damage", "word"),
-    [(b"\0" * 4096 + b"\n", "NUL"), (b"garbage\n", "checksum"), (b"\n", "empty line"), (b"\xff\xfe{}\n", "checksum"),
-     (b'{"v":1,"seq":3}\n', "checksum"), (seal('{"v":1,"seq":3}'), "no event")],
+    [
+        (b"\0" * 4096 + b"\n", "NUL"),
+        (b"garbage\n", "checksum"),
+        (b"\n", "empty line"),
+        (b"\xff\xfe{}\n", "checksum"),
+        (b'{"v":1,"seq":3}\n', "checksum"),
+        (seal('{"v":1,"seq":3}'), "no event"),
+    ],
 )
 def test_damage_in_the_middle_is_passed_over_and_reported_with_its_line(
     tmp_path: Path, damage: bytes, word: str

@@ -64,7 +64,9 @@ def test_each_open_call_gets_a_cancelled_result_that_says_whether_it_had_started
     log.finish("c1")
     results = [event for event in close(log.events) if isinstance(event, ToolResultAdded)]
     assert [(result.call_id, result.executed, result.error and result.error.kind) for result in results] == [
-        ("c1", True, None), ("c2", True, "cancelled"), ("c3", False, "cancelled"),
+        ("c1", True, None),
+        ("c2", True, "cancelled"),
+        ("c3", False, "cancelled"),
     ]
 
 
@@ -82,8 +84,16 @@ def test_an_approval_that_waited_is_cancelled_and_never_granted() -> None:
     log.run()
     log.user("go")
     log.assistant("", "c1")
-    log.add(ApprovalRequested, approval_id="c1.1", call_id="c1", name="read", target="x", reason="asks", blocks=(),
-            binding="0" * 64)
+    log.add(
+        ApprovalRequested,
+        approval_id="c1.1",
+        call_id="c1",
+        name="read",
+        target="x",
+        reason="asks",
+        blocks=(),
+        binding="0" * 64,
+    )
     [resolved] = [event for event in close(log.events) if isinstance(event, ApprovalResolved)]
     assert (resolved.approval_id, resolved.answer) == ("c1.1", "cancelled")
 

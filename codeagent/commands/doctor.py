@@ -1,0 +1,152 @@
+"""`codeagent doctor`: what works here, what is missing, and what to do about it."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Coroutine, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from codeagent import __version__
+from codeagent.bootstrap import Place, docker_sandbox
+from codeagent.commands.run import settings_of, workspace_of
+from codeagent.config.loader import ENVIRONMENT
+from codeagent.config.paths import PROJECT_FILE, state_dir, user_config_file
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError, SandboxError, SessionError
+from codeagent.core.redact import Redactor, is_secret_name
+from codeagent.core.sanitize import one_line
+from codeagent.sandbox.docker import Engine
+from codeagent.sandbox.reach import engine_socket
+from codeagent.session.store import SessionStore
+from codeagent.tools.ripgrep import find_ripgrep
+
+State = Literal["ok", "note", "problem"]
+_MARKS: dict[State, str] = {"ok": "✓", "note": "–", "problem": "✗"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    state: State
+    text: str
+    """What was found; for a problem with what to do about it."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    parser.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+
+
+def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    return _doctor(args)
+
+
+async def _doctor(args: argparse.Namespace) -> int:
+    workspace = workspace_of(args.cwd)
+    place = Place(workspace, state_dir(), dict(os.environ))
+    findings = [Finding("codeagent", "ok", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")]
+    settings, found = _configuration(args, workspace)
+    findings += found
+    findings += _model(settings, place.environment)
+    findings.append(_state(place))
+    findings.append(_program("git", shutil.which("git"), "apt-get install git", "note"))
+    findings.append(_program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem"))
+    findings.append(await asyncio.to_thread(_engine, place.environment))
+    findings += await _sandbox(settings, place)
+    broken = [finding for finding in findings if finding.state == "problem"]
+    if args.json:
+        print(json.dumps({"usable": not broken, "findings": [asdict(finding) for finding in findings]}, indent=2))
+    else:
+        print("\n".join(f"{_MARKS[item.state]} {item.name:<12}{one_line(item.text, 400)}" for item in findings))
+    return 1 if broken else 0
+
+
+def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings, list[Finding]]:
+    files = [
+        f"{path} ({'read' if path.exists() else 'none'})" for path in (user_config_file(), workspace / PROJECT_FILE)
+    ]
+    findings = [Finding("config", "ok", ", ".join(files))]
+    variables = [name for name in ENVIRONMENT if os.environ.get(name)]
+    if variables:
+        findings.append(Finding("environment", "ok", f"set: {', '.join(variables)}"))
+    try:
+        return settings_of(args, workspace), findings
+    except ConfigError as error:
+        return Settings(), [*findings, Finding("settings", "problem", str(error))]
+
+
+def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
+    """Keys are named, never shown."""
+    where = f" at {settings.api_base}" if settings.api_base else ""
+    model = (
+        Finding("model", "ok", f"{settings.model}{where}")
+        if settings.model
+        else Finding("model", "note", "none is set: --model NAME, CODEAGENT_MODEL, or model in the configuration file")
+    )
+    keys = sorted(
+        name for name, value in environment.items() if value and is_secret_name(name) and "KEY" in name.upper()
+    )
+    return [model, Finding("keys", "ok" if keys else "note", f"present: {', '.join(keys)}" if keys else "none is set")]
+
+
+def _state(place: Place) -> Finding:
+    store = SessionStore(place.state_dir, Redactor(place.environment))
+    nearest = next(folder for folder in (store.root, *store.root.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding("sessions", "problem", f"{nearest} is not writable: set XDG_STATE_HOME to a folder that is")
+    try:
+        return Finding("sessions", "ok", f"{len(store.summaries())} in {store.root}")
+    except (OSError, SessionError) as error:
+        return Finding("sessions", "problem", f"{store.root} cannot be read: {error}")
+
+
+def _program(name: str, path: str | None, remedy: str, missing: State) -> Finding:
+    if path is None:
+        return Finding(name, missing, f"not found: {remedy}")
+    done = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+    )
+    return Finding(name, "ok", f"{done.stdout.partition(chr(10))[0]} ({path})")
+
+
+def _engine(environment: Mapping[str, str]) -> Finding:
+    try:
+        socket = engine_socket(environment.get("DOCKER_HOST") or None)
+        engine = Engine(socket)
+    except SandboxError as error:
+        return _unusable("engine", error)
+    try:
+        found = engine.versions()
+        return Finding("engine", "ok", f"Docker {found.engine}, API {found.api}, runc {found.runc} at {socket}")
+    except SandboxError as error:
+        return _unusable("engine", error)
+    finally:
+        engine.close()
+
+
+async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
+    """Makes a sandbox as a run would, and takes it down again."""
+    sandbox = docker_sandbox(settings, place, place.workspace, "doctor")
+    try:
+        info = await sandbox.start(lambda _: None)
+    except SandboxError as error:
+        return [_unusable("sandbox", error)]
+    finally:
+        await sandbox.close()
+    findings = [
+        Finding("image", "ok", f"{info.image} ({info.image_origin})"),
+        Finding("sandbox", "ok", f"user {info.user}, network {info.network}"),
+        Finding("self-test", "ok", f"{len(sandbox.tested.passed)} of {len(sandbox.tested.passed)} passed"),
+    ]
+    return findings + [Finding("sandbox", "note", warning) for warning in info.warnings]
+
+
+def _unusable(name: str, error: SandboxError) -> Finding:
+    remedy = getattr(error, "remedy", "")
+    return Finding(name, "problem", f"{error}; bash is absent, the other tools work{': ' if remedy else ''}{remedy}")

@@ -1,0 +1,180 @@
+"""The command line as a contract: what is accepted, what a mistake costs, and that it starts light."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeagent import __version__, cli
+from codeagent.core.errors import CodeagentError, ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings and no sessions of whoever runs the tests."""
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    for name in [name for name in os.environ if name.startswith("CODEAGENT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "codeagent", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]  # options are run's own
+
+
+def test_version_is_one_line() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"codeagent {__version__}\n", "")
+
+
+def test_help_lists_every_command() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert all(f"    {name} " in done.stdout for name in cli.COMMANDS)
+
+
+def test_without_a_command_help_is_printed_and_the_exit_code_is_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.splitlines()[0]) == ("", "usage: codeagent [-h] [--version] COMMAND ...")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: codeagent {name} ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["--modle"], "--modle"),
+        (["run"], "PROMPT"),
+        (["run", "hi", "--mode", "yolo"], "invalid choice: 'yolo'"),
+        (["run", "hi", "--output", "xml"], "invalid choice: 'xml'"),
+        (["run", "hi", "--sandbox", "podman"], "invalid choice: 'podman'"),
+        (["run", "hi", "--max-turns", "0"], "at least 1"),
+        (["run", "hi", "--max-turns", "many"], "invalid"),
+        (["run", "hi", "--max-calls", "-1"], "at least 1"),
+        (["run", "hi", "--budget", "0"], "more than 0"),
+        (["run", "hi", "--budget", "nan"], "more than 0"),
+        (["run", "hi", "--timeout-per-call", "inf"], "more than 0"),
+        (["run", "hi", "--ye"], "--ye"),
+        (["run", "hi", "there"], "unrecognized arguments: there"),
+        (["run", "hi", "--unknown"], "--unknown"),
+        (["run", "", "--model", "demo"], "the prompt is empty"),
+        (["run", "hi"], "no model is set: give --model NAME, set CODEAGENT_MODEL, or write model"),
+        (["run", "hi", "--model", "demo", "--cwd", "nowhere"], "not a folder"),
+        (["run", "hi", "--model", "demo", "--allow", "bash("], "not a rule"),
+        (["run", "hi", "--model", "demo", "--strategy", "batched:0"], "batched:N"),
+        (["run", "hi", "--model", "demo", "--api-base", "nope"], "http"),
+        (["run", "hi", "--model", "demo", "--inject", "steer@tool:0=x"], "KIND@POINT:N=TEXT"),
+        (["run", "hi", "--model", "script:nowhere.json"], "nowhere.json"),
+        (["sessions"], "ACTION"),
+        (["sessions", "check", "x", "--last"], "not allowed with"),
+        (["tools", "show"], "NAME"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert words in printed.err and printed.err.startswith("codeagent")
+
+
+def test_a_mistake_leaves_no_session_behind(tmp_path: Path) -> None:
+    assert cli.main(["run", "hi", "--model", "script:nowhere.json"]) == 2
+    assert not (tmp_path / "XDG_STATE_HOME").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--yes", "fix it", "--model", "m"], ["run", "fix it", "--model", "m", "--yes"],
+        ["run", "--model", "m", "--yes", "--", "fix it"], ["run", "--model=m", "--yes", "fix it"],
+    ],
+)
+def test_options_stand_before_or_behind_the_prompt(arguments: list[str]) -> None:
+    args = cli.build_parser(["run"]).parse_args(arguments)
+    assert (args.prompt, args.model, args.yes) == ("fix it", "m", True)
+
+
+def test_behind_two_dashes_a_prompt_may_look_like_an_option() -> None:
+    args = cli.build_parser(["run"]).parse_args(["run", "--model", "m", "--", "--help me"])
+    assert args.prompt == "--help me"
+
+
+def test_rules_and_injections_repeat() -> None:
+    line = ["run", "x", "--allow", "a", "--allow", "b(c d)", "--deny", "e", "--inject", "f", "--inject", "g"]
+    args = cli.build_parser(["run"]).parse_args(line)
+    assert (args.allow, args.deny, args.inject) == (["a", "b(c d)"], ["e"], ["f", "g"])
+
+
+class Breaking:
+    def __init__(self, error: BaseException, *, late: bool = False) -> None:
+        self.error = error
+        self.late = late
+
+    def add_arguments(self, parser: object) -> None:
+        return None
+
+    def main(self, args: object) -> object:
+        if not self.late:
+            raise self.error
+        return self._work()
+
+    async def _work(self) -> int:
+        await asyncio.sleep(0)
+        raise self.error
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the loop", "in the loop"])
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ConfigError("a.toml:3: no"), 2, "codeagent: a.toml:3: no\n"),
+        (CodeagentError("it broke"), 1, "codeagent: it broke\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_an_error_is_one_line_and_its_exit_code(
+    error: BaseException, code: int, line: str, late: bool,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cli, "load", lambda name: Breaking(error, late=late))
+    assert cli.main(["doctor"]) == code
+    assert capsys.readouterr().err == line
+
+
+def test_the_commands_start_with_no_heavy_library() -> None:
+    code = "import codeagent.commands.run, sys; print([m for m in ('litellm', 'docker', 'git', 'textual', 'requests') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_do_not_crash(closed: str) -> None:
+    for command in ("--version", "tools list", "sessions list", "nonsense"):
+        done = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m codeagent {command} {closed}"], capture_output=True, text=True
+        )
+        assert done.returncode == (2 if command == "nonsense" else 0)
+        assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_a_listing_quietly() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m codeagent tools list --json | true; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True,
+    )
+    assert done.stdout.strip() in ("0", "141")
+    assert done.stderr == ""
