@@ -16,9 +16,8 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import KnownEvent, MessageAdded, Notice, RunFinished, RunReason, RunStarted
 from codeagent.core.journal import Journal
-from codeagent.core.messages import Message, ToolCall, UserMessage
+from codeagent.core.messages import Message, UserMessage
 from codeagent.core.policy import Decision
-from codeagent.core.tool import Cancelled
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,7 @@ class Past:
     """What an earlier process left in the session's log; empty for a new session."""
 
     history: tuple[Message, ...] = ()
-    """Valid: calls that had no result have one here, `cancelled: session ended`."""
-    unanswered: tuple[ToolCall, ...] = ()
-    """Those calls; their results are written to the log when the session goes on."""
+    """A valid transcript: every call in it has its result."""
     queued: tuple[Queued, ...] = ()
     """Typed and never delivered."""
 
@@ -48,7 +45,6 @@ class Agent:
         self._approvals = Approvals(self._emitter)
         self._executor = Executor(surroundings, self._emitter, self._approvals)
         self._history = list(past.history)
-        self._unanswered = past.unanswered
         self._token = CancelToken()
         self._run_token: CancelToken | None = None
 
@@ -157,9 +153,6 @@ class Agent:
                 resumed=bool(self._history),
             )
         )
-        for call in self._unanswered:
-            self._executor.refuse(call, Cancelled("cancelled: session ended"))
-        self._unanswered = ()
         message = UserMessage.from_text(prompt)
         self._history.append(message)
         self._emitter.emit(MessageAdded(**self._emitter.head(), message=message))

@@ -128,16 +128,6 @@ async def test_a_call_id_used_before_gets_a_new_one() -> None:
     assert of(events, RunStarted)[0].resumed
 
 
-async def test_calls_left_open_by_a_dead_process_get_their_result_in_the_log() -> None:
-    call = ToolCall(id="c9", name="do")
-    lost = ToolMessage(call_id="c9", name="do", content=(), is_error=True)
-    past = Past((UserMessage.from_text("x"), AssistantMessage(calls=(call,)), lost), unanswered=(call,))
-    s = scene(Turn("on we go"), past=past)
-    events = await s.run()
-    assert [(r.call_id, r.error.message) for r in of(events, ToolResultAdded)] == [("c9", "cancelled: session ended")]
-    assert [m.call_id for m in s.agent.history if isinstance(m, ToolMessage)] == ["c9"]
-
-
 async def test_the_limit_of_turns_stops_with_every_call_answered() -> None:
     s = scene(*[Turn("", (do("ok"),))] * 5, limits=Limits(max_turns=2))
     events = await s.run()
