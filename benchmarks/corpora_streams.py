@@ -50,8 +50,16 @@ async def plain(record: Record, base: str) -> tuple[str, list[tuple[str, Any]], 
     name, path = MODELS[record["api"]]
     tools = [{"type": "function", "function": {"name": "x", "parameters": {"type": "object", "properties": {}}}}]
     stream = await litellm.acompletion(
-        model=name, api_base=base + path, api_key="k", messages=[{"role": "user", "content": "hi"}], tools=tools,
-        stream=True, stream_options={"include_usage": True}, max_retries=0, timeout=20, _skip_mcp_handler=True,
+        model=name,
+        api_base=base + path,
+        api_key="k",
+        messages=[{"role": "user", "content": "hi"}],
+        tools=tools,
+        stream=True,
+        stream_options={"include_usage": True},
+        max_retries=0,
+        timeout=20,
+        _skip_mcp_handler=True,
     )
     whole = litellm.stream_chunk_builder([chunk async for chunk in stream])
     message = whole.choices[0].message
@@ -129,8 +137,12 @@ async def run(folder: Path, chunk: int, baseline: bool) -> None:
     lines = (folder / "streams" / "index.jsonl").read_text(encoding="utf-8").splitlines()
     records = [r for r in map(json.loads, lines) if r["stream"] and r["api"] in MODELS]
     server = await asyncio.create_subprocess_exec(
-        sys.executable, str(folder / "harness" / "replay_server.py"), "--chunk", str(chunk),
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        sys.executable,
+        str(folder / "harness" / "replay_server.py"),
+        "--chunk",
+        str(chunk),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert server.stdout is not None
     port = int(await server.stdout.readline())

@@ -219,8 +219,7 @@ def openai_stream(turn: Turn) -> bytes:
     events: list[Json] = [{"choices": choice} for choice in choices]
     if turn.usage is not None:
         events.append({"choices": [], "usage": openai_usage(turn.usage)})
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "fake"}
-    lines = [json.dumps({**head, **event}) for event in events]
+    lines = [json.dumps({"id": "chatcmpl-1", **event}) for event in events]
     return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
 
 
@@ -242,9 +241,16 @@ def anthropic_stream(turn: Turn) -> bytes:
         "cache_creation_input_tokens": usage.get("cache_write", 0),
     }
     fresh = usage["input"] - sum(cached.values())
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": [],
-               "stop_reason": None, "stop_sequence": None,
-               "usage": {"input_tokens": fresh, "output_tokens": 1, **cached}}
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "fake",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": fresh, "output_tokens": 1, **cached},
+    }
     events: list[Json] = [{"type": "message_start", "message": message}]
     for index, block in enumerate(_blocks(turn)):
         start, deltas = block

@@ -22,7 +22,10 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
-_PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+ - )?")
+_POLICY = re.compile(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
+_PREFIX = re.compile(
+    r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
+)
 _MESSAGE = re.compile(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 
 
@@ -34,7 +37,7 @@ class Failure:
         self._chain = list(_causes(error))
         self._model, self._address, self._idle = model, address, idle
         self._text = " ".join(str(each) for each in self._chain)
-        self._quote = _quote(str(self._chain[0]))
+        self._quote = _quote(_provider_words(self._chain))
         self._status = _status(self._chain)
 
     def model_error(self, *, streaming: bool) -> ModelError:
@@ -51,7 +54,7 @@ class Failure:
                 return self._error("connection", f"the host of {self._address} has no address; check the name")
             if isinstance(cause, ConnectionRefusedError):
                 return self._error("connection", f"nothing answers at {self._address}; is the server running?")
-        if any("Timeout" in type(cause).__name__ or isinstance(cause, TimeoutError) for cause in self._chain):
+        if self._status in (None, 408, 500) and any(_is_timeout(cause) for cause in self._chain):
             return self._error("timeout", f"{self._address} sent nothing for {self._idle:g} s")
         return None
 
@@ -60,7 +63,7 @@ class Failure:
         names = {type(cause).__name__ for cause in self._chain}
         if "ContextWindowExceededError" in names or (status in (None, 400, 413) and _OVERFLOW.search(self._text)):
             return self._error("context_window", f"the conversation is too long for the model: {said}", retryable=False)
-        if "ContentPolicyViolationError" in names:
+        if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
             return self._error("content_policy", f"the provider refused the content: {said}", retryable=False)
         if status is None or (status == 500 and streaming):
             return None
@@ -140,18 +143,27 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(chain: list[BaseException]) -> int | None:
-    """The first status in the chain; litellm's 500 for anything gives way to what the provider sent."""
-    statuses = [s for s in (_status_of(each) for each in chain) if s is not None]
-    if not statuses:
-        return None
-    return next((status for status in statuses if status != 500), 500)
+    """The innermost status: litellm maps what the provider sent to statuses of its own."""
+    return next((status for status in map(_status_of, reversed(chain)) if status is not None), None)
 
 
 def _status_of(error: BaseException) -> int | None:
-    for value in (getattr(error, "status_code", None), _body_code(error)):
+    response = getattr(error, "response", None)
+    for value in (getattr(error, "status_code", None), _body_code(error), getattr(response, "status_code", None)):
         if isinstance(value, int | str) and str(value).isdigit() and 400 <= int(value) <= 599:
             return int(value)
     return None
+
+
+def _provider_words(chain: list[BaseException]) -> str:
+    """The innermost body of an error response; else what the outermost exception says."""
+    for error in reversed(chain):
+        body, message = getattr(error, "body", None), getattr(error, "message", None)
+        if isinstance(body, dict) and isinstance(body.get("message"), str):
+            return str(body["message"])
+        if isinstance(message, bytes):
+            return message.decode("utf-8", "replace")
+    return str(chain[0])
 
 
 def _body_code(error: BaseException) -> object:
@@ -168,6 +180,10 @@ def _header(chain: list[BaseException], name: str) -> str | None:
             if value is not None:
                 return str(value)
     return None
+
+
+def _is_timeout(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or "Timeout" in type(error).__name__
 
 
 def _is_transport(error: BaseException) -> bool:
@@ -190,7 +206,7 @@ def _quote(text: str) -> str:
     found = _MESSAGE.search(text)
     if found:
         text = _unquote(found[1])
-    if "<html" in text.lower():
+    if "<html" in text[:1000].lower():
         text = "an HTML page instead of an answer"
     text = " ".join(text.split())
     return (text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…") or "no reason given"

@@ -1,0 +1,52 @@
+"""A stream that ends too early, anywhere: never half a call, never half a message."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from codeagent.core.errors import ModelError
+from codeagent.llm.litellm_model import LitellmModel
+from tests.llm.asking import Heard, ask
+from tests.servers import FakeProvider, Turn, anthropic_server, anthropic_stream, openai_server, openai_stream
+
+EVERY = 7
+TURN = Turn(
+    text="größe 😀",
+    thinking=(("Hm?", "signature=="),),
+    calls=(("read", {"p": "größe"}), ("bash", {"c": 'echo "}" \\]', "n": [2.5, None]})),
+    ids=("call_first_one", "call_second_one"),
+)
+
+
+@pytest.mark.parametrize(
+    ("server", "name", "render"),
+    [(openai_server, "fake", openai_stream), (anthropic_server, "anthropic/x", anthropic_stream)],
+    ids=["openai", "anthropic"],
+)
+async def test_a_stream_cut_at_every_seventh_byte_is_whole_or_an_error(
+    server: Callable[..., AbstractAsyncContextManager[FakeProvider]], name: str, render: Callable[[Turn], bytes]
+) -> None:
+    """Cuts that look like the end of the response and cuts that break the connection take turns."""
+    data = render(TURN)
+    places = range(0, len(data) + 1, EVERY)
+    cuts = [Turn(raw=data, cut_after=place, clean_cut=place % 2 == 0) for place in places]
+    cut = whole = 0
+    async with server([Turn(raw=data), *cuts]) as fake:
+        model = LitellmModel(name, api_base=fake.base_url, api_key="k")
+        full = await ask(model)
+        for place in places:
+            heard = Heard()
+            try:
+                await ask(model, heard=heard)
+            except ModelError as error:
+                assert (error.kind, error.retryable) == ("cut", True), (place, error)
+                cut += 1
+            else:
+                assert heard.message == full.message, place
+                whole += 1
+            assert full.text.startswith(heard.text)
+            assert heard.closed == full.closed[: len(heard.closed)]
+        await model.close()
+    assert cut > len(places) * 0.8
+    assert whole > 0

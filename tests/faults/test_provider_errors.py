@@ -1,0 +1,239 @@
+"""The matrix of provider failures: each has its kind, whether it is worth repeating, and one line that helps."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
+from codeagent.core.model import Retrying
+from codeagent.llm.errors import retry_after
+from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.retry import RetryingModel
+from tests.llm.asking import Heard, ask, request, result
+from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
+
+Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
+BOTH = pytest.mark.parametrize(
+    ("server", "name"),
+    [(openai_server, "fake"), (anthropic_server, "anthropic/claude-sonnet-4-5")],
+    ids=["openai", "anthropic"],
+)
+CANARY = "sk-canary-0123456789"
+
+
+def said(message: str, **fields: str) -> str:
+    return json.dumps({"type": "error", "error": {"type": "some_error", "message": message, **fields}})
+
+
+async def failure(server: Server, name: str, turn: Turn, **options: float) -> ModelError:
+    async with server([turn]) as fake:
+        model = LitellmModel(name, api_base=fake.base_url, api_key=CANARY, **options)  # type: ignore[arg-type]  # as given
+        with pytest.raises(ModelError) as caught:
+            await ask(model)
+        await model.close()
+    assert "\n" not in str(caught.value)
+    assert "litellm" not in str(caught.value).lower()
+    assert CANARY not in str(caught.value)
+    return caught.value
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("turn", "kind", "retryable", "text"),
+    [
+        (Turn(status=401, body=said("invalid x-api-key")), "auth", False, "invalid x-api-key; check the key"),
+        (Turn(status=403, body=said("not for you")), "auth", False, "may not use this model: not for you"),
+        (Turn(status=404, body=said("model: nope")), "bad_request", False, "model: nope; check the model's name"),
+        (Turn(status=400, body=said("temperature is bad")), "bad_request", False, "rejected: temperature is bad"),
+        (Turn(status=422, body=said("cannot be processed")), "bad_request", False, "cannot be processed"),
+        (Turn(status=400, body=said("prompt is too long: 9 tokens > 8 maximum")), "context_window", False, "too long"),
+        (
+            Turn(
+                status=400, body=said("This model's maximum context length is 8 tokens", code="context_length_exceeded")
+            ),
+            "context_window",
+            False,
+            "maximum context length",
+        ),
+        (Turn(status=413, body=said("Request too large")), "context_window", False, "too long"),
+        (Turn(status=429, body=said("slow down")), "rate_limit", True, "too many requests: slow down"),
+        (Turn(status=429, body=said("You exceeded your current quota")), "rate_limit", False, "no quota left"),
+        (Turn(status=500, body=said("oops")), "server", True, "status 500: oops"),
+        (Turn(status=502, body="<html><body>Bad Gateway</body></html>"), "server", True, "status 502: an HTML page"),
+        (Turn(status=503, body=said("busy")), "server", True, "status 503: busy"),
+        (Turn(status=504, body=""), "server", True, "status 504"),
+        (Turn(status=529, body=said("Overloaded")), "overloaded", True, "the provider is overloaded: Overloaded"),
+    ],
+    ids=lambda value: f"{value.status}-{(value.body or 'x')[-30:]}" if isinstance(value, Turn) else None,
+)
+async def test_each_status_has_its_kind(
+    server: Server, name: str, turn: Turn, kind: str, retryable: bool, text: str
+) -> None:
+    error = await failure(server, name, turn)
+    assert (error.kind, error.retryable) == (kind, retryable)
+    assert error.status == turn.status
+    assert str(error).startswith(f"{name}: ")
+    assert text in str(error)
+
+
+async def test_refused_content_is_told_from_a_bad_request() -> None:
+    body = said("Your request was rejected by our safety system", code="content_policy_violation")
+    error = await failure(openai_server, "fake", Turn(status=400, body=body))
+    assert (error.kind, error.retryable) == ("content_policy", False)
+
+
+@BOTH
+async def test_a_server_that_is_not_there_is_named(server: Server, name: str) -> None:
+    async with server([]) as fake:
+        address = fake.base_url
+    model = LitellmModel(name, api_base=address, api_key="k")
+    with pytest.raises(ModelError) as caught:
+        await ask(model)
+    await model.close()
+    assert str(caught.value) == f"{name}: nothing answers at {address}; is the server running?"
+    assert (caught.value.kind, caught.value.retryable, caught.value.status) == ("connection", True, None)
+
+
+@pytest.mark.parametrize("name", ["fake", "anthropic/x"])
+async def test_a_host_without_an_address_is_named(name: str) -> None:
+    model = LitellmModel(name, api_base="http://no-such-host.invalid/v1", api_key="k")
+    with pytest.raises(ModelError, match=r"the host of http://no-such-host.invalid/v1 has no address") as caught:
+        await ask(model)
+    await model.close()
+    assert (caught.value.kind, caught.value.retryable) == ("connection", True)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Self-signed, key and certificate in one file."""
+    file = tmp_path_factory.mktemp("tls") / "server.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-keyout", file, "-out", str(file) + ".crt"], check=True, capture_output=True)
+    file.write_bytes(file.read_bytes() + Path(str(file) + ".crt").read_bytes())
+    return file
+
+
+@pytest.fixture
+async def tls_address(certificate: Path) -> AsyncIterator[str]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+@pytest.mark.parametrize("name", ["fake", "anthropic/x"])
+async def test_a_certificate_nobody_signed_is_not_tried_again(name: str, tls_address: str) -> None:
+    model = LitellmModel(name, api_base=tls_address, api_key="k")
+    with pytest.raises(ModelError, match=r"no secure connection to https://127\.0\.0\.1") as caught:
+        await ask(model)
+    await model.close()
+    assert (caught.value.kind, caught.value.retryable) == ("connection", False)
+
+
+@BOTH
+@pytest.mark.parametrize("after", [0, 600], ids=["before the first byte", "in mid-answer"])
+async def test_silence_ends_the_request(server: Server, name: str, after: int) -> None:
+    error = await failure(server, name, Turn(text="word " * 50, cut_after=after, stall=True), idle_timeout=0.3)
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert "sent nothing for 0.3 s" in str(error)
+
+
+@BOTH
+async def test_an_answer_may_take_longer_than_the_limit_of_silence(server: Server, name: str) -> None:
+    async with server([Turn(text="word " * 20)], chunk=300, delay=0.1) as fake:
+        model = LitellmModel(name, api_base=fake.base_url, api_key="k", idle_timeout=0.4)
+        assert (await ask(model)).message.text == "word " * 20
+        await model.close()
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "retryable"),
+    [
+        ('{"error":{"message":"Overloaded, try later","code":"x"}}', "overloaded", True),
+        ('{"error":{"message":"Token limit reached","code":400}}', "bad_request", False),
+        ('{"error":{"message":"Internal trouble"}}', "server", True),
+    ],
+)
+async def test_an_error_in_the_middle_of_an_openai_stream(event: str, kind: str, retryable: bool) -> None:
+    raw = f'data: {{"id":"1","choices":[{{"index":0,"delta":{{"content":"ha"}}}}]}}\n\ndata: {event}\n\n'.encode()
+    error = await failure(openai_server, "fake", Turn(raw=raw))
+    assert (error.kind, error.retryable) == (kind, retryable)
+
+
+async def test_an_error_in_the_middle_of_an_anthropic_stream() -> None:
+    raw = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    error = await failure(anthropic_server, "anthropic/x", Turn(raw=raw))
+    assert (error.kind, error.retryable) == ("overloaded", True)
+
+
+@BOTH
+async def test_a_key_in_the_providers_answer_is_masked(server: Server, name: str) -> None:
+    error = await failure(server, name, Turn(status=401, body=said(f"Incorrect API key provided: {CANARY}")))
+    assert "Incorrect API key provided: " in str(error)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [({"retry-after": "7"}, 7.0), ({"retry-after": "1e9"}, 120.0), ({"retry-after": "soon"}, None), ({}, None)],
+    ids=["seconds", "for ever", "garbage", "none"],
+)
+async def test_the_providers_pause_is_read(
+    server: Server, name: str, header: dict[str, str], seconds: float | None
+) -> None:
+    error = await failure(server, name, Turn(status=429, headers=header))
+    assert error.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("0", 0.0),
+        ("2.5", 2.5),
+        ("-3", 0.0),
+        ("inf", 120.0),
+        ("nan", None),
+        ("", None),
+        (formatdate(1000, usegmt=True), 0.0),
+        (formatdate(1030, usegmt=True), 30.0),
+        (formatdate(9999, usegmt=True), 120.0),
+        ("Mon, 99 Foo 2026", None),
+    ],
+)
+def test_a_pause_is_seconds_or_a_date_and_never_over_two_minutes(value: str | None, seconds: float | None) -> None:
+    assert retry_after(value, lambda: 1000.0) == seconds
+
+
+@BOTH
+async def test_a_failure_that_passes_leaves_one_whole_answer(server: Server, name: str) -> None:
+    """At the first request and after tools: busy, cut in the middle of a call, then well."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    call = ToolCall(id="call_0001", name="read", arguments="{}")
+    after_tools = request(UserMessage.from_text("hi"), AssistantMessage(calls=(call,)), result(call, "x"))
+    good = Turn(text="all good", calls=(("read", {"path": "a"}),))
+    turns = [Turn(status=429, headers={"retry-after": "9"}), Turn(text="all go", cut_after=420), good]
+    for asked in (request(), after_tools):
+        async with server(turns) as fake:
+            model = RetryingModel(
+                LitellmModel(name, api_base=fake.base_url, api_key="k"), sleep=sleep, jitter=lambda: 1.0
+            )
+            heard = await ask(model, asked)
+            await model.close()
+        last = max(n for n, event in enumerate(heard.events) if isinstance(event, Retrying))
+        assert Heard(heard.events[last + 1 :]).text == heard.message.text == "all good"
+        assert [retry.attempt for retry in heard.retries] == [2, 3]
+    assert slept == [9.0, 4.0, 9.0, 4.0]
