@@ -4,8 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from benchmarks.measure import CODEAGENT, SCRIPT, Figure, Finished, model_server, ms, run, workspace
-from benchmarks.measure import median_of
+from benchmarks.measure import CODEAGENT, SCRIPT, Figure, Finished, median_of, model_server, ms, run, workspace
 
 LITELLM_ALONE = """
 import os, asyncio, sys

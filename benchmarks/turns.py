@@ -1,15 +1,18 @@
 """Our part of a turn: from the end of an answer to the arrival of the next request."""
 
+import asyncio
+import itertools
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.commands import exec_true_of
 from benchmarks.measure import CODEAGENT, Figure, Server, model_server, ms, run, workspace
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.spec import SandboxSpec
 
 TURNS = 20
 CALL = [["bash", {"command": "echo hello"}]]
@@ -66,20 +69,23 @@ def _gap(command: list[str]) -> float:
 
 def _gaps(server: Server) -> list[float]:
     log = server.log()
-    return [later["arrived"] - earlier["ended"] for earlier, later in zip(log, log[1:], strict=False)]
+    return [later["arrived"] - earlier["ended"] for earlier, later in itertools.pairwise(log)]
 
 
 def _docker_exec_true() -> float:
-    """`docker exec true` in a container of the same kind, by the engine's own client."""
-    from benchmarks.container import plain_container
+    """`docker exec true` in the sandbox of a run that is waiting, by the engine's own client."""
+    with workspace() as folder, tempfile.TemporaryDirectory() as state:
+        return asyncio.run(_in_sandbox(folder, Path(state)))
 
-    with plain_container() as name:
-        times = []
-        for _ in range(21):
-            started = time.monotonic()
-            subprocess.run(["docker", "exec", name, "true"], check=True)
-            times.append(time.monotonic() - started)
-    return statistics.median(times[1:])
+
+async def _in_sandbox(root: Path, state: Path) -> float:
+    spec = SandboxSpec(root=root, state_dir=state, session="bench", home=Path.home(), docker_host=None, image=None)
+    sandbox = DockerSandbox(spec)
+    await sandbox.start(lambda _: None)
+    try:
+        return await asyncio.to_thread(exec_true_of, "bench")
+    finally:
+        await sandbox.close()
 
 
 def _growth(turns: int = 500) -> Iterator[Figure]:
@@ -97,7 +103,7 @@ def _growth(turns: int = 500) -> Iterator[Figure]:
         )
         short = run([*CODEAGENT, "run", "--model", f"script:{script}", "go"], cwd=place)
     started = [e["ts"] for e in map(json.loads, long.stdout.splitlines()) if e["type"] == "turn.started"]
-    lengths = [later - earlier for earlier, later in zip(started, started[1:], strict=False)]
+    lengths = [later - earlier for earlier, later in itertools.pairwise(started)]
     early, late = statistics.median(lengths[10:40]), statistics.median(lengths[-30:])
     yield Figure("turn 500", ms(late), f"turn 20 {ms(early)}", late / early, "<= 1.2")
     yield Figure(

@@ -1,0 +1,88 @@
+"""Commands in the container: what one costs through the product, and how fast one is stopped."""
+
+import asyncio
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.measure import Figure, ms, workspace
+from codeagent.core.ports import Command, CommandResult, Sandbox
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.spec import SandboxSpec
+
+TIMES = 20
+GIGABYTE = "head -c 1000000000 /dev/zero | tr '\\0' x"
+
+
+def figures() -> Iterator[Figure]:
+    with workspace() as root, tempfile.TemporaryDirectory() as state:
+        rows: list[Figure] = []
+        asyncio.run(_measure(root, Path(state), rows.append))
+        yield from rows
+
+
+async def _measure(root: Path, state: Path, add: Callable[[Figure], None]) -> None:
+    spec = SandboxSpec(root=root, state_dir=state, session="bench", home=Path.home(), docker_host=None, image=None)
+    sandbox = DockerSandbox(spec)
+    started = time.monotonic()
+    await sandbox.start(lambda _: None)
+    start = time.monotonic() - started
+    try:
+        plain = await asyncio.to_thread(exec_true_of, "bench")
+        add(Figure("sandbox ready", ms(start), f"docker exec true {ms(plain)}", start / plain, "-"))
+        ours = await _true(sandbox)
+        add(Figure("bash true through the product", ms(ours), f"docker exec true {ms(plain)}", ours / plain, "<= 1.3"))
+        stopped = await _stop(sandbox)
+        add(
+            Figure("stop sleep 600 & setsid sleep 600", ms(stopped), f"docker exec true {ms(plain)}", None, "<= 250 ms")
+        )
+        began = time.monotonic()
+        await _run(sandbox, GIGABYTE)
+        speed = 1000 / (time.monotonic() - began)
+        add(Figure("1 GB of output", f"{speed:.0f} MB/s", "-", None, "-"))
+    finally:
+        await sandbox.close()
+
+
+async def _run(sandbox: Sandbox, text: str) -> CommandResult:
+    async def drop(stream: str, data: bytes) -> None:
+        return None
+
+    return await sandbox.run(Command(text, "bench"), drop)
+
+
+async def _true(sandbox: Sandbox) -> float:
+    times = []
+    for _ in range(TIMES + 1):
+        started = time.monotonic()
+        await _run(sandbox, "true")
+        times.append(time.monotonic() - started)
+    return statistics.median(times[1:])
+
+
+async def _stop(sandbox: Sandbox) -> float:
+    times = []
+    for _ in range(5):
+        task = asyncio.create_task(_run(sandbox, "sleep 600 & setsid sleep 600"))
+        await asyncio.sleep(0.3)
+        started = time.monotonic()
+        task.cancel()
+        result = await task
+        times.append(time.monotonic() - started)
+        assert result.stopped
+    return statistics.median(times)
+
+
+def exec_true_of(session: str) -> float:
+    """Median seconds of `docker exec true` by the engine's own client, in the session's container."""
+    command = ["docker", "ps", "-q", "--filter", f"label=codeagent.session={session}"]
+    container = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    times = []
+    for _ in range(TIMES + 1):
+        started = time.monotonic()
+        subprocess.run(["docker", "exec", container, "true"], check=True)
+        times.append(time.monotonic() - started)
+    return statistics.median(times[1:])
