@@ -1,0 +1,138 @@
+"""The product as its users get it: the real command in a process of its own, with a scripted model."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Turn = dict[str, Any]
+Event = dict[str, Any]
+_PATIENCE = 30.0
+"""Seconds to wait for something that happens within one."""
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def events(self) -> list[Event]:
+        """What `--output jsonl` printed."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass(frozen=True)
+class Product:
+    """One workspace, and settings and sessions of its own."""
+
+    workspace: Path
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "DOCKER_HOST") if name in os.environ}
+        return kept | {"XDG_STATE_HOME": str(self.home / "state"), "XDG_CONFIG_HOME": str(self.home / "config")}
+
+    def script(self, *turns: Turn) -> str:
+        """The name of a model that answers with these turns."""
+        number = len(list(self.home.glob("script-*.json")))
+        path = self.home / f"script-{number}.json"
+        path.write_text(json.dumps(turns))
+        return f"script:{path}"
+
+    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
+        settings: dict[str, Any] = {
+            "cwd": self.workspace, "env": self.environment, "text": True, "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+        }
+        return subprocess.Popen([sys.executable, "-m", "codeagent", *arguments], **{**settings, **options})
+
+    def call(self, *arguments: str, stdin: str | None = None, **options: Any) -> Done:
+        if stdin is not None:
+            options["stdin"] = subprocess.PIPE
+        process = self.start(*arguments, **options)
+        out, err = process.communicate(stdin, timeout=100)
+        return Done(process.returncode, out or "", err or "")
+
+    def call_in(self, folder: Path, *command: str) -> Done:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def run(self, model: str, *arguments: str, prompt: str = "go") -> Done:
+        """`codeagent run` without a container: commands, where there are any, run on this machine."""
+        return self.call("run", prompt, "--model", model, "--sandbox", "off", *arguments)
+
+    def run_in_container(self, model: str, *arguments: str, prompt: str = "go") -> Done:
+        return self.call("run", prompt, "--model", model, *arguments)
+
+    @property
+    def sessions(self) -> list[Path]:
+        """The folders of all sessions, the oldest first."""
+        return sorted(self.home.glob("state/codeagent/sessions/*"))
+
+    def log(self) -> list[Event]:
+        """The newest session's events, without their checksums."""
+        events = []
+        for line in (self.sessions[-1] / "events.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            del event["crc"]
+            events.append(event)
+        return events
+
+    def wait_for(self, what: Callable[[list[Event]], bool]) -> None:
+        """Until the newest session's log holds it."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                if self.sessions and what(self.log()):
+                    return
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.02)
+        raise AssertionError("the log never held it")
+
+
+def calls(*named: tuple[str, dict[str, Any] | str], text: str = "") -> Turn:
+    return {"text": text, "calls": [[name, arguments] for name, arguments in named]}
+
+
+def say(text: str, expect: str | None = None) -> Turn:
+    return {"text": text} if expect is None else {"text": text, "expect": expect}
+
+
+def bash(command: str) -> tuple[str, dict[str, Any]]:
+    return "bash", {"command": command}
+
+
+def read(path: str) -> tuple[str, dict[str, Any]]:
+    return "read", {"path": path}
+
+
+def of(events: list[Event], kind: str) -> list[Event]:
+    return [event for event in events if event["type"] == kind]
+
+
+def results(events: list[Event]) -> list[Event]:
+    return of(events, "tool.result")
+
+
+def text_of(result: Event) -> str:
+    return "\n".join(part.get("text", "") for part in result["content"])
+
+
+def running() -> list[bytes]:
+    """The command lines of every process there is."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes())
+        except OSError:
+            continue
+    return found

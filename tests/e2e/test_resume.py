@@ -1,0 +1,101 @@
+"""A session goes on: after its end, after kill -9, and never twice at a time."""
+
+import os
+import signal
+
+from tests.e2e.product import Product, bash, calls, of, read, results, say, text_of
+
+
+def test_a_resumed_session_continues_the_conversation_in_the_same_log(product: Product) -> None:
+    assert product.run(product.script(calls(read("a.txt")), say("First."))).code == 0
+    session = product.sessions[0].name
+    done = product.run(product.script(say("Second.", expect="^and now$")), "--resume", session[:-3], prompt="and now")
+    assert (done.code, done.out) == (0, "Second.\n")
+    log = product.log()
+    assert len(product.sessions) == 1
+    assert [event["resumed"] for event in of(log, "run.started")] == [False, True]
+    numbers = [event["seq"] for event in log]
+    assert numbers == sorted(set(numbers))
+    assert product.call("sessions", "check").code == 0
+
+
+def test_a_file_read_before_may_be_edited_after_a_resume_unless_it_changed(product: Product) -> None:
+    edit = calls(("edit", {"path": "a.txt", "old_string": "second", "new_string": "2nd"}))
+    product.run(product.script(calls(read("a.txt"), read("b.txt")), say("Seen.")))
+    session = product.sessions[0].name
+    assert product.run(product.script(edit, say("ok")), "--resume", session, "--yes").code == 0
+    assert (product.workspace / "a.txt").read_text() == "this is a.txt\n2nd line\n"
+    (product.workspace / "b.txt").write_text("someone else's second\n")
+    stale = calls(("edit", {"path": "b.txt", "old_string": "second", "new_string": "2nd"}))
+    product.run(product.script(stale, say("ok")), "--resume", session, "--yes")
+    assert (product.workspace / "b.txt").read_text() == "someone else's second\n"
+
+
+def test_after_kill_9_in_a_batch_the_session_is_sound_and_goes_on(product: Product) -> None:
+    model = product.script(calls(read("a.txt"), bash("sleep 30.25"), read("b.txt")), say("never"))
+    process = product.start("run", "go", "--model", model, "--sandbox", "off", "--yes")
+    product.wait_for(lambda log: any(event["name"] == "bash" for event in of(log, "tool.started")))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    checked = product.call("sessions", "check", "--last")
+    assert checked.code == 0
+    assert "repaired on resume: call" in checked.out
+
+    model = product.script(say("Going on.", expect="\nonce more$"))
+    done = product.run(model, "--resume", product.sessions[0].name, prompt="once more")
+    assert (done.code, done.out) == (0, "Going on.\n")
+    first, second, third = results(product.log())
+    assert (first["is_error"], "this is a.txt" in text_of(first)) == (False, True)
+    assert text_of(second).startswith("cancelled: session ended")
+    assert (second["error"]["kind"], second["executed"]) == ("cancelled", True)
+    assert text_of(third) == "cancelled: session ended"
+    assert (third["error"]["kind"], third["executed"]) == ("cancelled", False)
+    assert [event["reason"] for event in of(product.log(), "run.finished")] == ["interrupted", "done"]
+    checked = product.call("sessions", "check", "--last")
+    assert (checked.code, "repaired" in checked.out) == (0, False)
+
+
+def test_text_queued_when_the_process_died_is_delivered_when_it_goes_on(product: Product) -> None:
+    model = product.script(calls(bash("sleep 30.25")), say("never"))
+    arguments = ("--model", model, "--sandbox", "off", "--yes", "--inject", "steer@tool:1=also the docs")
+    process = product.start("run", "go", *arguments)
+    product.wait_for(lambda log: bool(of(log, "steer.queued")))
+    process.kill()
+    process.wait()
+    done = product.run(product.script(say("Both.", expect="also the docs")), "--resume", product.sessions[0].name)
+    assert (done.code, done.out) == (0, "Both.\n")
+
+
+def test_a_session_in_use_is_refused_with_the_pid(product: Product) -> None:
+    model = product.script(calls(bash("sleep 30.25")), say("never"))
+    process = product.start("run", "go", "--model", model, "--sandbox", "off", "--yes")
+    product.wait_for(lambda log: bool(of(log, "tool.started")))
+    done = product.run(product.script(say("no")), "--resume", product.sessions[0].name)
+    assert done.code == 1
+    assert f"in use by process {process.pid}" in done.err
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+
+
+def test_a_session_of_another_folder_is_refused(product: Product, tmp_path_factory: object) -> None:
+    product.run(product.script(say("First.")))
+    other = product.home / "other"
+    other.mkdir()
+    done = product.run(product.script(say("no")), "--resume", product.sessions[0].name, "--cwd", str(other))
+    assert done.code == 2
+    assert str(product.workspace) in done.err
+
+
+def test_an_unknown_session_is_one_line(product: Product) -> None:
+    done = product.run(product.script(say("no")), "--resume", "20000101")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "codeagent: there is no session '20000101'; see: codeagent sessions list\n"
+
+
+def test_no_consent_is_taken_from_a_stored_session(product: Product) -> None:
+    write = calls(("write", {"path": "new.txt", "content": "x"}))
+    product.run(product.script(write, say("ok")), "--yes")
+    os.unlink(product.workspace / "new.txt")
+    done = product.run(product.script(write, say("no")), "--resume", product.sessions[0].name)
+    assert done.code == 4
+    assert not (product.workspace / "new.txt").exists()
