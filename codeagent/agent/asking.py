@@ -1,13 +1,13 @@
 """One request to the model: its stream as events, and what is left of it when it breaks off."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import assert_never
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, Usage
+from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import Answer, CallClosed, Model, ModelRequest, Retrying
 from codeagent.core.model import ReasoningDelta as ReasoningPiece
 from codeagent.core.model import TextDelta as TextPiece
@@ -17,12 +17,11 @@ from codeagent.core.tool import Cancelled
 class Asking:
     """Collects an answer. Calls that were announced but are not in the answer get a result, too."""
 
-    def __init__(self, emitter: Emitter, executor: Executor, history: Sequence[Message]) -> None:
+    def __init__(self, emitter: Emitter, executor: Executor, known_ids: Collection[str]) -> None:
+        """`known_ids` are those of every call in the history."""
         self._emitter = emitter
         self._executor = executor
-        self._known_ids = {
-            call.id for message in history if isinstance(message, AssistantMessage) for call in message.calls
-        }
+        self._known_ids = known_ids
         self._text: list[str] = []
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()

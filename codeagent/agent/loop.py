@@ -63,6 +63,9 @@ class Loop:
         self._executor = executor
         self._emitter = emitter
         self._steering = steering
+        self._call_ids = {
+            call.id for message in history if isinstance(message, AssistantMessage) for call in message.calls
+        }
         self._batches = 0
         self._nudged = 0
         self.meter = Meter(conversation.limits)
@@ -95,7 +98,7 @@ class Loop:
         self.meter.turns += 1
         turn = self.meter.turns
         self._emitter.emit(TurnStarted(**self._emitter.head(), turn=turn))
-        asking = Asking(self._emitter, self._executor, self._history)
+        asking = Asking(self._emitter, self._executor, self._call_ids)
         stop: AssistantMessage | None = None
         try:
             await self._emitter.sync()
@@ -124,6 +127,7 @@ class Loop:
             return
         self.text = answer.text or self.text
         self._history.append(answer)
+        self._call_ids.update(call.id for call in answer.calls)
         self._emitter.emit(MessageAdded(**self._emitter.head(), message=answer))
 
     async def _run_calls(self, answer: AssistantMessage, token: CancelToken) -> None:
