@@ -1,5 +1,6 @@
 """Workspaces and sandboxes that tests run commands in."""
 
+import asyncio
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,12 +48,22 @@ class Ran:
     pieces: list[tuple[str, bytes]] = field(default_factory=list)
     result: CommandResult = field(default_factory=lambda: CommandResult(None))
 
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
     async def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         self.pieces.append((stream, data))
         if stream == "stdout":
             self.stdout += data
         else:
             self.stderr += data
+        self._news.set()
+
+    async def printed(self, text: bytes) -> None:
+        """Returns once `text` has come out."""
+        async with asyncio.timeout(30):
+            while text not in self.stdout:
+                self._news.clear()
+                await self._news.wait()
 
 
 async def run(sandbox: Sandbox, text: str) -> Ran:

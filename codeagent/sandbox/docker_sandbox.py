@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from codeagent.sandbox.quarantine import move_away
 from codeagent.sandbox.reach import engine_socket, unanswered
 from codeagent.sandbox.selftest import SelfTest, self_test
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.stop import Stopped, stop_call
+from codeagent.sandbox.stop import Stopped, stop_call, ticks
 from codeagent.sandbox.wire import Wire, WireError
 
 _KILLED_BY_SIGNAL = 137
@@ -29,7 +28,8 @@ class _Call:
     """One command between its start and its result."""
 
     mark: str
-    began: float
+    began: int
+    """In ticks since boot."""
     container: Container | None = None
     starting: asyncio.Task[Execution] | None = None
     notices: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class DockerSandbox:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
-        call = _Call(secrets.token_hex(8), time.monotonic())
+        call = _Call(secrets.token_hex(8), ticks())
         try:
             execution = await self._begin(call, command, on_output)
             ending = await execution.finish()

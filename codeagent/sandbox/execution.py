@@ -62,9 +62,10 @@ class Execution:
         self._wire = wire
         self._id = exec_id
         self._stream = stream
-        self._trailer = TrailerFilter(mark.value)
+        self._trailers = {False: TrailerFilter(mark.value), True: TrailerFilter(mark.value)}
+        """By `is_stderr`."""
         self._on_output = on_output
-        self._said_end = asyncio.Event()
+        self._acknowledged = False
         self._reading = True
         self._passed = 0
         self._pump = asyncio.create_task(self._pass_on())
@@ -75,7 +76,7 @@ class Execution:
         script = text.encode("utf-8", "replace")
         long = len(script) > LONGEST_ARGUMENT or b"\0" in script
         what = ["input", str(len(script))] if long else ["text", script.decode()]
-        body = exec_body(place, "run", [*mark.arguments(), *what], mark.value, stdin=long)
+        body = exec_body(place, "run", [*mark.arguments(), *what], mark.value)
         exec_id, stream = await start_exec(wire, place, body)
         execution = cls(wire, exec_id, stream, mark, on_output)
         if long:
@@ -90,8 +91,7 @@ class Execution:
         """Wait for the end. Raises SandboxLost, and whatever `on_output` raised."""
         interval, settling, failures = _POLL_SECONDS[0], False, 0
         while True:
-            await self._something_happened(interval)
-            ended_inside = self._said_end.is_set() or self._pump.done()
+            await asyncio.wait({self._pump}, timeout=interval)
             if self._pump.done():
                 self._pump.result()
             try:
@@ -104,11 +104,9 @@ class Execution:
             if not state["Running"]:
                 break
             failures = 0
-            self._said_end.clear()
             interval = min(interval * 1.5, _POLL_SECONDS[1])
-            if ended_inside and not settling:
-                interval, settling = _SETTLE_SECONDS, True
             if self._pump.done():
+                interval, settling = interval if settling else _SETTLE_SECONDS, True
                 await asyncio.sleep(interval)
         await self.drain()
         return self._ending(state.get("ExitCode"))
@@ -133,43 +131,38 @@ class Execution:
         await asyncio.wait({self._pump})
         self._stream.close()
 
-    async def _something_happened(self, seconds: float) -> None:
-        """Returns when the stream ended, the command's end was told, or the time is over."""
-        told = asyncio.create_task(self._said_end.wait())
-        try:
-            await asyncio.wait({self._pump, told}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            told.cancel()
-
     async def _pass_on(self) -> None:
         async for is_stderr, piece in self._stream.pieces():
-            stream: Literal["stdout", "stderr"] = "stderr" if is_stderr else "stdout"
-            data = self._trailer.feed(piece) if is_stderr else piece
             self._passed += len(piece)
-            if data:
-                self._reading = False
-                await self._on_output(stream, data)
-                self._reading = True
-            if is_stderr and self._trailer.told:
-                self._said_end.set()
-        if rest := self._trailer.flush():
-            await self._on_output("stderr", rest)
+            await self._give(is_stderr, self._trailers[is_stderr].feed(piece))
+            if not self._acknowledged and all(trailer.told is not None for trailer in self._trailers.values()):
+                self._acknowledged = True
+                await self._stream.send(b"\n")
+        for is_stderr, trailer in self._trailers.items():
+            await self._give(is_stderr, trailer.flush())
+
+    async def _give(self, is_stderr: bool, data: bytes) -> None:
+        if not data:
+            return
+        stream: Literal["stdout", "stderr"] = "stderr" if is_stderr else "stdout"
+        self._reading = False
+        await self._on_output(stream, data)
+        self._reading = True
 
     def _ending(self, exit_code: int | None) -> Ending:
-        told = self._trailer.told
-        numbers = told.split() if told else []
+        numbers = (self._trailers[True].told or b"").split()
         if exit_code is None or len(numbers) != 2 or not all(number.isdigit() for number in numbers):
             return Ending(-1 if exit_code is None else exit_code, 0, False, told=False)
         return Ending(exit_code, int(numbers[0]), numbers[1] != b"0", told=True)
 
 
 class TrailerFilter:
-    """Takes the wrapper's last word out of standard error: NUL, the mark, what it says, newline."""
+    """Takes the wrapper's last word out of a stream: NUL, the mark, a space, what it says, newline."""
 
     def __init__(self, mark: str) -> None:
         self._mark = b"\0" + mark.encode() + b" "
         self._held = b""
-        self.told = b""
+        self.told: bytes | None = None
 
     def feed(self, data: bytes) -> bytes:
         """What of `data` is output; the beginning of a possible trailer is held back."""
@@ -198,7 +191,7 @@ class TrailerFilter:
 async def run_script(wire: Wire, place: Place, name: str, arguments: list[str], seconds: float) -> bytes:
     """The standard output of one of our own scripts. Raises WireError, also when the time is over."""
     deadline = time.monotonic() + seconds
-    body = exec_body(place, name, arguments, "-", stdin=True)
+    body = exec_body(place, name, arguments, "-")
     _, stream = await start_exec(wire, place, body)
     answer = b""
     try:
@@ -225,10 +218,10 @@ async def start_exec(wire: Wire, place: Place, body: dict[str, Any]) -> tuple[st
         raise
 
 
-def exec_body(place: Place, script: str, arguments: list[str], mark: str, *, stdin: bool) -> dict[str, Any]:
+def exec_body(place: Place, script: str, arguments: list[str], mark: str) -> dict[str, Any]:
     """The body of `POST /containers/ID/exec` for one of the scripts beside this module."""
     return {
-        "AttachStdin": stdin,
+        "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,
         "Tty": False,

@@ -18,13 +18,18 @@ class Stopped:
     """Whether every process of the sandbox had to be killed, other calls' included."""
 
 
-async def stop_call(wire: Wire, place: Place, mark: Mark, began: float) -> Stopped | None:
-    """None where the container did not answer in time; `began` is in `time.monotonic` seconds.
+def ticks() -> int:
+    """Hundredths of a second since boot, the clock of process start times; 0 where there is none."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0 if clock is None else int(time.clock_gettime(clock) * 100)
+
+
+async def stop_call(wire: Wire, place: Place, mark: Mark, began: int) -> Stopped | None:
+    """None where the container did not answer in time; `began` is in ticks.
 
     Raises WireError where the engine is gone.
     """
-    ticks = int((time.monotonic() - began) * 100) + 1
-    arguments = [*mark.arguments(), str(ticks)]
+    arguments = [*mark.arguments(), str(began)]
     for _attempt in range(2):
         try:
             answer = await run_script(wire, place, "stop", arguments, _SECONDS)

@@ -1,6 +1,6 @@
 # Finds the processes of one call, with bash builtins only: under a fork bomb nothing else could run.
 # A call's processes carry its mark in CODEAGENT_CALL; those that dropped it are told by session,
-# parent and age. Ticks are hundredths of a second since boot, as in /proc/PID/stat.
+# parent and age. Relays (see run.sh) are nobody's: they end with what writes to them. Ticks are hundredths of a second since boot, as in /proc/PID/stat.
 
 now() {
   local up
@@ -29,6 +29,7 @@ find_mine() {
     while IFS= read -r -d '' word; do
       [[ $word == CODEAGENT_CALL=* ]] && value=${word#*=} && break
     done 2> /dev/null < "$dir/environ"
+    [[ $value == */relay ]] && continue
     of[$pid]=$value
     parent[$pid]=${fields[1]}
     if [[ $value == "$mark" ]]; then

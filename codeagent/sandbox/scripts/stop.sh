@@ -1,9 +1,8 @@
 # Stops everything a call started: TERM, two seconds, KILL. Prints `KILLED LEFT ALL`.
-# $1 mark  $2 other calls' marks  $3 alone  $4 ticks since the call began
+# $1 mark  $2 other calls' marks  $3 alone  $4 when the call began, in ticks
 # Standard input stays open and silent: reading it with a time limit is a sleep that needs no process.
 
-now
-since=$((NOW - $4))
+since=$4
 declare -A seen=()
 ENTRY=
 all=0
