@@ -99,8 +99,10 @@ def test_a_mistake_leaves_no_session_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["run", "--yes", "fix it", "--model", "m"], ["run", "fix it", "--model", "m", "--yes"],
-        ["run", "--model", "m", "--yes", "--", "fix it"], ["run", "--model=m", "--yes", "fix it"],
+        ["run", "--yes", "fix it", "--model", "m"],
+        ["run", "fix it", "--model", "m", "--yes"],
+        ["run", "--model", "m", "--yes", "--", "fix it"],
+        ["run", "--model=m", "--yes", "fix it"],
     ],
 )
 def test_options_stand_before_or_behind_the_prompt(arguments: list[str]) -> None:
@@ -147,8 +149,12 @@ class Breaking:
     ],
 )
 def test_an_error_is_one_line_and_its_exit_code(
-    error: BaseException, code: int, line: str, late: bool,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    line: str,
+    late: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(cli, "load", lambda name: Breaking(error, late=late))
     assert cli.main(["doctor"]) == code
@@ -156,9 +162,9 @@ def test_an_error_is_one_line_and_its_exit_code(
 
 
 def test_the_commands_start_with_no_heavy_library() -> None:
-    code = "import codeagent.commands.run, sys; print([m for m in ('litellm', 'docker', 'git', 'textual', 'requests') if m in sys.modules])"
+    code = "import codeagent.commands.run, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert set(done.stdout.split()).isdisjoint({"litellm", "openai", "docker", "requests", "git", "textual", "rich"})
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
@@ -174,7 +180,8 @@ def test_closed_standard_streams_do_not_crash(closed: str) -> None:
 def test_a_reader_that_goes_away_ends_a_listing_quietly() -> None:
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m codeagent tools list --json | true; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True, text=True,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.strip() in ("0", "141")
     assert done.stderr == ""

@@ -42,7 +42,7 @@ def check_recording(recording: Recording) -> CheckReport:
         lines += [f"call {call_id} started and did not finish" for call_id in unfinished]
         if last and not any(isinstance(event, RunFinished) for event in run):
             repairs += lines
-            repairs.append("the last run has no end")
+            repairs += ["the last run has no end"] if isinstance(run[0], RunStarted) else []
         else:
             problems += lines
         problems += _repeated(run)

@@ -1,7 +1,6 @@
 """The append-only log of one session: the journal every durable event goes to first."""
 
 import asyncio
-import errno
 import os
 from pathlib import Path
 
@@ -105,8 +104,9 @@ class SessionLog:
                 os.ftruncate(self._fd, self._good)
                 self._torn = False
             self._torn = True
-            if os.write(self._fd, block) != len(block):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            rest = memoryview(block)
+            while rest:  # a second write only where the first was cut short, for the reason why
+                rest = rest[os.write(self._fd, rest) :]
             self._torn = False
         except OSError as error:
             self._error = error

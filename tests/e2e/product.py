@@ -1,14 +1,19 @@
-"""The product as its users get it: the real command in a process of its own, with a scripted model."""
+"""The product as its users get it: the real command with a scripted model, real files and real descriptors."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from unittest.mock import patch
+
+from codeagent.cli import main
 
 Turn = dict[str, Any]
 Event = dict[str, Any]
@@ -49,17 +54,36 @@ class Product:
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
         settings: dict[str, Any] = {
-            "cwd": self.workspace, "env": self.environment, "text": True, "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+            "cwd": self.workspace,
+            "env": self.environment,
+            "text": True,
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
         }
         return subprocess.Popen([sys.executable, "-m", "codeagent", *arguments], **{**settings, **options})
 
-    def call(self, *arguments: str, stdin: str | None = None, **options: Any) -> Done:
-        if stdin is not None:
-            options["stdin"] = subprocess.PIPE
-        process = self.start(*arguments, **options)
-        out, err = process.communicate(stdin, timeout=100)
-        return Done(process.returncode, out or "", err or "")
+    def call(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Done:
+        """The command's own `main` in this process, which spares its start-up; descriptors are the real ones."""
+        environment = self.environment if env is None else env
+        with (
+            tempfile.TemporaryFile() as given,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+            patch.dict(os.environ, environment, clear=True),
+            contextlib.chdir(self.workspace),
+        ):
+            given.write(stdin.encode())
+            given.seek(0)
+            with _standard_streams(given.fileno(), out.fileno(), err.fileno()):
+                code = main(arguments)
+            return Done(code, _text(out), _text(err))
+
+    def call_apart(self, *arguments: str) -> Done:
+        """In a process of its own."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=100)
+        return Done(process.returncode, out, err)
 
     def call_in(self, folder: Path, *command: str) -> Done:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
@@ -70,7 +94,7 @@ class Product:
         return self.call("run", prompt, "--model", model, "--sandbox", "off", *arguments)
 
     def run_in_container(self, model: str, *arguments: str, prompt: str = "go") -> Done:
-        return self.call("run", prompt, "--model", model, *arguments)
+        return self.call_apart("run", prompt, "--model", model, *arguments)
 
     @property
     def sessions(self) -> list[Path]:
@@ -97,6 +121,30 @@ class Product:
                 pass
             time.sleep(0.02)
         raise AssertionError("the log never held it")
+
+
+@contextlib.contextmanager
+def _standard_streams(*descriptors: int) -> Iterator[None]:
+    """Descriptors 0, 1 and 2, and what `sys` makes of them, lead to the given ones."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    kept = [os.dup(fd) for fd in range(3)]
+    try:
+        for fd, target in enumerate(descriptors):
+            os.dup2(target, fd)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
+        yield
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+        for fd, original in enumerate(kept):
+            os.dup2(original, fd)
+            os.close(original)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def calls(*named: tuple[str, dict[str, Any] | str], text: str = "") -> Turn:

@@ -184,7 +184,8 @@ def test_f33_every_call_is_in_the_log_with_who_allowed_it_and_where_it_ran(produ
     assert (by_name["read"]["approval"], by_name["read"]["sandbox"]) == ("auto", None)
     assert (by_name["bash"]["approval"], by_name["bash"]["sandbox"]) == ("user", "host")
     assert [started["arguments"] for started in of(product.log(), "tool.started")] == [
-        {"path": "a.txt"}, {"command": "exit 3"},
+        {"path": "a.txt"},
+        {"command": "exit 3"},
     ]
 
 
@@ -227,7 +228,7 @@ def test_without_an_engine_bash_is_absent_and_the_other_tools_work(product: Prod
 
 @pytest.mark.docker
 def test_the_demo_reads_searches_fails_edits_and_passes_and_the_repository_is_fixed(product: Product) -> None:
-    done = product.call("demo", "--headless", "--output", "jsonl")
+    done = product.call_apart("demo", "--headless", "--output", "jsonl")
     assert done.code == 0, done.err
     ran = [(result["name"], result["error"] and result["error"]["kind"]) for result in results(done.events)]
     assert {("read", None), ("search", None), ("edit", None)} <= set(ran)

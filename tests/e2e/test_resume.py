@@ -1,6 +1,5 @@
 """A session goes on: after its end, after kill -9, and never twice at a time."""
 
-import os
 import signal
 
 from tests.e2e.product import Product, bash, calls, of, read, results, say, text_of
@@ -77,7 +76,7 @@ def test_a_session_in_use_is_refused_with_the_pid(product: Product) -> None:
     process.wait(20)
 
 
-def test_a_session_of_another_folder_is_refused(product: Product, tmp_path_factory: object) -> None:
+def test_a_session_of_another_folder_is_refused(product: Product) -> None:
     product.run(product.script(say("First.")))
     other = product.home / "other"
     other.mkdir()
@@ -95,7 +94,7 @@ def test_an_unknown_session_is_one_line(product: Product) -> None:
 def test_no_consent_is_taken_from_a_stored_session(product: Product) -> None:
     write = calls(("write", {"path": "new.txt", "content": "x"}))
     product.run(product.script(write, say("ok")), "--yes")
-    os.unlink(product.workspace / "new.txt")
+    (product.workspace / "new.txt").unlink()
     done = product.run(product.script(write, say("no")), "--resume", product.sessions[0].name)
     assert done.code == 4
     assert not (product.workspace / "new.txt").exists()

@@ -97,7 +97,8 @@ def test_yes_allows_what_would_be_asked_and_deny_still_denies(product: Product) 
     done = product.run(product.script(write, say("Done.")), "--yes", "--deny", "write(no.*)", "--output", "jsonl")
     assert done.code == 0
     assert {result["error"] is None: result["approval"] for result in results(done.events)} == {
-        True: "user", False: "rule",
+        True: "user",
+        False: "rule",
     }
     assert (product.workspace / "new.txt").exists() and not (product.workspace / "no.txt").exists()
 
@@ -117,9 +118,7 @@ def test_without_a_sandbox_no_mode_allows_a_command(product: Product, mode: str)
 
 
 @pytest.mark.parametrize("allowed", [("--yes",), ("--allow", "bash(touch *)")])
-def test_without_a_sandbox_a_command_runs_when_a_person_allowed_it(
-    product: Product, allowed: tuple[str, ...]
-) -> None:
+def test_without_a_sandbox_a_command_runs_when_a_person_allowed_it(product: Product, allowed: tuple[str, ...]) -> None:
     done = product.run(product.script(calls(bash("touch made")), say("Yes.")), *allowed, "--output", "jsonl")
     assert (done.code, results(done.events)[0]["sandbox"]) == (0, "host")
     assert (product.workspace / "made").exists()
@@ -136,7 +135,11 @@ def test_a_reader_that_goes_away_ends_the_run_and_leaves_a_sound_session(product
     command = f"{sys.executable} -m codeagent run go --model {model} --sandbox off --output jsonl"
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -1; echo code ${{PIPESTATUS[0]}}"],
-        env=product.environment, cwd=product.workspace, capture_output=True, text=True, timeout=60,
+        env=product.environment,
+        cwd=product.workspace,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.stdout.splitlines()[-1] == "code 141"
     assert "Traceback" not in done.stderr
@@ -170,8 +173,9 @@ def test_the_session_is_private_and_holds_no_secret(product: Product) -> None:
     files = [path for path in (product.home / "state").rglob("*") if path.is_file()]
     assert files and not [path for path in files if secret.encode() in path.read_bytes()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (product.home / "state/codeagent").rglob("*")
-            if path.is_dir()} == {0o700}
+    assert {
+        stat.S_IMODE(path.stat().st_mode) for path in (product.home / "state/codeagent").rglob("*") if path.is_dir()
+    } == {0o700}
 
 
 def test_a_projects_configuration_that_loosens_stops_the_run(product: Product) -> None:

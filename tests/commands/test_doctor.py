@@ -1,0 +1,68 @@
+"""`codeagent doctor`: what it finds, and that it shows no key."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.product import Product
+
+KEY = "sk-canary-0123456789"
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Iterator[Product]:
+    for name in ("work", "home"):
+        (tmp_path / name).mkdir()
+    yield Product(tmp_path / "work", tmp_path / "home")
+
+
+def findings(product: Product, **environment: str) -> tuple[int, dict[str, tuple[str, str]], str]:
+    done = product.call("doctor", "--json", env=product.environment | environment)
+    report = json.loads(done.out)
+    assert report["usable"] == (done.code == 0)
+    return done.code, {item["name"]: (item["state"], item["text"]) for item in report["findings"]}, done.out
+
+
+def test_without_an_engine_it_says_so_with_the_remedy_and_is_not_usable(product: Product) -> None:
+    code, found, _ = findings(product, DOCKER_HOST=f"unix://{product.home}/no.sock")
+    assert code == 1
+    assert found["engine"][0] == found["sandbox"][0] == "problem"
+    assert "bash is absent" in found["sandbox"][1]
+
+
+def test_keys_are_named_and_never_shown(product: Product) -> None:
+    _, found, printed = findings(product, DOCKER_HOST="unix:///no.sock", ANTHROPIC_API_KEY=KEY)
+    assert found["keys"] == ("ok", "present: ANTHROPIC_API_KEY")
+    assert KEY not in printed
+
+
+def test_a_broken_configuration_file_is_a_problem_with_its_line(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("modle = 1\n")
+    _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
+    assert found["settings"][0] == "problem" and f"{config}:1: modle" in found["settings"][1]
+
+
+def test_programs_sessions_and_the_missing_model_are_reported(product: Product) -> None:
+    _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
+    assert found["git"][1].startswith("git version ")
+    assert found["ripgrep"][1].startswith("ripgrep ")
+    assert found["model"][0] == "note"
+    assert found["sessions"][1].startswith("0 in ")
+
+
+@pytest.mark.docker
+def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: Product) -> None:
+    code, found, _ = findings(product)
+    assert code == 0
+    assert found["engine"][1].startswith("Docker ")
+    assert found["image"][0] == found["sandbox"][0] == found["self-test"][0] == "ok" or found["sandbox"][0] == "note"
+    assert "network none" in product.call("doctor").out
+
+
+def test_as_text_every_finding_is_one_line(product: Product) -> None:
+    done = product.call("doctor", env=product.environment | {"DOCKER_HOST": "unix:///no.sock"})
+    assert all(line[0] in "✓–✗" for line in done.out.splitlines())
