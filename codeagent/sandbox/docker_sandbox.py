@@ -21,6 +21,7 @@ from codeagent.sandbox.stop import Stopped, stop_call, ticks
 from codeagent.sandbox.wire import Wire, WireError
 
 _KILLED_BY_SIGNAL = 137
+_ENDING_SECONDS = 1.0
 
 
 @dataclass
@@ -210,8 +211,11 @@ class DockerSandbox:
         """Whether memory ran out. Raises SandboxLost where the command ended because its container did."""
         assert call.container is not None
         _, wire = self._opened()
+        path = f"/containers/{call.container.container_id}"
         try:
-            facts = await wire.request("GET", f"/containers/{call.container.container_id}/json")
+            if await _ends(wire, path):
+                raise SandboxLost(lost("its container was stopped"))
+            facts = await wire.request("GET", f"{path}/json")
         except WireError as error:
             raise SandboxLost(lost(str(error))) from error
         if not facts["State"]["Running"] or ending.exit_code < 0:
@@ -297,6 +301,15 @@ class DockerSandbox:
             network="none",
             warnings=container.warnings + absent,
         )
+
+
+async def _ends(wire: Wire, path: str) -> bool:
+    """Whether the container ends just now: its processes go first, what the engine says of it follows."""
+    try:
+        await Wire(wire.socket, timeout=_ENDING_SECONDS).request("POST", f"{path}/wait?condition=not-running")
+    except WireError as error:
+        return error.status is not None
+    return True
 
 
 def _open(spec: SandboxSpec) -> tuple[PinnedRoot, Wire]:

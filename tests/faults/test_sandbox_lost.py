@@ -1,0 +1,217 @@
+"""The container or the engine goes away while a command runs: said plainly, and the next command works."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.ports import Command, CommandResult
+from codeagent.sandbox.docker import Engine
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.reach import engine_socket
+from codeagent.sandbox.wire import Wire, WireError
+from tests.conftest import MakeSandbox
+from tests.sandboxes import Ran, run
+
+pytestmark = pytest.mark.docker
+SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
+
+
+class Door:
+    """A unix socket in front of the engine's, which can be shut or made to hang."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._flow = asyncio.Event()
+        self._flow.set()
+
+    async def open(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+
+    def shut(self) -> None:
+        """As when the engine is killed: nobody listens, every connection ends."""
+        assert self._server is not None
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def hang(self) -> None:
+        self._flow.clear()
+
+    def flow(self) -> None:
+        self._flow.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_unix_connection(SOCKET)
+        self._writers |= {writer, back}
+        await asyncio.gather(self._copy(reader, back), self._copy(there, writer), return_exceptions=True)
+        self._writers -= {writer, back}
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            await self._flow.wait()
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+@pytest_asyncio.fixture
+async def door(tmp_path: Path) -> AsyncIterator[Door]:
+    door = Door(tmp_path / "docker.sock")
+    await door.open()
+    yield door
+    door.flow()
+    door.shut()
+
+
+async def started(sandbox: DockerSandbox, text: str) -> "asyncio.Task[CommandResult]":
+    """A command that has printed `go`."""
+    ran = Ran()
+    task = asyncio.create_task(sandbox.run(Command(text, "call"), ran))
+    await ran.printed(b"go")
+    return task
+
+
+def container_of(workspace: Path) -> str:
+    """The id of the one container over this workspace."""
+    engine = Engine(SOCKET)
+    try:
+        (found,) = list(engine.containers(f"codeagent.workspace={workspace}"))
+        return found.container_id
+    finally:
+        engine.close()
+
+
+async def exists(container_id: str) -> bool:
+    try:
+        await Wire(SOCKET).request("GET", f"/containers/{container_id}/json")
+    except WireError as error:
+        assert error.status == 404
+        return False
+    return True
+
+
+async def gone(container_id: str) -> bool:
+    """Whether the container is gone within ten seconds."""
+    for _ in range(100):
+        if not await exists(container_id):
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+async def test_a_killed_container_leaves_the_state_unknown_and_the_next_command_runs(
+    sandbox: DockerSandbox, workspace_dir: Path
+) -> None:
+    task = await started(sandbox, "touch began; echo go; sleep 600")
+    await Wire(SOCKET).request("POST", f"/containers/{container_of(workspace_dir)}/kill")
+    with pytest.raises(SandboxLost, match="unknown"):
+        await task
+    ran = await run(sandbox, "ls began; echo again")
+    assert (ran.stdout, ran.result.exit_code) == (b"began\nagain\n", 0)
+
+
+async def test_a_removed_container_between_commands_is_made_anew_and_said(
+    sandbox: DockerSandbox, workspace_dir: Path
+) -> None:
+    await run(sandbox, "true")
+    await Wire(SOCKET).request("DELETE", f"/containers/{container_of(workspace_dir)}?force=1")
+    ran = await run(sandbox, "echo again")
+    assert ran.stdout == b"again\n"
+    assert "made anew" in ran.result.notices[0]
+
+
+async def test_a_paused_container_is_replaced(sandbox: DockerSandbox, workspace_dir: Path) -> None:
+    await Wire(SOCKET).request("POST", f"/containers/{container_of(workspace_dir)}/pause")
+    ran = await run(sandbox, "echo again")
+    assert ran.stdout == b"again\n"
+
+
+async def test_an_engine_that_dies_leaves_the_state_unknown_and_works_again_later(
+    make_sandbox: MakeSandbox, workspace_dir: Path, door: Door
+) -> None:
+    sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
+    task = await started(sandbox, "echo go; sleep 600")
+    before = container_of(workspace_dir)
+    door.shut()
+    with pytest.raises(SandboxLost, match="unknown"):
+        await task
+    with pytest.raises(SandboxUnavailable, match=r"not running|no socket") as caught:
+        await run(sandbox, "touch on-the-host")
+    assert caught.value.remedy
+    assert not (workspace_dir / "on-the-host").exists()
+    await door.open()
+    assert (await run(sandbox, "echo again")).stdout == b"again\n"
+    assert await gone(before)
+
+
+async def test_an_engine_that_dies_while_a_command_is_stopped_is_said(
+    make_sandbox: MakeSandbox, workspace_dir: Path, door: Door
+) -> None:
+    sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
+    task = await started(sandbox, "trap '' TERM; echo go; sleep 600")
+    task.cancel()
+    await asyncio.sleep(0.5)
+    door.shut()
+    with pytest.raises(SandboxLost, match="unknown"):
+        await task
+
+
+async def test_an_engine_that_hangs_in_mid_command_is_noticed(
+    make_sandbox: MakeSandbox, workspace_dir: Path, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
+    monkeypatch.setattr(sandbox, "_wire", Wire(str(door.path), timeout=1.0))
+    task = await started(sandbox, "echo go; sleep 600")
+    door.hang()
+    with pytest.raises(SandboxLost, match="did not answer"):
+        await asyncio.wait_for(task, 30)
+
+
+AGENT = """
+import asyncio, sys
+from pathlib import Path
+from codeagent.core.ports import Command
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from tests.sandboxes import Ran, sandbox_spec
+
+async def main():
+    sandbox = DockerSandbox(sandbox_spec(Path(sys.argv[1]), Path(sys.argv[2])))
+    await sandbox.start(lambda _: None)
+    ran = Ran()
+    task = asyncio.create_task(sandbox.run(Command("echo go; setsid sleep 600 & sleep 600", "call"), ran))
+    await ran.printed(b"go")
+    print("ready", flush=True)
+    await task
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_an_agent_that_is_killed_takes_its_container_along(
+    workspace_dir: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(AGENT), str(workspace_dir), str(tmp_path / "state"),
+        stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert agent.stdout is not None
+    assert await agent.stdout.readline() == b"ready\n"
+    container = container_of(workspace_dir)
+    assert await exists(container)
+    agent.send_signal(how)
+    await agent.wait()
+    assert await gone(container)
