@@ -298,6 +298,11 @@ async def test_sloppy_servers_are_understood(
     assert message.text == ("in parts" if not calls else "")
 
 
+async def test_a_model_may_say_the_same_thing_three_hundred_times(model_at: ModelAt) -> None:
+    async with openai_server([Turn(text="again " * 300)]) as fake:
+        assert (await ask(model_at(fake, "fake"))).message.text == "again " * 300
+
+
 async def test_a_server_that_never_says_why_it_stops_ends_with_its_usage(model_at: ModelAt) -> None:
     raw = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
     usage = b'data: {"id":"1","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}\n\n'

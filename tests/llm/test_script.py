@@ -56,3 +56,11 @@ def test_a_missing_or_binary_file_is_a_configuration_error(tmp_path: Path) -> No
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="not UTF-8"):
         load_script(str(tmp_path / "binary.json"))
+
+
+def test_the_example_of_the_reference_is_a_script() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "script-model.md"
+    example = page.read_text().split("```json\n")[1].split("```")[0]
+    turns = parse_script(example, "the example")
+    assert [bool(turn.error) for turn in turns] == [False, False, True, False, False]
+    assert all(f"| `{field}` |" in page.read_text() for field in Turn.model_fields)
