@@ -11,7 +11,7 @@ import docker
 import requests
 from docker.errors import APIError, DockerException
 
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.sandbox.reach import unanswered
 
 TIMEOUT = 30
@@ -38,7 +38,7 @@ class ContainerFacts:
     labels: Mapping[str, str]
 
 
-class EngineRefused(Exception):
+class EngineRefused(SandboxError):
     """The engine answered with an error; the text is its own, in one line."""
 
     def __init__(self, error: APIError) -> None:

@@ -61,6 +61,15 @@ class DockerSandbox:
         return self._describe(await self._ready())
 
     @property
+    def spec(self) -> SandboxSpec:
+        return self._spec
+
+    async def entrance(self) -> tuple[Wire, Place]:
+        """Where an interactive shell goes in. Raises SandboxUnavailable."""
+        container = await self._ready()
+        return self._opened()[1], self._place(container)
+
+    @property
     def tested(self) -> SelfTest:
         """What the self-test of the last start found."""
         return self._test

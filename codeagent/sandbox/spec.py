@@ -1,7 +1,7 @@
 """What a sandbox is made from: plain values, read once where the program starts."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 GIB = 1024**3
@@ -30,3 +30,6 @@ class SandboxSpec:
     """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""
     pids: int = 512
     cpus: float = float(os.cpu_count() or 1)
+
+    def without_pull(self) -> "SandboxSpec":
+        return replace(self, pull=False)

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from codeagent.core.errors import SandboxError
+
 READ_SIZE = 256 * 1024
 _HEADER = 8
 _STDERR = 2
 
 
-class WireError(Exception):
+class WireError(SandboxError):
     """The engine did not answer, or not with success; `status` is its HTTP status, None for no answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:

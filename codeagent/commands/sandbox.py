@@ -1,0 +1,192 @@
+"""`codeagent sandbox`: what commands run in; to look at it, make it, try it, enter it, clean up."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Coroutine
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from codeagent.bootstrap import Place, docker_sandbox
+from codeagent.commands.run import settings_of, workspace_of
+from codeagent.config.paths import state_dir
+from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    status = actions.add_parser("status", help="the engine, the image in use, the containers that run")
+    status.add_argument("--json", action="store_true", help="as one JSON object")
+    build = actions.add_parser("build", help="get an image: pull the default one, or build one here")
+    build.add_argument("--offline", action="store_true", help="build from this distribution's packages (root, Debian)")
+    test = actions.add_parser("test", help="make a sandbox here and show what its self-test finds")
+    shell = actions.add_parser("shell", help="a shell in a sandbox of its own over this workspace")
+    prune = actions.add_parser("prune", help="remove containers whose agent is gone")
+    prune.add_argument("--images", action="store_true", help="remove the images made on this machine, too")
+    for action in (status, test, shell):
+        action.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+
+
+def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    try:
+        match args.action:
+            case "status":
+                return _status(args)
+            case "build":
+                return _build(args)
+            case "prune":
+                return _prune(args)
+            case "test":
+                return _test(args)
+            case _:
+                return _shell(args)
+    except SandboxUnavailable as error:
+        return _unavailable(error)
+
+
+def _status(args: argparse.Namespace) -> int:
+    from codeagent.sandbox.docker import Engine
+    from codeagent.sandbox.image import choose_image
+    from codeagent.sandbox.reach import engine_socket, probe_socket
+    from codeagent.sandbox.reaper import LABEL, is_stray
+    from codeagent.sandbox.runtime_holes import runtime_warning
+
+    sandbox = _sandbox(args)
+    socket = engine_socket(sandbox.spec.docker_host)
+    probe_socket(socket)
+    engine = Engine(socket)
+    try:
+        versions = engine.versions()
+        image = choose_image(engine, sandbox.spec.without_pull(), lambda _: None)
+        containers = [
+            {
+                "id": facts.container_id[:12],
+                "workspace": facts.labels.get("codeagent.workspace", ""),
+                "pid": facts.labels.get("codeagent.pid", ""),
+                "stray": is_stray(facts.labels.get("codeagent.owner", "")),
+            }
+            for facts in engine.containers(LABEL)
+        ]
+    finally:
+        engine.close()
+    facts = {
+        "socket": socket,
+        **asdict(versions),
+        "image": image.reference,
+        "image_origin": image.origin,
+        "warning": runtime_warning(versions.runc),
+        "containers": containers,
+    }
+    if args.json:
+        print(json.dumps(facts, indent=2))
+        return 0
+    print(f"engine      Docker {versions.engine}, API {versions.api}, runc {versions.runc} at {socket}")
+    print(f"image       {image.reference} ({image.origin})")
+    print(f"containers  {len(containers)} running")
+    for item in containers:
+        print(
+            f"            {item['id']} over {item['workspace']} for process {item['pid']}{' (gone)' if item['stray'] else ''}"
+        )
+    if facts["warning"]:
+        print(f"warning     {facts['warning']}")
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    from codeagent.sandbox.docker import Engine
+    from codeagent.sandbox.image import DEFAULT, OFFLINE, pull_default
+    from codeagent.sandbox.offline_build import build_offline
+    from codeagent.sandbox.reach import engine_socket, probe_socket
+
+    socket = engine_socket(os.environ.get("DOCKER_HOST") or None)
+    probe_socket(socket)
+    engine = Engine(socket)
+    try:
+        if args.offline:
+            build_offline(engine, state_dir() / "sandbox", _tell)
+            print(f"built {OFFLINE}; it is used from now on")
+            return 0
+        problem = pull_default(engine, _tell)
+    finally:
+        engine.close()
+    if problem is not None:
+        remedy = "codeagent sandbox build --offline builds one from packages"
+        raise SandboxUnavailable(f"the default image cannot be pulled: {problem}", remedy)
+    print(f"pulled {DEFAULT}")
+    return 0
+
+
+def _prune(args: argparse.Namespace) -> int:
+    from codeagent.sandbox.docker import Engine
+    from codeagent.sandbox.image import REPOSITORY
+    from codeagent.sandbox.reach import engine_socket, probe_socket
+    from codeagent.sandbox.reaper import reap
+
+    socket = engine_socket(os.environ.get("DOCKER_HOST") or None)
+    probe_socket(socket)
+    engine = Engine(socket)
+    try:
+        print(f"{reap(engine)} containers removed")
+        if args.images:
+            images = engine.images(REPOSITORY)
+            for image in images:
+                engine.remove_image(image)
+            print(f"{len(images)} images removed")
+    finally:
+        engine.close()
+    return 0
+
+
+async def _test(args: argparse.Namespace) -> int:
+    sandbox = _sandbox(args)
+    try:
+        info = await sandbox.start(_tell)
+    except SandboxUnavailable as error:
+        _show_test(sandbox)
+        return _unavailable(error)
+    finally:
+        await sandbox.close()
+    _show_test(sandbox)
+    print(f"image {info.image} ({info.image_origin}), user {info.user}, network {info.network}")
+    for warning in info.warnings:
+        print(f"note: {warning}")
+    return 0
+
+
+def _show_test(sandbox: DockerSandbox) -> None:
+    for what in sandbox.tested.passed:
+        print(f"✓ {what}")
+    for what in sandbox.tested.failed:
+        print(f"✗ {what}")
+
+
+async def _shell(args: argparse.Namespace) -> int:
+    from codeagent.sandbox.terminal import interact
+
+    sandbox = _sandbox(args)
+    try:
+        info = await sandbox.start(_tell)
+        _tell(f"{info.image_origin}; user {info.user}; network {info.network}; exit ends it")
+        return await interact(*await sandbox.entrance())
+    except SandboxUnavailable as error:
+        return _unavailable(error)
+    finally:
+        await sandbox.close()
+
+
+def _sandbox(args: argparse.Namespace) -> DockerSandbox:
+    workspace = workspace_of(args.cwd)
+    place = Place(workspace, state_dir(), dict(os.environ))
+    return docker_sandbox(settings_of(args, workspace), place, workspace, "command")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _unavailable(error: SandboxError) -> int:
+    _tell(f"codeagent: {error}; {getattr(error, 'remedy', '')}")
+    return 1
