@@ -23,6 +23,7 @@ from codeagent.core.tool import ToolDefinition
 from codeagent.llm.litellm_model import LitellmModel
 
 MODELS = {
+    "openai.responses": ("openai/responses/gpt-5", ""),
     "openai.chat": ("openai/x", ""),
     "anthropic.messages": ("anthropic/claude-sonnet-4-5", "/v1/messages"),
     "gemini.generateContent": ("gemini/gemini-2.5-flash", ""),

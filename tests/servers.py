@@ -233,6 +233,22 @@ def openai_usage(usage: Json) -> Json:
     }
 
 
+def responses_stream() -> bytes:
+    """Server-sent events of OpenAI's responses API: `hi`, one call of `read`, nine tokens in and three out."""
+    call = '"type":"function_call","id":"fc_1","call_id":"call_abcd1234","name":"read"'
+    done = f'{{{call},"arguments":"{{}}","status":"completed"}}'
+    usage = '{"input_tokens":9,"output_tokens":3,"total_tokens":12}'
+    events = [
+        '{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"hi"}',
+        f'{{"type":"response.output_item.added","output_index":1,"item":{{{call},"arguments":"","status":"in_progress"}}}}',
+        '{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":1,"delta":"{}"}',
+        f'{{"type":"response.output_item.done","output_index":1,"item":{done}}}',
+        '{"type":"response.completed","response":{"id":"r","object":"response","created_at":1,"model":"m",'
+        f'"status":"completed","parallel_tool_calls":true,"tools":[],"output":[{done}],"usage":{usage}}}}}',
+    ]
+    return "".join(f"data: {event}\n\n" for event in events).encode()
+
+
 def anthropic_stream(turn: Turn) -> bytes:
     """Server-sent events as the messages API has them: one block after the other."""
     usage = turn.usage or {"input": 0, "output": 0}
@@ -291,7 +307,9 @@ _OPENAI_KEYS = {
 
 
 def openai_problems(body: Json) -> list[str]:
-    """What chat completions would answer with 400."""
+    """What chat completions would answer with 400; requests to the responses API are taken as they are."""
+    if "input" in body:
+        return []
     problems: list[str] = []
     waiting: list[str] = []
     for number, message in enumerate(body["messages"]):

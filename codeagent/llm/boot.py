@@ -3,6 +3,9 @@
 import gc
 import logging
 import os
+import sys
+import types
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +19,9 @@ ENVIRONMENT = {
 }
 """Read by litellm at import: its price map comes from the package and not from the network, and no
 `.env` file of the directory we run in, which may be anybody's repository, is loaded."""
+
+
+_GATEWAY = "litellm.responses.mcp.litellm_proxy_mcp_handler"
 
 
 def set_environment() -> None:
@@ -40,7 +46,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def quiet(library: Any) -> None:
-    """The library prints nothing, on any stream."""
+    """The library prints nothing, on any stream; nor does pydantic about the library's own objects."""
     library.suppress_debug_info = True
     library.telemetry = False
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -48,3 +54,22 @@ def quiet(library: Any) -> None:
         logger.handlers.clear()
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
+    warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
+
+
+def without_gateway() -> None:
+    """Let litellm reach models of OpenAI's responses API without its proxy server.
+
+    On that path it imports the proxy's MCP gateway, which needs libraries of the proxy, only to ask
+    whether a tool belongs to the gateway. None of ours ever does.
+    """
+    module = types.ModuleType(_GATEWAY)
+    vars(module)["LiteLLM_Proxy_MCP_Handler"] = _NoGateway
+    sys.modules.setdefault(_GATEWAY, module)
+
+
+class _NoGateway:
+    @staticmethod
+    def should_use_litellm_mcp_gateway(tools: object) -> bool:
+        return False

@@ -46,6 +46,8 @@ class Failure:
 
     def _from_cause(self) -> ModelError | None:
         for cause in self._chain:
+            if isinstance(cause, ImportError):
+                return self._error("bad_request", f"this provider needs a library: {cause}", retryable=False)
             if isinstance(cause, ssl.SSLError) or "Certificate" in type(cause).__name__:
                 return self._error(
                     "connection", f"no secure connection to {self._address}: {_quote(str(cause))}", retryable=False

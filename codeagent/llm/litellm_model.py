@@ -204,6 +204,7 @@ def _import() -> Any:
         with boot.collector_paused():
             import litellm
         boot.quiet(litellm)
+        boot.without_gateway()
         return litellm
 
 

@@ -21,7 +21,7 @@ from codeagent.core.messages import (
 from codeagent.core.model import TextDelta
 from codeagent.llm.litellm_model import LitellmModel
 from tests.llm.asking import ask, request, result
-from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
+from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_stream
 
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 USER = UserMessage.from_text("fix it")
@@ -296,6 +296,15 @@ async def test_sloppy_servers_are_understood(
         message = (await ask(model_at(fake, "fake"))).message
     assert [(call.name, call.arguments) for call in message.calls] == calls
     assert message.text == ("in parts" if not calls else "")
+
+
+async def test_models_of_the_responses_api_are_reached_too(model_at: ModelAt) -> None:
+    async with openai_server([Turn(raw=responses_stream())]) as fake:
+        heard = await ask(model_at(fake, "openai/responses/gpt-5"))
+        assert fake.requests[0].path == "/v1/responses"
+    assert heard.message.text == "hi"
+    assert [(each.name, each.arguments) for each in heard.message.calls] == [("read", "{}")]
+    assert (heard.usage.input_tokens, heard.usage.output_tokens) == (9, 3)
 
 
 async def test_a_model_may_say_the_same_thing_three_hundred_times(model_at: ModelAt) -> None:

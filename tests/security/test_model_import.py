@@ -27,7 +27,7 @@ from codeagent.core.model import Answer, ModelRequest
 from codeagent.llm.resolve import open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import BASH, READ
-from tests.servers import Turn, anthropic_server, openai_server
+from tests.servers import Turn, anthropic_server, openai_server, responses_stream
 
 REQUEST = ModelRequest("system", (UserMessage.from_text("hi"),), (READ, BASH))
 answers, errors = [], []
@@ -49,6 +49,8 @@ async def main():
         async with server([good, Turn(text="no usage", usage=None), Turn(status=400), Turn(status=401)]) as fake:
             for _ in range(4):
                 await ask(name, fake.base_url, sys.argv[1])
+    async with openai_server([Turn(raw=responses_stream())]) as fake:
+        await ask("openai/responses/gpt-5", fake.base_url, sys.argv[1])
     await ask("gpt-5", None, None)
     cancelled = open_model("openai/x", api_base="http://127.0.0.1:9")
     task = asyncio.create_task(anext(cancelled.stream(REQUEST)))
@@ -79,7 +81,7 @@ def test_requests_through_litellm_leave_no_trace_but_their_answers(tmp_path: Pat
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["answers"] == ["fine", "no usage"] * 2
+    assert report["answers"] == ["fine", "no usage", "fine", "no usage", "hi"]
     assert len(report["errors"]) == 5
     assert "set OPENAI_API_KEY" in report["errors"][-1]
     assert CANARY not in json.dumps(report)
