@@ -42,7 +42,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
 
 
 async def _show(settings: Settings, place: Place, output: Output) -> int:
-    code = await work(settings, place, DEMO_PROMPT, [], output=output, approve=True)
+    code = await work(settings, place, DEMO_PROMPT, [], output=output, approve=True, needs_sandbox=True)
     if sys.stderr is not None:
         print(f"the repository is kept: git -C {place.workspace} diff", file=sys.stderr)
     return code

@@ -13,7 +13,7 @@ from codeagent.commands.inject import Injection, injector
 from codeagent.config.loader import load_settings
 from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
 from codeagent.core.redact import Redactor
 from codeagent.headless import Headless, Output, Streams
@@ -81,12 +81,15 @@ async def work(
     output: Output,
     approve: bool,
     resume: str | None = None,
+    needs_sandbox: bool = False,
 ) -> int:
-    """Open, run, close; returns the exit code. Raises CodeagentError."""
+    """Open, run, close; returns the exit code. Raises CodeagentError, also where a needed sandbox is missing."""
     front = Headless(Streams.standard(), Redactor(place.environment), output=output, approve=approve)
     try:
         runtime = await open_runtime(settings, place, resume=resume, tell=front.say, observer=front.show_outside)
         try:
+            if needs_sandbox and runtime.sandbox is None:
+                raise CodeagentError("this needs a sandbox to run commands in; codeagent doctor says what is missing")
             runtime.agent.observe(injector(runtime.agent, injections))
             return await front.run(runtime, prompt)
         finally:

@@ -1,0 +1,180 @@
+"""Writes the generated reference pages: `python docs/generate.py`; with `--check` it only says which are old."""
+
+import argparse
+import ast
+import inspect
+import sys
+import textwrap
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from codeagent.cli import COMMANDS, build_parser
+from codeagent.core.display import (
+    DiffBlock,
+    FilesBlock,
+    ImageBlock,
+    MarkdownBlock,
+    TerminalBlock,
+    TextBlock,
+    UnknownBlock,
+)
+from codeagent.core.events import EVENT_TYPES, BaseEvent, PlannedCall
+from codeagent.core.messages import (
+    AssistantMessage,
+    Frozen,
+    ImagePart,
+    TextPart,
+    Thinking,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
+from codeagent.core.tool import ErrorInfo
+
+REFERENCE = Path(__file__).parent / "reference"
+_VALUES: tuple[type[BaseModel], ...] = (
+    UserMessage, AssistantMessage, ToolCall, Thinking, TextPart, ImagePart, Usage, PlannedCall, ErrorInfo,
+    TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock,
+)  # fmt: skip
+_NOTE = "<!-- Written by docs/generate.py; `make docs` writes it anew. -->"
+
+
+def main() -> int:
+    pages = {"cli.md": command_line(), "events.md": events()}
+    old = [name for name, text in pages.items() if _present(name) != text]
+    if "--check" in sys.argv[1:]:
+        print("\n".join(old))
+        return 1 if old else 0
+    for name in old:
+        (REFERENCE / name).write_text(pages[name], encoding="utf-8")
+        print(f"wrote docs/reference/{name}")
+    return 0
+
+
+def command_line() -> str:
+    """The page about every command, its arguments and the exit codes."""
+    parts = ["# Command line", _NOTE, _intro()]
+    parser = build_parser(list(COMMANDS))
+    for name, command in _subcommands(parser).items():
+        parts += [f"## codeagent {name}", command.description or "", *_arguments(command)]
+        for action, below in _subcommands(command).items():
+            parts += [f"### codeagent {name} {action}", _summary(command, action), *_arguments(below)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def events() -> str:
+    """The page about every event."""
+    parts = [
+        "# Events",
+        _NOTE,
+        "A session log and `--output jsonl` hold one JSON object per line. Each has these fields, and those of its "
+        "`type`. A line of the log ends with one more, `crc`: the CRC32 of the object without it, in hex.",
+        _table(BaseEvent, inherited=True),
+        "Events marked *passing* are not logged and may be merged: they show what a durable event will hold.",
+    ]
+    for name, kind in EVENT_TYPES.items():
+        passing = "" if kind.durable else " *(passing)*"
+        own = inspect.cleandoc(kind.__doc__ or "") if kind.__doc__ != BaseEvent.__doc__ else ""
+        parts += [f"## {name}{passing}", own, _table(kind, inherited=False)]
+    parts.append("# Values")
+    for value in _VALUES:
+        own = inspect.cleandoc(value.__doc__ or "") if value.__doc__ != Frozen.__doc__ else ""
+        parts += [f"## {value.__name__}", own, _table(value, inherited=True)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _intro() -> str:
+    return (
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 a limit was reached · 4 denied and could not go "
+        "on · 130 interrupted (143 by SIGTERM, 129 by SIGHUP) · 141 the reader of standard output went away.\n\n"
+        "Standard output holds results only; everything else goes to standard error. "
+        "Options may stand before or behind PROMPT; behind `--` a prompt may begin with a dash."
+    )
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(actions[0].choices) if actions else {}
+
+
+def _summary(parser: argparse.ArgumentParser, name: str) -> str:
+    choices: Any = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    text = next((str(choice.help) for choice in choices._choices_actions if choice.dest == name), "")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _arguments(parser: argparse.ArgumentParser) -> list[str]:
+    rows = [
+        f"| `{_spelled(action)}` | {(action.help or '').replace('|', chr(92) + '|')} |"
+        for action in parser._actions
+        if not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
+    ]
+    return ["\n".join(["| argument | |", "| --- | --- |", *rows])] if rows else []
+
+
+def _spelled(action: argparse.Action) -> str:
+    choices = "\\|".join(map(str, action.choices)) if action.choices else ""
+    value = str(action.metavar) if action.metavar else choices
+    takes_value = action.nargs != 0
+    if not action.option_strings:
+        return value or action.dest
+    return f"{action.option_strings[-1]} {value}".rstrip() if takes_value else action.option_strings[-1]
+
+
+def _table(kind: type[BaseModel], *, inherited: bool) -> str:
+    words = _field_words(kind)
+    rows = [
+        f"| `{name}` | {_type(field.annotation)} | {words.get(name, '')} |"
+        for name, field in kind.model_fields.items()
+        if inherited or (name not in BaseEvent.model_fields and name != "type")
+    ]
+    return "\n".join(["| field | type | |", "| --- | --- | --- |", *rows]) if rows else ""
+
+
+def _field_words(kind: type[BaseModel]) -> dict[str, str]:
+    """What stands in a string under each field, on one line."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: " ".join(words.value.value.split())
+        for field, words in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(words, ast.Expr)
+        and isinstance(words.value, ast.Constant)
+        and isinstance(words.value.value, str)
+    }
+
+
+def _type(annotation: Any) -> str:
+    """How a JSON reader would call it."""
+    arguments = get_args(annotation)
+    origin = get_origin(annotation)
+    if annotation is type(None):
+        return "null"
+    if origin is dict:
+        return "object"
+    if origin is tuple:
+        return f"list of {_type(arguments[0])}"
+    if arguments and all(isinstance(argument, str) for argument in arguments):
+        return ", ".join(f"`{argument}`" for argument in arguments)
+    if origin is not None and hasattr(annotation, "__metadata__"):
+        return _type(arguments[0])
+    if UnknownBlock in arguments:
+        return "display block"
+    if arguments:
+        return " or ".join(dict.fromkeys(_type(argument) for argument in arguments))
+    names = {"str": "text", "int": "integer", "float": "number", "bool": "true or false"}
+    return names.get(annotation.__name__, annotation.__name__)
+
+
+def _present(name: str) -> str:
+    path = REFERENCE / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""The documentation is true: generated pages are current, links lead somewhere, commands and settings exist."""
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codeagent.cli import COMMANDS
+from codeagent.config.loader import ENVIRONMENT, parse_rules
+from codeagent.config.settings import Settings
+from codeagent.headless import BROKEN_PIPE, EXIT_CODES
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+GENERATE = runpy.run_path(str(DOCS / "generate.py"))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize(("page", "function"), [("cli.md", "command_line"), ("events.md", "events")])
+def test_a_generated_page_is_current(page: str, function: str) -> None:
+    assert (DOCS / "reference" / page).read_text() == GENERATE[function](), "run: make docs"
+
+
+def test_the_command_reference_names_every_command_and_argument() -> None:
+    text = GENERATE["command_line"]()
+    assert all(f"## codeagent {command}\n" in text for command in COMMANDS)
+    assert all(f"`{option}" in text for option in ("--model M", "--allow RULE", "--yes", "--output text\\|json"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    inside = [target for target in targets if "://" not in target]
+    assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_command_in_a_page_is_one_that_exists(page: Path) -> None:
+    blocks = re.findall(r"```(?:sh|console)?\n(.*?)```", page.read_text(), re.DOTALL)
+    used = re.findall(r"(?:^|\| )\$? ?codeagent ([a-z]+)", "\n".join(blocks), re.MULTILINE)
+    assert set(used) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_option_in_a_page_is_one_that_exists(page: Path) -> None:
+    known = set(re.findall(r"--[a-z][a-z-]+", GENERATE["command_line"]())) | {"--version", "--help"}
+    lines = re.findall(r"codeagent [a-z]+[^`\n]*", page.read_text())
+    used = {option for line in lines for option in re.findall(r"(?<=\s)--[a-z][a-z-]+", line)}
+    assert used <= known
+
+
+def test_the_example_of_a_configuration_file_is_one() -> None:
+    [example] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/headless.md").read_text(), re.DOTALL)
+    settings = Settings.model_validate(tomllib.loads(example))
+    assert settings.model is not None and len(parse_rules(settings.rules)) == 3
+
+
+def test_the_variables_that_set_something_are_named() -> None:
+    text = (DOCS / "how-to/headless.md").read_text()
+    assert [variable for variable in ENVIRONMENT if variable not in text] == []
+
+
+def test_the_exit_codes_of_the_reference_are_those_of_the_program() -> None:
+    text = GENERATE["command_line"]()
+    assert all(f"{code} " in text for code in [*EXIT_CODES.values(), BROKEN_PIPE])
