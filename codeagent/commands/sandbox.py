@@ -87,9 +87,8 @@ def _status(args: argparse.Namespace) -> int:
     print(f"image       {image.reference} ({image.origin})")
     print(f"containers  {len(containers)} running")
     for item in containers:
-        print(
-            f"            {item['id']} over {item['workspace']} for process {item['pid']}{' (gone)' if item['stray'] else ''}"
-        )
+        gone = ", which is gone" if item["stray"] else ""
+        print(f"            {item['id']} over {item['workspace']} for process {item['pid']}{gone}")
     if facts["warning"]:
         print(f"warning     {facts['warning']}")
     return 0

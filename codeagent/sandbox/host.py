@@ -34,6 +34,34 @@ class _Process:
     marked: bool
 
 
+class _Pipe:
+    """A pipe whose reading end can be closed while a child still holds the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport, write_fd: int) -> None:
+        self.reader = reader
+        self.write_fd = write_fd
+        self._transport = transport
+        self._left = False
+
+    @classmethod
+    async def open(cls) -> "_Pipe":
+        read_fd, write_fd = os.pipe()
+        reader = asyncio.StreamReader(limit=_PIECE)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_fd, "rb", 0)
+        )
+        return cls(reader, transport, write_fd)
+
+    def leave_to_child(self) -> None:
+        if not self._left:
+            os.close(self.write_fd)
+        self._left = True
+
+    def close(self) -> None:
+        self.leave_to_child()
+        self._transport.close()
+
+
 class HostSandbox:
     """`codeagent.core.ports.Sandbox` without a container; confines nothing."""
 
@@ -59,11 +87,16 @@ class HostSandbox:
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port."""
         mark = secrets.token_hex(8)
-        process = await self._spawn(command.text.encode("utf-8", "replace"), mark)
-        assert process.stdout is not None and process.stderr is not None
+        stdout, stderr = await _Pipe.open(), await _Pipe.open()
+        try:
+            process = await self._spawn(command.text.encode("utf-8", "replace"), mark, stdout, stderr)
+        except BaseException:
+            stdout.close()
+            stderr.close()
+            raise
         outputs = [
-            asyncio.create_task(_pass_on(process.stdout, "stdout", on_output)),
-            asyncio.create_task(_pass_on(process.stderr, "stderr", on_output)),
+            asyncio.create_task(_pass_on(stdout.reader, "stdout", on_output)),
+            asyncio.create_task(_pass_on(stderr.reader, "stderr", on_output)),
         ]
         try:
             await _ended(process, outputs)
@@ -79,11 +112,13 @@ class HostSandbox:
         finally:
             for output in outputs:
                 output.cancel()
+            stdout.close()
+            stderr.close()
 
     async def close(self) -> None:
         """Nothing outlives a command but what it left running on purpose."""
 
-    async def _spawn(self, script: bytes, mark: str) -> asyncio.subprocess.Process:
+    async def _spawn(self, script: bytes, mark: str, stdout: "_Pipe", stderr: "_Pipe") -> asyncio.subprocess.Process:
         with tempfile.TemporaryFile() as file:
             short = len(script) <= LONGEST_ARGUMENT and b"\0" not in script
             if not short:
@@ -95,16 +130,18 @@ class HostSandbox:
                     "bash",
                     *arguments,
                     stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
+                    stdout=stdout.write_fd,
+                    stderr=stderr.write_fd,
                     cwd=self._root,
                     env=self._environment | {_MARK: mark},
                     start_new_session=True,
                     pass_fds=() if short else (file.fileno(),),
-                    limit=_PIECE,
                 )
             except OSError as error:
                 raise SandboxUnavailable(f"bash cannot be started: {error.strerror}", "install bash") from error
+            finally:
+                stdout.leave_to_child()
+                stderr.leave_to_child()
 
 
 async def _pass_on(reader: asyncio.StreamReader, stream: Literal["stdout", "stderr"], on_output: OnOutput) -> None:

@@ -61,7 +61,7 @@ def _errno(error: BaseException) -> int | None:
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        if isinstance(current, OSError) and current.errno is not None:
+        if isinstance(current, OSError) and isinstance(current.errno, int):
             return current.errno
         nested = [argument for argument in current.args if isinstance(argument, BaseException)]
         current = current.__cause__ or current.__context__ or (nested[0] if nested else None)

@@ -26,7 +26,11 @@ from tests.sandboxes import MIB, Ran, make_repository, run, sandbox_spec
 from tests.security.escape_probes import FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
-PYTHON = f"{sys.base_prefix}/bin/python3"
+PYTHON = (
+    "$(for p in python3 "
+    + f"{sys.base_prefix}/bin/python3; do $p -c 'import ensurepip' 2> /dev/null && echo $p && break; done)"
+)
+"""The first interpreter of the image that can make virtual environments."""
 
 
 @dataclass

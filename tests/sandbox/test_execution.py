@@ -1,0 +1,72 @@
+"""The streams of a command: frames, and the last word behind a NUL."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.sandbox.execution import TrailerFilter
+from codeagent.sandbox.wire import Stream
+
+MARK = "0123456789abcdef"
+TRAILER = f"\0{MARK} 2 0\n".encode()
+tricky = st.lists(
+    st.sampled_from([b"\0", b"\0" + MARK.encode(), b"x", b"\n", MARK[:5].encode(), b"\0" + MARK[:7].encode(), b" "])
+).map(b"".join)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = sorted({place % (len(data) + 1) for place in places})
+    return [data[a:b] for a, b in zip([0, *edges], [*edges, len(data)], strict=True)]
+
+
+def filtered(pieces: list[bytes]) -> tuple[bytes, bytes | None]:
+    trailer = TrailerFilter(MARK)
+    output = b"".join(trailer.feed(piece) for piece in pieces)
+    return output + trailer.flush(), trailer.told
+
+
+@given(st.binary() | tricky, st.binary(max_size=40), st.lists(st.integers(0, 10_000)))
+def test_the_trailer_is_found_and_taken_out_however_the_stream_is_cut(
+    before: bytes, after: bytes, places: list[int]
+) -> None:
+    before = before.replace(f"\0{MARK} ".encode(), b"")
+    after = after.replace(b"\0", b"")
+    assert filtered(cut(before + TRAILER + after, places)) == (before + after, b"2 0")
+
+
+@given(st.binary() | tricky, st.lists(st.integers(0, 10_000)))
+def test_output_without_the_trailer_is_never_changed(data: bytes, places: list[int]) -> None:
+    data = data.replace(f"\0{MARK} ".encode(), b"")
+    assert filtered(cut(data, places)) == (data, None)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.binary(max_size=300)), max_size=8),
+    st.lists(st.integers(0, 10_000), max_size=20),
+)
+def test_frames_come_apart_however_the_connection_cuts_them(
+    frames: list[tuple[bool, bytes]], places: list[int]
+) -> None:
+    raw = b"".join(bytes([2 if err else 1, 0, 0, 0]) + len(data).to_bytes(4, "big") + data for err, data in frames)
+
+    async def read() -> dict[bool, bytes]:
+        reader = asyncio.StreamReader()
+        stream = Stream(reader, None)  # type: ignore[arg-type]  # nothing is sent
+        got = {False: b"", True: b""}
+        chunks = cut(raw, places)
+
+        async def feed() -> None:
+            for chunk in chunks:
+                reader.feed_data(chunk)
+                await asyncio.sleep(0)
+            reader.feed_eof()
+
+        feeding = asyncio.ensure_future(feed())
+        async for is_stderr, piece in stream.pieces():
+            got[is_stderr] += piece
+        await feeding
+        return got
+
+    expected = {kind: b"".join(data for err, data in frames if err is kind) for kind in (False, True)}
+    assert asyncio.run(read()) == expected

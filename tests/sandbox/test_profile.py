@@ -1,0 +1,87 @@
+"""The container's profile as data (SECURITY.md 4b)."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments, profile_hash, seccomp_filter
+
+SPEC = ContainerSpec(
+    "image", "/w", 1000, 1001, (Bind("/a", "/a"), Bind("/w", "/w", False)), "/bin", 2**30, 2**20, 64, 1.5
+)
+ARGUMENTS = create_arguments(SPEC, {"codeagent": "1"})
+HOST: dict[str, Any] = ARGUMENTS["HostConfig"]
+
+
+def rules(name: str) -> list[dict[str, Any]]:
+    return [rule for rule in json.loads(seccomp_filter())["syscalls"] if name in rule["names"]]
+
+
+def test_every_wall_of_the_profile_stands() -> None:
+    assert HOST["CapDrop"] == ["ALL"]
+    assert HOST["NetworkMode"] == "none"
+    assert HOST["ReadonlyRootfs"] is True
+    assert HOST["Privileged"] is False
+    assert HOST["IpcMode"] == "private"
+    assert HOST["LogConfig"]["Type"] == "none"
+    assert HOST["SecurityOpt"][0] == "no-new-privileges"
+    assert HOST["SecurityOpt"][1].startswith('seccomp={"defaultAction":"SCMP_ACT_ERRNO"')
+
+
+def test_nothing_that_would_open_it_is_there() -> None:
+    opening = {"Devices", "PidMode", "UTSMode", "UsernsMode", "CapAdd", "Binds", "Links", "VolumesFrom", "GroupAdd"}
+    assert opening & HOST.keys() == set()
+
+
+def test_the_keeper_is_somebody_else_and_lives_as_long_as_the_agent() -> None:
+    assert ARGUMENTS["User"] == f"{KEEPER}:{KEEPER}"
+    assert (ARGUMENTS["OpenStdin"], ARGUMENTS["StdinOnce"], HOST["AutoRemove"], HOST["Init"]) == (True,) * 4
+
+
+def test_limits_are_set_and_swap_adds_nothing() -> None:
+    assert (HOST["Memory"], HOST["MemorySwap"], HOST["PidsLimit"], HOST["NanoCpus"]) == (
+        2**30,
+        2**30,
+        64,
+        1_500_000_000,
+    )
+    assert {limit["Name"]: limit["Hard"] for limit in HOST["Ulimits"]} == {"core": 0, "nofile": 4096}
+
+
+def test_temporary_places_have_a_size_and_no_set_uid() -> None:
+    assert all("nosuid,nodev,size=1048576" in options for options in HOST["Tmpfs"].values())
+    assert HOST["Tmpfs"][HOME].endswith("mode=0700,uid=1000,gid=1001")
+
+
+def test_mounts_are_read_only_unless_said() -> None:
+    assert [(mount["Source"], mount["ReadOnly"]) for mount in HOST["Mounts"]] == [("/a", True), ("/w", False)]
+    assert {mount["BindOptions"]["Propagation"] for mount in HOST["Mounts"]} == {"rprivate"}
+
+
+def test_the_environment_is_ours_alone() -> None:
+    names = {entry.partition("=")[0] for entry in ARGUMENTS["Env"]}
+    assert {"PATH", "HOME", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT"} <= names
+    assert not any("KEY" in name or "TOKEN" in name or "PROXY" in name.upper() for name in names)
+
+
+def test_the_hash_changes_with_every_part_of_the_profile() -> None:
+    others = [replace(SPEC, pids=65), replace(SPEC, binds=()), replace(SPEC, image="x"), replace(SPEC, uid=0)]
+    assert len({profile_hash(spec) for spec in [SPEC, *others]}) == 5
+
+
+def test_no_rule_of_the_filter_lets_a_set_uid_bit_through() -> None:
+    for name, index in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("creat", 1)):
+        (rule,) = rules(name)
+        (condition,) = rule["args"]
+        assert (condition["index"], condition["value"], condition["valueTwo"]) == (index, 0o6000, 0)
+    assert all(rule["args"] for name in ("open", "openat", "mknod", "mknodat") for rule in rules(name))
+
+
+def test_what_hides_its_arguments_is_said_to_be_missing() -> None:
+    for name in ("openat2", "socketcall", "io_uring_setup"):
+        (rule,) = rules(name)
+        assert (rule["action"], rule["errnoRet"]) == ("SCMP_ACT_ERRNO", 38)
+
+
+def test_only_four_socket_families_are_left() -> None:
+    assert sorted(rule["args"][0]["valueTwo"] for rule in rules("socket")) == [1, 2, 10, 16]

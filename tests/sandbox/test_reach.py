@@ -1,0 +1,130 @@
+"""An engine that cannot be used: one line that says why, and one that says what to do."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.sandbox.docker import Engine
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.reach import engine_socket, probe_socket, unanswered
+from codeagent.sandbox.reaper import is_stray, labels, owner
+from codeagent.sandbox.runtime_holes import runtime_warning
+from codeagent.sandbox.selftest import judge
+from tests.sandboxes import sandbox_spec
+
+
+def complaint(path: Path) -> SandboxUnavailable:
+    with pytest.raises(SandboxUnavailable) as caught:
+        probe_socket(str(path))
+    return caught.value
+
+
+def test_no_socket_means_install_or_start_one(tmp_path: Path) -> None:
+    problem = complaint(tmp_path / "none")
+    assert "there is no socket" in str(problem)
+    assert "install" in problem.remedy
+
+
+def test_a_socket_nobody_listens_on_means_start_it(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "dead"))
+    problem = complaint(tmp_path / "dead")
+    assert "not running" in str(problem)
+    assert "start" in problem.remedy
+
+
+def test_no_permission_means_join_the_group() -> None:
+    problem = unanswered("/s", PermissionError(13, "Permission denied"))
+    assert "may not use" in str(problem)
+    assert "usermod -aG docker" in problem.remedy
+
+
+def test_the_reason_is_found_below_what_a_library_wraps_around_it() -> None:
+    outer = RuntimeError("Error while fetching server API version")
+    outer.__context__ = ConnectionError("aborted", FileNotFoundError(2, "No such file"))
+    assert "there is no socket" in str(unanswered("/s", outer))
+
+
+def test_something_else_on_the_socket_is_said(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "other"))
+        other.listen()
+        other.settimeout(0)
+        with pytest.raises(SandboxUnavailable, match="does not answer"):
+            raise unanswered(str(tmp_path / "other"), TimeoutError("timed out"))
+
+
+@pytest.mark.parametrize("host", ["tcp://10.0.0.1:2375", "ssh://me@there"])
+async def test_a_remote_engine_is_refused(host: str, tmp_path: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="another machine") as caught:
+        await DockerSandbox(sandbox_spec(tmp_path, tmp_path / "state", docker_host=host)).start(lambda _: None)
+    assert "unset DOCKER_HOST" in caught.value.remedy
+
+
+@pytest.mark.docker
+def test_a_missing_image_is_none() -> None:
+    engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
+    assert engine.image("codeagent-no-such-image:1") is None
+    engine.close()
+
+
+@pytest.mark.docker
+async def test_a_configured_image_that_is_missing_is_not_pulled(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    spec = sandbox_spec(tmp_path / "w", tmp_path / "state", image="codeagent-no-such-image:1")
+    with pytest.raises(SandboxUnavailable, match="not on this machine") as caught:
+        await DockerSandbox(spec).start(lambda _: None)
+    assert "docker pull" in caught.value.remedy
+
+
+def test_only_a_container_of_a_dead_process_is_a_stray() -> None:
+    mine = labels("s", "i", "/w")["codeagent.owner"]
+    assert mine == owner(os.getpid())
+    assert not is_stray(mine)
+    head, _, start = mine.rpartition("/")
+    assert is_stray(f"{head}/{int(start) - 1}"), "the same pid, another process"
+    assert is_stray(f"another-boot/{mine.partition('/')[2]}")
+    assert not is_stray("boot/pid:[1]/1/1"), "another pid namespace"
+    assert not is_stray("")
+
+
+def test_an_old_runtime_is_warned_about_and_a_fixed_one_is_not() -> None:
+    for version, old in {
+        "1.1.5+ds1": True,
+        "1.2.7": True,
+        "1.2.8": False,
+        "1.3.2": True,
+        "1.3.3": False,
+        "1.4.0": False,
+    }.items():
+        assert (runtime_warning(version) is not None) is old, version
+    assert "unknown" in (runtime_warning(None) or "")
+
+
+GOOD = {
+    "interface": ["lo"], "writable": [], "uid": ["1000"], "CapEff": ["0" * 16], "CapBnd": ["0" * 16],
+    "NoNewPrivs": ["1"], "Seccomp": ["2"], "tool": ["git", "python3", "rg", "make"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("interface", ["lo", "eth0"]), ("writable", [".git"]), ("uid", ["0"]), ("CapEff", ["00000000a80425fb"]),
+        ("CapBnd", ["0000000000000001"]), ("NoNewPrivs", ["0"]), ("Seccomp", ["0"]), ("Seccomp", []),
+    ],
+)  # fmt: skip
+def test_the_self_test_fails_for_each_thing_that_does_not_hold(key: str, value: list[str]) -> None:
+    assert judge(GOOD, True, True, 1000).failed == ()
+    assert judge(GOOD | {key: value}, True, True, 1000).failed != ()
+
+
+def test_the_self_test_fails_for_another_workspace() -> None:
+    assert judge(GOOD, False, True, 1000).failed == ("the workspace inside is this workspace",)
+    assert judge(GOOD, True, False, 1000).failed == (
+        "files written inside are seen outside, with the workspace's owner",
+    )
+    assert judge(GOOD, True, None, 1000).failed == ()
