@@ -1,3 +1,27 @@
-"""codeagent: a terminal coding agent."""
+"""codeagent: a terminal coding agent.
+
+The names below are public; everything else may change. They are imported when first used, so that
+`import codeagent` costs nothing.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+_HOMES = {
+    "Agent": "codeagent.agent.agent",
+    "Event": "codeagent.core.events",
+    "SessionStore": "codeagent.session.store",
+    "Tool": "codeagent.core.tool",
+    "ToolArgs": "codeagent.core.tool",
+    "ToolContext": "codeagent.core.tool",
+    "ToolError": "codeagent.core.tool",
+    "ToolResult": "codeagent.core.tool",
+}
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'codeagent' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
