@@ -55,6 +55,7 @@ def _parts(text: str, depth: int) -> tuple[list[str], bool]:
     root = _PARSER.parse(source).root_node
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
     parts: list[str] = []
+    redirects: dict[int, list[Node]] = {}
     count = 0
     for node in _nodes(root):
         count += 1
@@ -63,8 +64,10 @@ def _parts(text: str, depth: int) -> tuple[list[str], bool]:
             clear = False
         if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(_text(node)) is None:
             clear = False
+        if kind == "redirected_statement" and (command := _redirected(node)) is not None:
+            redirects.setdefault(command.id, []).extend(node.children_by_field_name("redirect"))
         if kind in _COMMANDS:
-            found, plain = _command(node, depth)
+            found, plain = _command(node, redirects.pop(node.id, []), depth)
             parts += found
             clear = clear and plain
     if root.has_error:
@@ -86,15 +89,15 @@ def _nodes(root: Node) -> Iterator[Node]:
                 return
 
 
-def _command(node: Node, depth: int) -> tuple[list[str], bool]:
-    """The command's own part, those of the command it wraps, and whether that is plain to see."""
+def _command(node: Node, outer: list[Node], depth: int) -> tuple[list[str], bool]:
+    """The command's own part, those of the command it wraps, and whether that is plain to see.
+
+    `outer` are the redirections of the statement around it.
+    """
     words = [_value(child) for child in node.named_children if child.type not in ("file_redirect", "comment")]
     name_node = node.child_by_field_name("name")
     plain = node.type == "command" and name_node is not None and _text(name_node) == _value(name_node)
-    parent = node.parent
-    redirects = [child for child in node.named_children if child.type == "file_redirect"]
-    if parent is not None and parent.type == "redirected_statement":
-        redirects += parent.children_by_field_name("redirect")
+    redirects = [child for child in node.named_children if child.type == "file_redirect"] + outer
     if not words or node.type != "command":
         return [" ".join(_text(node).split())], False
     words[0] = _SYSTEM_FOLDER.sub("", words[0]) if _SYSTEM_FOLDER.match(words[0]) else words[0]
@@ -102,6 +105,14 @@ def _command(node: Node, depth: int) -> tuple[list[str], bool]:
     part = " ".join([*map(_quoted, words), *(" ".join(_text(redirect).split()) for redirect in redirects)])
     inner, inner_plain = _wrapped(words, depth)
     return [part, *inner], plain and inner_plain
+
+
+def _redirected(statement: Node) -> Node | None:
+    """The command a redirection is for: of a pipeline or list, the last one."""
+    body = statement.child_by_field_name("body")
+    while body is not None and body.type in ("pipeline", "list"):
+        body = body.named_child(body.named_child_count - 1)
+    return body
 
 
 def _wrapped(words: list[str], depth: int) -> tuple[list[str], bool]:

@@ -58,6 +58,9 @@ class Toolbox:
         result = await self.call(name, **arguments)
         return "\n".join(part.text for part in result.content if part.type == "text")
 
+    def content(self, path: str) -> str:
+        return (self.root / path).read_bytes().decode()
+
     async def preview_base(self, name: str, **arguments: object) -> str | None:
         tool = self.tool(name)
         args = parse_arguments(tool, json.dumps(arguments))

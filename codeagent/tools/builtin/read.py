@@ -154,7 +154,9 @@ def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
     """Lines of a file of any size, in memory bounded by the page."""
     skip = offset - 1
     rest = b""
+    open_end = False
     while skip and (chunk := file.read(_CHUNK)):
+        open_end = not chunk.endswith(b"\n")
         found = chunk.count(b"\n")
         if found < skip:
             skip -= found
@@ -164,7 +166,7 @@ def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
             at = chunk.index(b"\n", at + 1)
         skip, rest = 0, chunk[at + 1 :]
     if skip:
-        return _Page([], offset - skip)
+        return _Page([], offset - 1 - skip + open_end)
     lines: list[str] = []
     kept = 0
     while len(lines) < limit and kept <= _PAGE_CHARACTERS:

@@ -1,0 +1,151 @@
+"""The bash tool: what a command printed and how it ended, for the model and for the person."""
+
+import asyncio
+
+import pytest
+
+from codeagent.core.display import TerminalBlock
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.messages import text_of
+from codeagent.core.ports import CommandResult
+from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolError
+from codeagent.tools.builtin.bash import Bash
+from tests.fakes import FakeSandbox, put, tool_context
+from tests.tools.conftest import Toolbox
+
+
+async def failing(box: Toolbox, command: str = "x", **arguments: object) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        await box.call("bash", command=command, **arguments)
+    return caught.value
+
+
+async def test_output_is_streamed_as_it_comes_and_returned(box: Toolbox) -> None:
+    box.sandbox = FakeSandbox([("stdout", b"one\n"), ("stderr", b"warn\n"), ("stdout", b"two\n")])
+    result = await box.call("bash", command="make")
+    assert text_of(result.content) == "one\nwarn\ntwo"
+    assert box.updates == [("stdout", "one\n"), ("stderr", "warn\n"), ("stdout", "two\n")]
+    assert result.blocks == (TerminalBlock(command="make", output="one\nwarn\ntwo", exit_code=0),)
+    assert result.details["exit_code"] == 0
+
+
+async def test_a_failing_command_is_an_error_with_both_streams_and_the_code(box: Toolbox) -> None:
+    box.sandbox = FakeSandbox([("stdout", b"out\n"), ("stderr", b"err\n")], CommandResult(exit_code=3))
+    error = await failing(box)
+    assert error.kind == "failed"
+    assert text_of(error.content) == "out\nerr\n[exit code 3]"
+    assert error.details["exit_code"] == 3
+
+
+async def test_silence_memory_left_processes_and_notices_are_said(box: Toolbox) -> None:
+    box.sandbox = FakeSandbox()
+    assert await box.text("bash", command="true") == "(no output)"
+    box.sandbox = FakeSandbox([], CommandResult(exit_code=0, left_running=2, notices=("a .git was moved",)))
+    assert await box.text("bash", command="x &") == "[left running: 2]\n[a .git was moved]"
+    box.sandbox = FakeSandbox([], CommandResult(exit_code=137, out_of_memory=True))
+    assert text_of((await failing(box)).content) == "[exit code 137] [the sandbox ran out of memory]"
+
+
+async def test_a_timeout_keeps_what_was_printed(box: Toolbox) -> None:
+    box.sandbox = FakeSandbox([("stdout", b"partial\n"), 60.0])
+    error = await failing(box, timeout=0.05)
+    assert isinstance(error, TimedOut)
+    assert text_of(error.content) == "partial"
+    assert "Timed out after 0.05 s; 2 processes stopped" in str(error)
+    assert error.details["killed"] == 2
+
+
+async def test_a_timeout_is_cut_to_the_ceiling(box: Toolbox) -> None:
+    tool = Bash(box.outputs, box.seen, default_timeout=1000, max_timeout=0.05)
+    for timeout in (None, 600):
+        with pytest.raises(TimedOut, match=r"after 0\.05 s"):
+            await tool.run(tool.Args(command="x", timeout=timeout), tool_context(box.workspace, FakeSandbox([60.0])))
+
+
+async def test_a_cancel_stops_the_command_and_keeps_what_was_printed(box: Toolbox) -> None:
+    printed = asyncio.Event()
+
+    async def say_so() -> None:
+        printed.set()
+
+    box.sandbox = FakeSandbox([("stdout", b"partial\n"), say_so, 60.0])
+    task = asyncio.ensure_future(box.call("bash", command="x"))
+    await printed.wait()
+    task.cancel()
+    with pytest.raises(Cancelled) as caught:
+        await task
+    assert text_of(caught.value.content) == "partial"
+    assert "2 processes stopped" in str(caught.value)
+
+
+async def test_a_result_that_raced_with_the_cancel_is_kept(box: Toolbox) -> None:
+    async def end_by_cancel() -> None:
+        task.cancel()
+
+    box.sandbox = FakeSandbox([("stdout", b"done\n"), end_by_cancel])
+    task = asyncio.ensure_future(box.call("bash", command="x"))
+    assert text_of((await task).content) == "done"
+
+
+async def test_a_lost_sandbox_means_an_unknown_state_and_is_said(box: Toolbox) -> None:
+    box.sandbox = FakeSandbox([("stdout", b"partial\n")], SandboxLost("the daemon went away"))
+    error = await failing(box)
+    assert "partial" in text_of(error.content)
+    assert "unknown" in text_of(error.content)
+
+
+async def test_a_sandbox_that_cannot_start_is_the_executor_s_to_explain(box: Toolbox) -> None:
+    box.sandbox = FakeSandbox([], SandboxUnavailable("no daemon", "start it"))
+    with pytest.raises(SandboxUnavailable):
+        await box.call("bash", command="x")
+    box.sandbox = None
+    with pytest.raises(Failed, match="no sandbox"):
+        await box.call("bash", command="x")
+
+
+@pytest.mark.parametrize("command", ["", "  ", "a\0b"])
+async def test_a_command_that_is_none_is_refused(box: Toolbox, command: str) -> None:
+    with pytest.raises(InvalidArgs):
+        await box.call("bash", command=command)
+
+
+async def test_a_flood_is_cut_for_the_model_and_kept_for_output_read(box: Toolbox) -> None:
+    lines = b"".join(b"line %d\n" % n for n in range(100_000))
+    box.sandbox = FakeSandbox([("stdout", lines[at : at + 7919]) for at in range(0, len(lines), 7919)])
+    text = await box.text("bash", command="x")
+    assert len(text) < 33_000
+    assert text.startswith("line 0\n")
+    assert text.endswith("line 99999")
+    [handle] = box.outputs.texts
+    assert f'output_read(id="{handle}")' in text
+    assert box.outputs.texts[handle] == lines.decode()
+    assert box.outputs.closed == {handle}
+    assert "line 50000" in await box.text("output_read", id=handle, offset=50_001, lines=1)
+    assert sum(len(update) for _, update in box.updates) < 1_200_000
+
+
+async def test_its_own_changes_do_not_make_a_file_stale_but_others_do(box: Toolbox) -> None:
+    put(box.root, "a.txt", "one\n")
+    put(box.root, "b.txt", "one\n")
+    for name in ("a.txt", "b.txt"):
+        await box.call("read", path=name)
+    put(box.root, "b.txt", "changed by a person\n")
+
+    async def format_both() -> None:
+        for name in ("a.txt", "b.txt"):
+            put(box.root, name, "two\n")
+
+    box.sandbox = FakeSandbox([format_both])
+    result = await box.call("bash", command="fmt")
+    assert list(result.details["rehashed"]) == ["a.txt"]
+    await box.call("edit", path="a.txt", old_string="two", new_string="three")
+    with pytest.raises(Failed, match="changed since you read it"):
+        await box.call("edit", path="b.txt", old_string="two", new_string="three")
+
+
+async def test_the_preview_is_the_whole_command(box: Toolbox) -> None:
+    tool = box.tool("bash")
+    command = "echo a\n" + "\n" * 60 + "rm -rf x"
+    preview = await tool.preview(tool.Args(command=command), tool_context(box.workspace))
+    assert preview.blocks == (TerminalBlock(command=command),)
+    assert preview.target == "echo a …"

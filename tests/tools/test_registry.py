@@ -1,0 +1,85 @@
+"""The registry names every tool once and shows the model little."""
+
+import json
+from typing import ClassVar
+
+import pytest
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.tool import NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.registry import ToolRegistry
+from tests.tools.conftest import Toolbox
+
+
+class Inner(ToolArgs):
+    value: int = 3
+
+
+class NoArgs(ToolArgs):
+    many: tuple[Inner, ...] = ()
+    maybe: str | None = None
+
+
+def make(tool_name: str, tool_source: str = "builtin") -> Tool[NoArgs]:
+    class Named(Tool[NoArgs]):
+        name = tool_name
+        label = "x"
+        description = "x"
+        Args = NoArgs
+        source: ClassVar[str] = tool_source
+
+        async def run(self, args: NoArgs, ctx: ToolContext) -> ToolResult:
+            raise AssertionError
+
+    return Named()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "é", "a.b", "a/b"])
+def test_a_name_a_provider_would_reject_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="1 to 64"):
+        ToolRegistry([make(name)])
+
+
+def test_two_tools_of_one_name_in_a_source_are_an_error() -> None:
+    with pytest.raises(ConfigError, match="two tools named a"):
+        ToolRegistry([make("a"), make("a")])
+
+
+def test_across_sources_the_later_is_refused_and_both_are_named() -> None:
+    with pytest.raises(ConfigError, match="a of mcp:x is refused: builtin has"):
+        ToolRegistry([make("a"), make("a", "mcp:x")])
+
+
+def test_an_unknown_tool_is_answered_with_its_nearest() -> None:
+    registry = ToolRegistry([make("read"), make("write"), make("search")])
+    with pytest.raises(NotFound, match="Tool not found: Raed; did you mean read"):
+        registry.get("Raed")
+    with pytest.raises(NotFound, match="There are: read, write, search"):
+        registry.get("zzz")
+    assert registry.closest("SEARCH") == ("search",)
+
+
+def test_definitions_are_plain_schemas_in_a_stable_order() -> None:
+    definitions = ToolRegistry([make("b"), make("a")]).definitions()
+    assert [definition.name for definition in definitions] == ["b", "a"]
+    text = json.dumps(definitions[0].parameters)
+    assert "title" not in text
+    assert "$ref" not in text
+    assert "null" not in text
+    assert definitions[0].parameters["properties"] == {
+        "many": {
+            "type": "array",
+            "default": [],
+            "items": {
+                "type": "object",
+                "properties": {"value": {"type": "integer", "default": 3}},
+                "additionalProperties": False,
+            },
+        },
+        "maybe": {"type": "string"},
+    }
+
+
+def test_the_seven_tools_cost_the_model_less_than_five_and_a_half_kilobytes(box: Toolbox) -> None:
+    sent = [[tool.name, tool.description, tool.parameters] for tool in box.registry.definitions()]
+    assert len(json.dumps(sent)) < 5500
