@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -245,7 +246,8 @@ def _import_in_thread(name: str) -> "asyncio.Future[Any]":
             return  # the loop has ended meanwhile; nobody waits
         if library is not None:
             time.sleep(_FIRST_REQUEST_SECONDS)
-            library.token_counter(model="", text="")  # loads the tokenizer, which litellm does on the loop
+            with suppress(Exception):  # a failure shows where the tokenizer is needed
+                library.token_counter(model="", text="")  # loads it here; litellm would on the event loop
 
     threading.Thread(target=run, name="litellm-import", daemon=True).start()
     return future
