@@ -13,6 +13,8 @@ from codeagent.core.policy import ApprovalKey
 _PARSER = Parser(Language(tree_sitter_bash.language()))
 _MOST_NODES = 100
 _DEEPEST = 3
+_LONGEST_PARSED = 32_000
+"""Characters; parsing takes more than linear time, and so long a line is asked about in any case."""
 _PLAIN = frozenset({
     "program", "list", "pipeline", "command", "command_name", "word", "number", "string", "string_content",
     "raw_string", "concatenation", "redirected_statement", "file_redirect", "file_descriptor", "subshell",
@@ -27,6 +29,7 @@ _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", r
 _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
+_QUOTING = re.compile(r"['\"\\]")
 _SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _WRAPPERS = frozenset({
@@ -51,6 +54,8 @@ def command_key(text: str) -> ApprovalKey:
 
 def _parts(text: str, depth: int) -> tuple[list[str], bool]:
     """The simple commands, and whether they are certainly all."""
+    if len(text) > _LONGEST_PARSED:
+        return _pieces(text), False
     source = text.encode("utf-8", "surrogatepass")
     root = _PARSER.parse(source).root_node
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
@@ -71,8 +76,23 @@ def _parts(text: str, depth: int) -> tuple[list[str], bool]:
             parts += found
             clear = clear and plain
     if root.has_error:
-        parts += [" ".join(piece.split()) for piece in _SEPARATORS.split(text) if piece.strip()]
+        parts += _pieces(text)
     return parts, clear and count <= _MOST_NODES
+
+
+def _pieces(text: str) -> list[str]:
+    """What a denying rule should see of a line that cannot be parsed: cut at every separator, also unquoted."""
+    parts: list[str] = []
+    for piece in _SEPARATORS.split(text):
+        words = piece.split()
+        bare = _QUOTING.sub("", piece).split()
+        if not words:
+            continue
+        parts += [" ".join(words), " ".join(bare)]
+        while bare and (bare[0] in _WRAPPERS or _WRAPPER_ARGUMENT.fullmatch(bare[0])):
+            bare = bare[1:]
+        parts.append(_SYSTEM_FOLDER.sub("", " ".join(bare), count=1))
+    return [part for part in parts if part]
 
 
 def _nodes(root: Node) -> Iterator[Node]:
