@@ -1,7 +1,7 @@
 """Attempts to get out of the container, each a script that prints BREACH where it succeeds.
 
 Placeholders: OUTSIDE a directory beside the workspace with a canary in it, HOSTPORT a port that
-listens on every address of the host, HOSTPID a process of the host, STATE the sandbox's own files.
+listens on every address of the host, HOSTSHADOW the digest of its passwords, STATE the sandbox's files.
 """
 
 
@@ -77,9 +77,11 @@ SECRETS = {
     "a neighbour is listed": 'ls .. | grep -qv "^$(basename "$PWD")$" && echo BREACH',
     "a neighbour is written": "(echo x > OUTSIDE/canary) 2>/dev/null && echo BREACH",
     "the sandbox's state is listed": "ls STATE 2>/dev/null | grep -q . && echo BREACH",
-    "shadow is read": "grep -q . /etc/shadow 2>/dev/null && echo BREACH",
+    "the host's passwords are read": "sha256sum /etc/shadow 2>/dev/null | grep -q HOSTSHADOW && echo BREACH",
     "the host's users are listed": "[ $(wc -l < /etc/passwd) -gt 3 ] && echo BREACH",
-    "the host's key files are read": "ls /etc/ssh /root/.ssh /etc/ssl/private 2>/dev/null | grep -q . && echo BREACH",
+    "the host's key files are read": (
+        "find /etc/ssh /root/.ssh /etc/ssl/private -type f 2>/dev/null | grep -q . && echo BREACH"
+    ),
     "docker's configuration is read": (
         "cat /root/.docker/config.json ~/.docker/config.json 2>/dev/null | grep -q . && echo BREACH"
     ),
@@ -206,7 +208,6 @@ FIRES_IN_AN_ORDINARY_CONTAINER = frozenset(
         "a device is made in the workspace",
         "a directory gets set-gid",
         "a file changes its owner",
-        "a file gets capabilities",
         "a file is linked into .git",
         "a file is moved into .git",
         "a file of .git is linked out",
@@ -233,7 +234,6 @@ FIRES_IN_AN_ORDINARY_CONTAINER = frozenset(
         "fchmod sets set-uid",
         "fsmonitor is configured",
         "home outgrows its size",
-        "init is killed",
         "mknod creates set-uid",
         "open creates set-uid",
         "the host's root is seen through init",

@@ -43,7 +43,14 @@ class Ground:
     port: int
 
     def fill(self, script: str) -> str:
-        places = {"OUTSIDE": str(self.outside), "STATE": str(self.state), "HOSTPORT": str(self.port)}
+        shadow = Path("/etc/shadow")
+        digest = hashlib.sha256(shadow.read_bytes()).hexdigest() if os.access(shadow, os.R_OK) else "unreadable"
+        places = {
+            "OUTSIDE": str(self.outside),
+            "STATE": str(self.state),
+            "HOSTPORT": str(self.port),
+            "HOSTSHADOW": digest,
+        }
         for name, value in places.items():
             script = script.replace(name, value)
         return script

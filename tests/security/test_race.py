@@ -5,6 +5,7 @@ CODEAGENT_RACE_SECONDS sets how long each tool is tried (default 2).
 
 import json
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -27,6 +28,11 @@ from tests.security.race import CANARY, INSIDE, Arena, make_arena, naive_read, s
 
 SECONDS = float(os.environ.get("CODEAGENT_RACE_SECONDS", "2"))
 Call = Callable[..., Awaitable[str]]
+
+
+def report(line: str) -> None:
+    """Seen with `pytest -s`."""
+    sys.stdout.write(f"\n{line}\n")
 
 
 @pytest.fixture
@@ -99,7 +105,7 @@ async def test_no_tool_escapes_while_a_directory_becomes_a_link(
                     assert CANARY not in answer
                     tries += 1
                     worked += not answer.startswith("error")
-    print(f"\n{attempt.__name__}: {tries} tries, {worked} worked, 0 escapes")
+    report(f"{attempt.__name__}: {tries} tries, {worked} worked, 0 escapes")
     assert arena.outside_state() == before
     assert worked, "nothing ever worked, so nothing was tested"
 
@@ -114,5 +120,5 @@ def test_the_race_is_real_because_checking_first_loses_it(arena: Arena) -> None:
                 leaks += CANARY in (naive_read(arena.root, "d/f.txt") or "")
             except OSError:
                 continue
-    print(f"\ncontrol: {tries} tries, {leaks} leaks")
+    report(f"control: {tries} tries, {leaks} leaks")
     assert leaks > 0
