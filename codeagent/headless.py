@@ -190,8 +190,8 @@ class Headless:
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            # A signal that was ignored on purpose (nohup) stays ignored.
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            # nohup stays in force; SIGINT does not stay ignored as shells set it for background jobs.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, self._signalled, number)
 
     def _signalled(self, number: signal.Signals) -> None:
@@ -286,7 +286,8 @@ def _call_line(result: ToolResultAdded, target: str) -> str:
     if result.error is None:
         return f"✓ {result.name:<7}{one_line(target, _WIDTH - 20)}  {_seconds(result.duration_ms)}"
     mark = "–" if result.error.kind == "skipped" else "✗"
-    why = f"{result.error.kind}: {result.error.message.removeprefix(result.error.kind + ': ')}"
+    kind, message = result.error.kind, result.error.message
+    why = message if message.lower().startswith(kind) else f"{kind}: {message}"
     return f"{mark} {result.name:<7}{one_line(target, _WIDTH // 2)}  {one_line(why, _WIDTH)}"
 
 

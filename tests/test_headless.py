@@ -344,6 +344,21 @@ async def test_a_signal_aborts_the_run_which_then_ends_properly(number: signal.S
     assert printed.objects[-1]["reason"] == "interrupted"
 
 
+async def test_a_hangup_that_is_ignored_on_purpose_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        agent = PlayedAgent(finished_run(), wait_at="tool.started")
+        playing = asyncio.create_task(play(agent))
+        await agent.waiting.wait()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0.05)
+        assert agent.aborted == []
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert (await playing)[0] == 143
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 async def test_signals_are_given_back_afterwards() -> None:
     before = signal.getsignal(signal.SIGTERM)
     await play(finished_run())

@@ -30,7 +30,8 @@ def main(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(found, indent=2))
         else:
-            print("\n".join(f"{facts['name']:<12}{facts['approval']:<8}{one_line(facts['description'], 90)}" for facts in found))
+            for facts in found:
+                print(f"{facts['name']:<12}{facts['approval']:<8}{one_line(facts['description'], 90)}")
         return 0
     try:
         tool = registry.get(args.name)
