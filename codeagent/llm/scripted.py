@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from codeagent.core.errors import ModelError, ModelErrorKind, TranscriptError
 from codeagent.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, text_of
 from codeagent.core.model import Answer, ModelEvent, ModelRequest
-from codeagent.core.transcript import transcript_problems
+from codeagent.core.transcript import TranscriptCheck
 from codeagent.llm.script import ScriptedError, Turn
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
@@ -38,6 +38,7 @@ class ScriptedModel:
         self._name = name
         self._context_window = context_window
         self._played = 0
+        self._read = _Read()
 
     @property
     def name(self) -> str:
@@ -51,12 +52,13 @@ class ScriptedModel:
         return None
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        problems = transcript_problems(request.messages)
+        if not self._read.leads_to(request.messages):
+            self._read = _Read()
+        problems = self._read.go_on(request.messages)
         if problems:
             raise TranscriptError(f"{self._name}: the transcript is malformed: {'; '.join(problems)}")
         number, turn = self._next(request.messages)
-        answers = (message for message in request.messages if isinstance(message, AssistantMessage))
-        accumulator = Accumulator({call.id for message in answers for call in message.calls})
+        accumulator = Accumulator(self._read.check.call_ids)
         for count, delta in enumerate(_deltas(turn, number), start=1):
             if turn.delay_ms:
                 await asyncio.sleep(turn.delay_ms / 1000)
@@ -69,7 +71,7 @@ class ScriptedModel:
         closed, message = accumulator.finish(self._name)
         for call in closed:
             yield call
-        yield Answer(message, _usage(request, message))
+        yield Answer(message, _usage(request, self._read.characters, message))
 
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         if self._played == len(self._turns):
@@ -99,6 +101,29 @@ class ScriptedModel:
         )
 
 
+class _Read:
+    """What is known of the transcript so far; a longer one is only read on."""
+
+    def __init__(self) -> None:
+        self.check = TranscriptCheck()
+        self.characters = 0
+        self._messages: tuple[Message, ...] = ()
+        self._problems: list[str] = []
+
+    def leads_to(self, messages: tuple[Message, ...]) -> bool:
+        """Whether what was read is the beginning of `messages`."""
+        same = zip(self._messages, messages, strict=False)
+        return len(messages) >= len(self._messages) and all(mine is other for mine, other in same)
+
+    def go_on(self, messages: tuple[Message, ...]) -> list[str]:
+        """Read the rest; returns everything that is wrong."""
+        for message in messages[len(self._messages) :]:
+            self._problems += self.check.read(message)
+            self.characters += _length(message)
+        self._messages = messages
+        return self._problems + self.check.unanswered()
+
+
 def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
     """The turn as a provider would send it: reasoning, text, calls one after the other, the reason to stop."""
     for piece in _PIECE.findall(turn.reasoning):
@@ -124,10 +149,10 @@ def _newest_input(messages: Sequence[Message]) -> str:
     return "\n".join(reversed(newest))
 
 
-def _usage(request: ModelRequest, message: AssistantMessage) -> Usage:
+def _usage(request: ModelRequest, read: int, message: AssistantMessage) -> Usage:
     """A plausible count, four characters to the token; a script costs nothing."""
     sent = len(request.system) + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
-    sent += sum(_length(each) for each in request.messages)
+    sent += read
     thought = sum(len(block.text) for block in message.thinking)
     return Usage(
         input_tokens=_tokens(sent),
