@@ -174,7 +174,7 @@ async def test_a_failed_call_is_reported_with_its_kind_target_and_reason() -> No
     code, printed = await play(log.events)
     assert code == 4
     assert printed.err.decode().splitlines()[0].split() == (
-        ["✗", "read", "rm", "-rf", "build", "denied:", "denied", "by", "the", "rule", "bash(rm", "*)"]
+        ["✗", "read", "rm", "-rf", "build", "denied", "by", "the", "rule", "bash(rm", "*)"]
     )
 
 

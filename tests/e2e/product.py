@@ -43,7 +43,8 @@ class Product:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "DOCKER_HOST") if name in os.environ}
-        return kept | {"XDG_STATE_HOME": str(self.home / "state"), "XDG_CONFIG_HOME": str(self.home / "config")}
+        own = {"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "TMPDIR": "."}
+        return kept | {name: str(self.home / folder) for name, folder in own.items()}
 
     def script(self, *turns: Turn) -> str:
         """The name of a model that answers with these turns."""
@@ -79,9 +80,9 @@ class Product:
                 code = main(arguments)
             return Done(code, _text(out), _text(err))
 
-    def call_apart(self, *arguments: str) -> Done:
+    def call_apart(self, *arguments: str, **options: Any) -> Done:
         """In a process of its own."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, **options)
         out, err = process.communicate(timeout=100)
         return Done(process.returncode, out, err)
 

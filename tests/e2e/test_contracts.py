@@ -243,7 +243,7 @@ def test_the_demo_reads_searches_fails_edits_and_passes_and_the_repository_is_fi
 
 def test_the_demo_does_not_pretend_where_there_is_no_sandbox(product: Product) -> None:
     env = product.environment | {"DOCKER_HOST": f"unix://{product.home}/no.sock"}
-    done = product.call("demo", "--headless", env=env)
+    done = product.call_apart("demo", "--headless", env=env)
     assert (done.code, done.out) == (1, "")
     assert "no sandbox, so bash is absent: " in done.err
     assert done.err.splitlines()[-1].startswith("codeagent: this needs a sandbox")
