@@ -1,6 +1,5 @@
 """One request to the model: its stream as events, and what is left of it when it breaks off."""
 
-from collections.abc import Collection
 from typing import assert_never
 
 from codeagent.agent.emitter import Emitter
@@ -17,8 +16,8 @@ from codeagent.core.tool import Cancelled
 class Asking:
     """Collects an answer. Calls that were announced but are not in the answer get a result, too."""
 
-    def __init__(self, emitter: Emitter, executor: Executor, known_ids: Collection[str]) -> None:
-        """`known_ids` are those of every call in the history."""
+    def __init__(self, emitter: Emitter, executor: Executor, known_ids: set[str]) -> None:
+        """`known_ids` are those of every call so far; those of calls that are dropped here are added."""
         self._emitter = emitter
         self._executor = executor
         self._known_ids = known_ids
@@ -84,4 +83,5 @@ class Asking:
     def _drop_announced(self) -> None:
         for call in self._announced.values():
             self._executor.refuse(call, Cancelled("the answer broke off before it was complete; nothing ran"))
+        self._known_ids.update(self._announced)
         self._announced.clear()

@@ -34,7 +34,7 @@ class Turn:
     error: ModelError | None = None
     """Raised after everything was streamed, in place of the answer."""
     retry_first: bool = False
-    """Stream it all once, announce a retry, and stream it again."""
+    """Stream it all once, announce a retry, and stream it again with the same call ids."""
 
 
 class TurnsModel:
@@ -57,6 +57,7 @@ class TurnsModel:
             async for event in self._pieces(turn):
                 yield event
             yield Retrying("the connection broke", 2, 0.0)
+            self._ids -= len(turn.calls)
         calls = []
         async for event in self._pieces(turn):
             if isinstance(event, CallClosed):

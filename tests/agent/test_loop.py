@@ -110,7 +110,7 @@ async def test_a_retry_forgets_the_text_and_the_calls_of_the_first_attempt() -> 
     s = scene(Turn("go", (do("ok"),), retry_first=True), Turn("done"))
     events = await s.run()
     assert [note.code for note in of(events, Notice)] == ["model.retry"]
-    assert [(r.call_id, r.executed) for r in of(events, ToolResultAdded)] == [("call_1", False), ("call_2", True)]
+    assert [(r.call_id, r.executed) for r in of(events, ToolResultAdded)] == [("call_1", False), ("call_1_2", True)]
     assert of(events, MessageAdded)[1].message.text == "go"
 
 
