@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("CI"):
         pytest.exit(f"CI is set and {len(needing)} docker tests cannot run: {problem}", returncode=1)
     for item in needing:
-        item.add_marker(pytest.mark.skip(reason=f"no Docker engine: {problem}"))
+        item.add_marker(pytest.mark.skip(reason=problem))
 
 
 @pytest.fixture

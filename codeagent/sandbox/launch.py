@@ -119,7 +119,7 @@ def _warnings(protected: tuple[Found, ...], masked: tuple[Found, ...], complete:
         warnings.append(".git is a file that points to another directory (a worktree): git does not work in bash")
     if masked:
         names = ", ".join(found.name for found in masked[:3]) + (", …" if len(masked) > 3 else "")
-        warnings.append(f"{len(masked)} files that look like secrets read as empty in bash: {names}")
+        warnings.append(f"read as empty in bash, because they look like secrets ({len(masked)}): {names}")
     if not complete:
         warnings.append("the workspace is large: not all of it was searched for files that look like secrets")
     return tuple(warnings)

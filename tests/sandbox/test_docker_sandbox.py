@@ -332,7 +332,7 @@ async def test_a_masked_file_that_was_replaced_is_masked_again(make_sandbox: Mak
     ran = await run(sandbox, "cat .env")
     assert ran.stdout == b""
     assert "made anew because .env changed" in ran.result.notices[0]
-    assert "1 files that look like secrets" in (await sandbox.start(lambda _: None)).warnings[0]
+    assert "look like secrets (1): .env" in (await sandbox.start(lambda _: None)).warnings[0]
 
 
 async def test_a_workspace_that_was_moved_is_not_written_to(
@@ -357,6 +357,29 @@ async def test_a_worktree_is_mounted_without_what_it_points_to(make_sandbox: Mak
     assert b"secret" not in ran.stdout
     assert (root / ".git").read_text().startswith("gitdir")
     assert "worktree" in (await sandbox.start(lambda _: None)).warnings[0]
+
+
+@pytest.mark.parametrize("name", [".codeagent", ".git"])
+async def test_a_protected_name_that_is_a_link_is_refused_and_its_target_never_mounted(
+    make_sandbox: MakeSandbox, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / name).symlink_to("../victim")
+    with pytest.raises(SandboxUnavailable, match=f"{name} is a link") as caught:
+        await make_sandbox(tmp_path / "project")
+    assert "plain directory" in caught.value.remedy
+
+
+async def test_nothing_is_left_in_a_workspace_that_was_only_looked_at(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
+    root = tmp_path / "plain"
+    root.mkdir()
+    sandbox = await make_sandbox(root)
+    await run(sandbox, "ls -la")
+    await sandbox.close()
+    assert os.listdir(root) == []  # noqa: PTH208  # only names are wanted
 
 
 async def test_starting_twice_and_closing_twice_is_fine(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:

@@ -1,0 +1,60 @@
+"""`codeagent sandbox`, as a person types it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def codeagent(*arguments: str, cwd: Path, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    recently = cwd.parent / "state" / "codeagent" / "sandbox" / "pull-failed"
+    recently.parent.mkdir(parents=True, exist_ok=True)
+    recently.write_text("tests pull nothing")
+    state = {"XDG_STATE_HOME": str(cwd.parent / "state"), "XDG_CONFIG_HOME": str(cwd.parent / "config")}
+    return subprocess.run(
+        [sys.executable, "-m", "codeagent", "sandbox", *arguments],
+        cwd=cwd, input=stdin, env=os.environ | state | environment, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.docker
+def test_status_says_engine_and_image(workspace_dir: Path) -> None:
+    done = codeagent("status", cwd=workspace_dir)
+    assert done.returncode == 0, done
+    assert "engine" in done.stdout
+    facts = json.loads(codeagent("status", "--json", cwd=workspace_dir).stdout)
+    assert {"socket", "engine", "runc", "image", "image_origin", "containers"} <= facts.keys()
+
+
+@pytest.mark.docker
+def test_test_shows_every_check_that_holds(workspace_dir: Path) -> None:
+    done = codeagent("test", cwd=workspace_dir)
+    assert done.returncode == 0, done
+    assert "✓ no network but loopback" in done.stdout
+    assert "✗" not in done.stdout
+
+
+@pytest.mark.docker
+def test_a_shell_without_a_terminal_runs_its_standard_input(workspace_dir: Path) -> None:
+    done = codeagent("shell", cwd=workspace_dir, stdin="pwd; cat hello.py; exit 5\n")
+    assert done.returncode == 5, done
+    assert done.stdout.splitlines()[:2] == [str(workspace_dir), "def hello():"]
+
+
+@pytest.mark.docker
+def test_prune_says_what_it_removed(workspace_dir: Path) -> None:
+    done = codeagent("prune", cwd=workspace_dir)
+    assert (done.returncode, done.stdout) == (0, "0 containers removed\n")
+
+
+@pytest.mark.parametrize("action", ["status", "test", "shell", "prune", "build"])
+def test_without_an_engine_each_says_why_and_what_to_do(workspace_dir: Path, action: str) -> None:
+    done = codeagent(action, cwd=workspace_dir, DOCKER_HOST="unix:///nonexistent/docker.sock")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("codeagent: no Docker engine")
+    assert "install" in line
