@@ -4,7 +4,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from codeagent.config.loader import parse_rules
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
-from codeagent.core.policy import ApprovalKey, Policy
+from codeagent.core.policy import Policy
 from codeagent.core.ports import OutputStore, Sandbox, Workspace
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
@@ -34,7 +34,7 @@ from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.resume import closing_events
 from codeagent.session.store import SessionStore
-from codeagent.tools.builtin.bash import Bash, BashArgs
+from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
@@ -48,6 +48,7 @@ from codeagent.workspace.instructions import read_instructions
 
 SandboxKind = Literal["docker", "host"]
 Tell = Callable[[str], None]
+_ON_HOST = "without a sandbox this runs directly on your machine"
 _QUIET_SECONDS = 1.5
 """Progress of the sandbox is shown when it takes longer than this, and then this often."""
 
@@ -59,16 +60,6 @@ class Place:
     workspace: Path
     state_dir: Path
     environment: Mapping[str, str]
-
-
-class HostBash(Bash):
-    """bash without a sandbox: a mode never answers for the person, only a rule of theirs does."""
-
-    description = Bash.description.replace(", in a sandbox", "").replace("Run a command", "Run a command on the host")
-
-    def approval_key(self, args: BashArgs) -> ApprovalKey:
-        key = super().approval_key(args)
-        return replace(key, sensitive="without a sandbox this runs directly on your machine")
 
 
 async def open_runtime(
@@ -131,7 +122,7 @@ def tools_for(kind: SandboxKind | None, workspace: Workspace, outputs: OutputSto
         case "docker":
             tools.insert(0, Bash(outputs, seen))
         case "host":
-            tools.insert(0, HostBash(outputs, seen))
+            tools.insert(0, Bash(outputs, seen, always_ask=_ON_HOST))
         case None:
             pass
     return ToolRegistry(tools)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from codeagent.tools.registry import ToolRegistry
-
 from codeagent.agent.agent import Agent, Past
 from codeagent.agent.batches import Strategy
 from codeagent.agent.executor import Surroundings
@@ -22,6 +20,7 @@ from codeagent.core.policy import ApprovalKey, Decision, Policy
 from codeagent.core.ports import OutputPage
 from codeagent.core.tool import Access, Cancelled, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.transcript import transcript_problems
+from codeagent.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True)

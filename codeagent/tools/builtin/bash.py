@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -47,7 +47,7 @@ class Bash(Tool[BashArgs]):
     name = "bash"
     label = "Bash"
     description = (
-        "Run a command with bash in the workspace root, in a sandbox. Nothing is kept between calls but files. "
+        "Run a command with bash in the workspace root. Nothing is kept between calls but files. "
         "Standard input is empty. Long output is cut in the middle; output_read shows the rest."
     )
     Args = BashArgs
@@ -56,16 +56,25 @@ class Bash(Tool[BashArgs]):
     sandboxed = True
 
     def __init__(
-        self, outputs: OutputStore, seen: SeenFiles, default_timeout: float = 120, max_timeout: float = 600
+        self,
+        outputs: OutputStore,
+        seen: SeenFiles,
+        default_timeout: float = 120,
+        max_timeout: float = 600,
+        always_ask: str | None = None,
     ) -> None:
-        """Timeouts in seconds; a longer one than `max_timeout` is cut to it."""
+        """Timeouts in seconds; a longer one than `max_timeout` is cut to it.
+
+        `always_ask` is why no mode may answer for the person, only a rule of theirs.
+        """
         self._outputs = outputs
         self._seen = seen
         self._default_timeout = min(default_timeout, max_timeout)
         self._max_timeout = max_timeout
+        self._always_ask = always_ask
 
     def approval_key(self, args: BashArgs) -> ApprovalKey:
-        return command_key(args.command)
+        return replace(command_key(args.command), sensitive=self._always_ask)
 
     def target(self, args: BashArgs) -> str:
         first, _, rest = args.command.strip().partition("\n")
