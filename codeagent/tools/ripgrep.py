@@ -14,8 +14,6 @@ from pathlib import Path
 
 from codeagent.core.tool import Failed, InvalidArgs
 
-LARGEST_FILE = 16 << 20
-"""Bytes; larger files are not searched."""
 _CHUNK = 1 << 18
 _LONGEST_RECORD = 24 << 20
 _USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be compiled", "not allowed in a regex")
@@ -97,7 +95,7 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, N
 
 def _arguments(query: Query) -> list[str]:
     arguments = ["--json", "--no-config", "--no-follow", "--no-messages", "--hidden", "--no-require-git"]
-    arguments += ["--no-ignore-global", f"--max-filesize={LARGEST_FILE}"]
+    arguments.append("--no-ignore-global")
     if query.path == ".":
         arguments.append("--no-ignore-parent")
     if query.literal:

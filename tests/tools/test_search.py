@@ -125,6 +125,14 @@ async def test_other_encodings_are_found_and_binaries_are_not(box: Toolbox) -> N
     assert "bin:" not in text
 
 
+async def test_matches_in_files_too_large_to_read_again_are_counted(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeagent.tools.builtin.search.LARGEST_FILE", 100)
+    put(box.root, "big.log", "needle\n" * 20)
+    assert "[20 matching lines are in files over" in await box.text("search", pattern="needle")
+
+
 async def test_what_ripgrep_says_is_shown_only_where_it_is_true(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
     put(box.root, "a.txt", "one\ntwo\n")
     put(box.root.parent, "outside.txt", "CANARY\n")

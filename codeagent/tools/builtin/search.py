@@ -19,7 +19,8 @@ from codeagent.tools.diff import count
 from codeagent.tools.encoding import NotText, read_text, shown
 from codeagent.tools.fields import Count, PathText
 from codeagent.tools.path_rules import path_key
-from codeagent.tools.ripgrep import LARGEST_FILE, Hit, Query, find_ripgrep, search
+from codeagent.tools.ripgrep import Hit, Query, find_ripgrep, search
+from codeagent.tools.seen import LARGEST_FILE
 
 _LIMIT = 100
 _WIDEST = 400
@@ -51,7 +52,7 @@ class Search(Tool[SearchArgs]):
     label = "Search"
     description = (
         "Search file contents with a regular expression (ripgrep), or a literal text. Answers path:line:text. "
-        "Ignored and binary files and those over 16 MiB are left out. glob narrows the files, such as *.py or "
+        "Ignored and binary files are left out. glob narrows the files, such as *.py or "
         f"src/**. limit is the number of matching lines ({_LIMIT})."
     )
     Args = SearchArgs
@@ -108,6 +109,7 @@ class _Page:
     changed: int = 0
     secret: int = 0
     binary: int = 0
+    large: int = 0
     cut: int = 0
 
     def fill(self, workspace: Workspace, hits: list[Hit]) -> None:
@@ -134,6 +136,9 @@ class _Page:
                 data = file.read(LARGEST_FILE + 1)
         except (WorkspaceError, OSError):
             self.changed += len(hits)
+            return
+        if len(data) > LARGEST_FILE:
+            self.large += len(hits)
             return
         try:
             text = read_text(data).text
@@ -174,6 +179,8 @@ class _Page:
             yield f"[{self.changed} matching lines changed while searching and are not shown.]"
         if self.secret:
             yield f"[{self.secret} matching lines are in files that look like secrets and are not shown.]"
+        if self.large:
+            yield f"[{self.large} matching lines are in files over {LARGEST_FILE >> 20} MiB; use grep in bash for those.]"
         if self.binary:
             yield f"[{self.binary} matching binary files are not shown.]"
 
