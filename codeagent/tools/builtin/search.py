@@ -180,7 +180,7 @@ class _Page:
         if self.secret:
             yield f"[{self.secret} matching lines are in files that look like secrets and are not shown.]"
         if self.large:
-            yield f"[{self.large} matching lines are in files over {LARGEST_FILE >> 20} MiB; use grep in bash for those.]"
+            yield f"[{self.large} matching lines are in files over {LARGEST_FILE >> 20} MiB and not shown.]"
         if self.binary:
             yield f"[{self.binary} matching binary files are not shown.]"
 
