@@ -23,6 +23,7 @@ from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.docker import Engine
 from codeagent.sandbox.reach import engine_socket
+from codeagent.sandbox.runtime_holes import runtime_warning
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
 
@@ -57,7 +58,7 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings.append(_state(place))
     findings.append(_program("git", shutil.which("git"), "apt-get install git", "note"))
     findings.append(_program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem"))
-    findings.append(await asyncio.to_thread(_engine, place.environment))
+    findings += await asyncio.to_thread(_engine, place.environment)
     findings += await _sandbox(settings, place)
     broken = [finding for finding in findings if finding.state == "problem"]
     if args.json:
@@ -115,19 +116,21 @@ def _program(name: str, path: str | None, remedy: str, missing: State) -> Findin
     return Finding(name, "ok", f"{done.stdout.partition(chr(10))[0]} ({path})")
 
 
-def _engine(environment: Mapping[str, str]) -> Finding:
+def _engine(environment: Mapping[str, str]) -> list[Finding]:
     try:
         socket = engine_socket(environment.get("DOCKER_HOST") or None)
         engine = Engine(socket)
     except SandboxError as error:
-        return _unusable("engine", error)
+        return [_unusable("engine", error)]
     try:
         found = engine.versions()
-        return Finding("engine", "ok", f"Docker {found.engine}, API {found.api}, runc {found.runc} at {socket}")
     except SandboxError as error:
-        return _unusable("engine", error)
+        return [_unusable("engine", error)]
     finally:
         engine.close()
+    text = f"Docker {found.engine}, API {found.api}, runc {found.runc} at {socket}"
+    warning = runtime_warning(found.runc)
+    return [Finding("engine", "ok", text), *([Finding("engine", "note", warning)] if warning else [])]
 
 
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
