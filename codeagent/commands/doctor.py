@@ -130,7 +130,7 @@ def _engine(environment: Mapping[str, str]) -> list[Finding]:
         engine.close()
     text = f"Docker {found.engine}, API {found.api}, runc {found.runc} at {socket}"
     warning = runtime_warning(found.runc)
-    return [Finding("engine", "ok", text), *([Finding("engine", "note", warning)] if warning else [])]
+    return [Finding("engine", "ok", text), *([Finding("runc", "note", warning)] if warning else [])]
 
 
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
