@@ -71,7 +71,7 @@ def random_hooks(choices: list[str]) -> Hooks:
     st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6),
     st.integers(1, 6),
 )
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
     turns: list[Turn], strategy: str, acts: list[tuple[int, str]], answers: list[str], vetoes: list[str], max_calls: int
 ) -> None:

@@ -14,7 +14,7 @@ EVERY = 7
 TURN = Turn(
     text="größe 😀",
     thinking=(("Hm?", "signature=="),),
-    calls=(("read", {"p": "größe"}), ("bash", {"c": 'echo "}" \\]', "n": [2.5, None]})),
+    calls=(("read", {"p": "ü"}), ("bash", {"c": '"}" \\]'})),
     ids=("call_first_one", "call_second_one"),
 )
 

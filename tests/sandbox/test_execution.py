@@ -30,7 +30,8 @@ def filtered(pieces: list[bytes]) -> tuple[bytes, bytes | None]:
 def test_the_trailer_is_found_and_taken_out_however_the_stream_is_cut(
     before: bytes, after: bytes, places: list[int]
 ) -> None:
-    before = before.replace(f"\0{MARK} ".encode(), b"")
+    while (trailer := f"\0{MARK} ".encode()) in before:
+        before = before.replace(trailer, b"")
     after = after.replace(b"\0", b"")
     assert filtered(cut(before + TRAILER + after, places)) == (before + after, b"2 0")
 

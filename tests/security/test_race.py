@@ -1,6 +1,6 @@
 """T04: no file tool reads, lists, finds or changes anything outside, however the tree is swapped under it.
 
-CODEAGENT_RACE_SECONDS sets how long each tool is tried (default 2).
+CODEAGENT_RACE_SECONDS sets how long each tool is tried (default 1).
 """
 
 import json
@@ -26,7 +26,7 @@ from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import tool_context
 from tests.security.race import CANARY, INSIDE, Arena, make_arena, naive_read, swapping
 
-SECONDS = float(os.environ.get("CODEAGENT_RACE_SECONDS", "2"))
+SECONDS = float(os.environ.get("CODEAGENT_RACE_SECONDS", "1"))
 Call = Callable[..., Awaitable[str]]
 
 
