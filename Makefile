@@ -9,7 +9,7 @@ setup: $(READY)
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) .ci/setup.py
-	touch $@
+	@touch $@
 
 engine: ## a Docker engine: started here where that is possible, explained where not
 	@bash .ci/engine
