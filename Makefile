@@ -22,6 +22,7 @@ test: setup engine ## every test; docker tests need an engine
 
 check: setup ## formatting, lint, types, import contracts
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -1,8 +1,9 @@
-"""Writes the generated reference pages: `python docs/generate.py`; with `--check` it only says which are old."""
+"""Writes the generated pages: `python docs/generate.py`; with `--check` it only says which are old."""
 
 import argparse
 import ast
 import inspect
+import re
 import sys
 import textwrap
 from itertools import pairwise
@@ -11,6 +12,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from codeagent.agent.loop import Loop
 from codeagent.cli import COMMANDS, build_parser
 from codeagent.core.display import (
     DiffBlock,
@@ -34,7 +36,8 @@ from codeagent.core.messages import (
 )
 from codeagent.core.tool import ErrorInfo
 
-REFERENCE = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
+_INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
 _VALUES: tuple[type[BaseModel], ...] = (
     UserMessage, AssistantMessage, ToolCall, Thinking, TextPart, ImagePart, Usage, PlannedCall, ErrorInfo,
     TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock,
@@ -43,14 +46,14 @@ _NOTE = "<!-- Written by docs/generate.py; `make docs` writes it anew. -->"
 
 
 def main() -> int:
-    pages = {"cli.md": command_line(), "events.md": events()}
+    pages = {"reference/cli.md": command_line(), "reference/events.md": events(), "explanation/loop.md": loop()}
     old = [name for name, text in pages.items() if _present(name) != text]
     if "--check" in sys.argv[1:]:
         print("\n".join(old))
         return 1 if old else 0
     for name in old:
-        (REFERENCE / name).write_text(pages[name], encoding="utf-8")
-        print(f"wrote docs/reference/{name}")
+        (DOCS / name).write_text(pages[name], encoding="utf-8")
+        print(f"wrote docs/{name}")
     return 0
 
 
@@ -84,6 +87,12 @@ def events() -> str:
         own = inspect.cleandoc(value.__doc__ or "") if value.__doc__ != Frozen.__doc__ else ""
         parts += [f"## {value.__name__}", own, _table(value, inherited=True)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def loop() -> str:
+    """The page about the loop, with the loop's own source in it."""
+    source = textwrap.dedent(inspect.getsource(Loop.run))
+    return _INCLUDED.sub(lambda match: match[1] + source + match[2], _present("explanation/loop.md"))
 
 
 def _intro() -> str:
@@ -172,7 +181,7 @@ def _type(annotation: Any) -> str:
 
 
 def _present(name: str) -> str:
-    path = REFERENCE / name
+    path = DOCS / name
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 

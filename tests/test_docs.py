@@ -22,9 +22,16 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize(("page", "function"), [("cli.md", "command_line"), ("events.md", "events")])
+@pytest.mark.parametrize(
+    ("page", "function"),
+    [("reference/cli.md", "command_line"), ("reference/events.md", "events"), ("explanation/loop.md", "loop")],
+)
 def test_a_generated_page_is_current(page: str, function: str) -> None:
-    assert (DOCS / "reference" / page).read_text() == GENERATE[function](), "run: make docs"
+    assert (DOCS / page).read_text() == GENERATE[function](), "run: make docs"
+
+
+def test_the_page_about_the_loop_shows_its_source() -> None:
+    assert "async def run(self, token: CancelToken) -> RunReason:" in GENERATE["loop"]()
 
 
 def test_the_command_reference_names_every_command_and_argument() -> None:

@@ -79,9 +79,7 @@ def _figures(run: Run) -> str:
 
 def lay_out(fix: Fix, folder: Path) -> Case:
     """Raises Trouble where the releases do not differ as recorded, or the newer one does not pass its tests."""
-    old, new = (
-        unpacked(fix.package, release, folder / name) for release, name in ((fix.old, "old"), (fix.new, "new"))
-    )
+    old, new = (unpacked(fix.package, release, folder / name) for release, name in ((fix.old, "old"), (fix.new, "new")))
     if (old / fix.tests).exists():
         shutil.rmtree(old / fix.tests)
     shutil.copytree(new / fix.tests, old / fix.tests)
@@ -123,7 +121,6 @@ def run_codeagent(case: Case, folder: Path) -> Run:
     except json.JSONDecodeError as error:
         raise Trouble(f"codeagent run printed a line that is no event: {error.doc[:200]!r}") from None
     return Run(done.returncode, events, seconds, done.stderr)
-
 
 
 if __name__ == "__main__":
