@@ -293,8 +293,13 @@ def _call_line(result: ToolResultAdded, target: str) -> str:
 
 def _end_line(event: RunFinished) -> str:
     parts = [event.reason if event.error is None else f"{event.reason}: {one_line(event.error, 400)}"]
-    parts += [f"{event.turns} turns, {event.calls} calls", _tokens(event.usage), _seconds(event.duration_ms)]
+    counts = f"{_count(event.turns, 'turn')}, {_count(event.calls, 'call')}"
+    parts += [counts, _tokens(event.usage), _seconds(event.duration_ms)]
     return " · ".join([*parts, f"session {event.session}"])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _tokens(usage: Usage) -> str:

@@ -161,7 +161,7 @@ async def test_text_prints_what_the_assistant_said_and_nothing_else_on_standard_
 async def test_text_reports_each_call_and_the_end_on_standard_error() -> None:
     lines = (await play(finished_run()))[1].err.decode().splitlines()
     assert [line.split()[:3] for line in lines[:2]] == [["✓", "read", "a.py"], ["✓", "read", "a.py"]]
-    assert lines[2].startswith("done · 1 turns, 1 calls · ") and SESSION in lines[2]
+    assert lines[2].startswith("done · 1 turn, 1 call · ") and SESSION in lines[2]
 
 
 async def test_a_failed_call_is_reported_with_its_kind_target_and_reason() -> None:

@@ -21,7 +21,12 @@ from codeagent.headless import Headless, Output, Streams
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("prompt", metavar="PROMPT", help="what to do; - reads it from standard input")
+    add(
+        "prompt",
+        metavar="PROMPT",
+        nargs="?",
+        help="what to do; - reads it from standard input; a scripted model needs none",
+    )
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
     add("--mode", choices=get_args(Mode), help="what is asked about: ask (default), accept-edits, plan or auto")
@@ -67,7 +72,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     settings = settings_of(args, workspace)
     require_model(settings)
     injections = [Injection.parse(text) for text in args.inject]
-    prompt = read_prompt(args.prompt)
+    prompt = read_prompt(_scripted(settings) if args.prompt is None else args.prompt)
     place = Place(workspace, state_dir(), dict(os.environ))
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=args.resume)
 
@@ -125,6 +130,13 @@ def require_model(settings: Settings) -> None:
             f"{user_config_file()} (a hosted model such as anthropic/claude-sonnet-4-5 with its API key, or a local "
             "one such as ollama/qwen3); codeagent demo needs none"
         )
+
+
+def _scripted(settings: Settings) -> str:
+    """What stands in for a prompt that nobody reads. Raises ConfigError where a model would."""
+    if settings.model is not None and (settings.model == "demo" or settings.model.startswith("script:")):
+        return "Play the script."
+    raise ConfigError('there is no prompt: codeagent run "what to do"; - reads it from standard input')
 
 
 def workspace_of(folder: Path) -> Path:
