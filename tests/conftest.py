@@ -1,6 +1,7 @@
 """What tests share: the engine that docker tests need, and workspaces to run commands in."""
 
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from codeagent.sandbox.reach import engine_socket, probe_socket
 from tests.sandboxes import make_repository, sandbox_spec
 
 MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
+
+# Under nohup SIGHUP arrives ignored and would be handed on to every process the tests start.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def engine_problem() -> str | None:

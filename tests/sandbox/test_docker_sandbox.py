@@ -245,7 +245,7 @@ async def test_running_out_of_memory_is_said(make_sandbox: MakeSandbox, workspac
 
 
 async def test_a_command_that_kills_everything_ends_with_that_signal(sandbox: DockerSandbox) -> None:
-    ran = await run(sandbox, "echo x; kill -9 -1")
+    ran = await run(sandbox, "echo x; sleep 0.5; kill -9 -1")
     assert (ran.stdout, ran.result.exit_code) == (b"x\n", 137)
     assert (await run(sandbox, "echo alive")).stdout == b"alive\n"
 
