@@ -60,3 +60,9 @@ async def test_an_empty_directory_a_file_and_nothing_are_told_apart(box: Toolbox
         await box.call("list", path="f.txt")
     with pytest.raises(MissingPath):
         await box.call("list", path="none")
+
+
+@pytest.mark.parametrize("path", [".github", ".vscode", "src"])
+def test_looking_at_a_folder_is_not_asked_about(box: Toolbox, path: str) -> None:
+    tool = box.registry.get("list")
+    assert tool.approval_key(tool.Args(path=path)).sensitive is None

@@ -51,7 +51,7 @@ class List(Tool[ListArgs]):
         return Access("shared")
 
     def approval_key(self, args: ListArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=False)
+        return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: ListArgs) -> str:
         return f"{args.path} {args.glob}" if args.glob else args.path
