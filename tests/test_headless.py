@@ -69,18 +69,18 @@ class PlayedAgent:
         return True
 
     def steer(self, text: str) -> str:
-        raise NotImplementedError
+        raise AssertionError("no play does this")
 
     interrupt = follow_up = steer
 
     def take_back(self, queued_id: str) -> str | None:
-        raise NotImplementedError
+        raise AssertionError("no play does this")
 
     def cancel_call(self, call_id: str) -> None:
-        raise NotImplementedError
+        raise AssertionError("no play does this")
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
-        raise NotImplementedError
+        raise AssertionError("no play does this")
 
     async def close(self) -> None:
         return None

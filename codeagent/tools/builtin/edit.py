@@ -5,27 +5,18 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from codeagent.core.errors import ContentChanged, MissingPath
+from codeagent.core.errors import MissingPath
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.tool import (
-    Access,
-    BaseChanged,
-    Failed,
-    InvalidArgs,
-    Preview,
-    Tool,
-    ToolArgs,
-    ToolContext,
-    ToolResult,
-)
+from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.change import Change
 from codeagent.tools.diff import count, diff_block
 from codeagent.tools.edit_match import NoMatch, find, line_of
 from codeagent.tools.encoding import NotEncodable, NotText, Span, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
-from codeagent.tools.seen import LARGEST_FILE, Lines, Seen, SeenFiles, after_change, digest
+from codeagent.tools.seen import LARGEST_FILE, Lines, Seen, SeenFiles, after_change
 
 _LARGEST_RESULT = 2 * LARGEST_FILE
 
@@ -64,26 +55,13 @@ class EditArgs(ToolArgs):
 
 
 @dataclass(frozen=True)
-class _Change:
-    """What the call would do to the file as it is now."""
+class _Edited(Change):
+    """A change, and what the model knows and is told of it."""
 
-    path: str
-    old: bytes | None
-    """None where the file does not exist yet."""
-    before: str
-    after: TextFile
     seen: tuple[Lines, ...]
     whole: bool
     notes: tuple[str, ...]
     replaced: int
-
-    @property
-    def base(self) -> str | None:
-        return None if self.old is None else digest(self.old)
-
-    @property
-    def binding(self) -> str:
-        return f"{self.path}\n{self.base or 'new'}"
 
 
 class Edit(Tool[EditArgs]):
@@ -110,28 +88,19 @@ class Edit(Tool[EditArgs]):
         return path_key(self._workspace, args.path, reading=False)
 
     async def preview(self, args: EditArgs, ctx: ToolContext) -> Preview:
-        change = self._change(args, ctx.workspace)
-        block = diff_block(change.path, change.before, change.after.text)
-        return Preview(shown(change.path), (block,), base=change.binding)
+        return self._change(args, ctx.workspace).preview()
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
         change = self._change(args, ctx.workspace)
-        if ctx.base is not None and ctx.base != change.binding:
-            raise BaseChanged
-        try:
-            ctx.workspace.write(change.path, change.after.data, base=change.base)
-        except ContentChanged:
-            if ctx.base is not None:
-                raise BaseChanged from None
-            raise
-        details = self._seen.wrote(change.path, change.after.data, change.seen, whole=change.whole)
+        change.apply(ctx)
+        details = self._seen.wrote(change.path, change.data, change.seen, whole=change.whole)
         did = "Created" if change.old is None else "Edited"
         what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
         text = "\n".join([f"{did} {shown(change.path)}{what}.", *change.notes])
-        block = diff_block(change.path, change.before, change.after.text)
+        block = diff_block(change.path, change.before, change.after)
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
-    def _change(self, args: EditArgs, workspace: Workspace) -> _Change:
+    def _change(self, args: EditArgs, workspace: Workspace) -> _Edited:
         """Raises ToolError, WorkspaceError."""
         path = workspace.resolve(args.path)
         edits = args.replacements()
@@ -152,7 +121,10 @@ class Edit(Tool[EditArgs]):
         before = work.file.text
         for number, edit in enumerate(edits, start=1):
             work.apply(edit, f"edit {number} of {len(edits)}: " if len(edits) > 1 else "")
-        return _Change(path, old, before, work.file, work.seen, seen.whole, tuple(work.notes), work.replaced)
+        after = work.file
+        return _Edited(
+            path, old, before, after.text, after.data, work.seen, seen.whole, tuple(work.notes), work.replaced
+        )
 
 
 class _Work:

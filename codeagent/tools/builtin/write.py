@@ -1,17 +1,16 @@
 """The `write` tool: creates a file, replaces all of it, or adds to its end."""
 
-from dataclasses import dataclass
-
-from codeagent.core.errors import ContentChanged, MissingPath
+from codeagent.core.errors import MissingPath
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.tool import Access, BaseChanged, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.change import Change
 from codeagent.tools.diff import count, diff_block
 from codeagent.tools.encoding import NotEncodable, NotText, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
-from codeagent.tools.seen import LARGEST_FILE, SeenFiles, digest
+from codeagent.tools.seen import LARGEST_FILE, SeenFiles
 
 _NEW = TextFile(b"", "", "utf-8", b"")
 
@@ -20,26 +19,6 @@ class WriteArgs(ToolArgs):
     path: PathText
     content: str
     append: bool = False
-
-
-@dataclass(frozen=True)
-class _Change:
-    """What the call would do to the file as it is now."""
-
-    path: str
-    old: bytes | None
-    """None where the file does not exist yet."""
-    before: str
-    after: str
-    data: bytes
-
-    @property
-    def base(self) -> str | None:
-        return None if self.old is None else digest(self.old)
-
-    @property
-    def binding(self) -> str:
-        return f"{self.path}\n{self.base or 'new'}"
 
 
 class Write(Tool[WriteArgs]):
@@ -64,20 +43,11 @@ class Write(Tool[WriteArgs]):
         return path_key(self._workspace, args.path, reading=False)
 
     async def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview:
-        change = self._change(args, ctx.workspace)
-        block = diff_block(change.path, change.before, change.after)
-        return Preview(shown(change.path), (block,), base=change.binding)
+        return self._change(args, ctx.workspace).preview()
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
         change = self._change(args, ctx.workspace)
-        if ctx.base is not None and ctx.base != change.binding:
-            raise BaseChanged
-        try:
-            ctx.workspace.write(change.path, change.data, base=change.base)
-        except ContentChanged:
-            if ctx.base is not None:
-                raise BaseChanged from None
-            raise
+        change.apply(ctx)
         lines = change.after.count("\n") + (not change.after.endswith("\n") and change.after != "")
         details = self._seen.wrote(change.path, change.data, ((1, lines),), whole=self._knows_all(args, change))
         did = "Created" if change.old is None else "Added to" if args.append else "Replaced"
@@ -85,14 +55,14 @@ class Write(Tool[WriteArgs]):
         block = diff_block(change.path, change.before, change.after)
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
-    def _change(self, args: WriteArgs, workspace: Workspace) -> _Change:
+    def _change(self, args: WriteArgs, workspace: Workspace) -> Change:
         """Raises ToolError, WorkspaceError."""
         path = workspace.resolve(args.path)
         try:
             with workspace.open(path) as file:
                 old = file.read(LARGEST_FILE + 1)
         except MissingPath:
-            return _Change(path, None, "", args.content, _encoded(_NEW, args.content, path))
+            return Change(path, None, "", args.content, _encoded(_NEW, args.content, path))
         if len(old) > LARGEST_FILE:
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
         seen = self._seen.check(path, old)
@@ -104,11 +74,11 @@ class Write(Tool[WriteArgs]):
             raise Failed(f"{path} is {error}; it is not replaced by text. Remove it first if that is meant.") from None
         if args.append:
             added = args.content if "\r\n" in args.content else _with_newlines_of(there, args.content)
-            return _Change(path, old, there.text, there.text + added, old + _encoded(there, added, path))
+            return Change(path, old, there.text, there.text + added, old + _encoded(there, added, path))
         content = _with_newlines_of(there, args.content)
-        return _Change(path, old, there.text, content, there.bom + _encoded(there, content, path))
+        return Change(path, old, there.text, content, there.bom + _encoded(there, content, path))
 
-    def _knows_all(self, args: WriteArgs, change: _Change) -> bool:
+    def _knows_all(self, args: WriteArgs, change: Change) -> bool:
         return change.old is None or not args.append or self._seen.check(change.path, change.old).whole
 
 
