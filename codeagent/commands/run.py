@@ -70,9 +70,10 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Reads everything that may block or be wrong before the event loop starts. Raises ConfigError."""
     workspace = workspace_of(args.cwd)
     settings = settings_of(args, workspace)
+    prompt = _scripted(settings) if args.prompt is None else args.prompt
     require_model(settings)
     injections = [Injection.parse(text) for text in args.inject]
-    prompt = read_prompt(_scripted(settings) if args.prompt is None else args.prompt)
+    prompt = read_prompt(prompt)
     place = Place(workspace, state_dir(), dict(os.environ))
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=args.resume)
 
@@ -136,7 +137,7 @@ def _scripted(settings: Settings) -> str:
     """What stands in for a prompt that nobody reads. Raises ConfigError where a model would."""
     if settings.model is not None and (settings.model == "demo" or settings.model.startswith("script:")):
         return "Play the script."
-    raise ConfigError('there is no prompt: codeagent run "what to do"; - reads it from standard input')
+    raise ConfigError('there is no PROMPT: codeagent run "what to do"; - reads it from standard input')
 
 
 def workspace_of(folder: Path) -> Path:
