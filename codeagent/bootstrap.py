@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from codeagent.agent.agent import Agent, Past
 from codeagent.agent.batches import Strategy
+from codeagent.agent.command_hooks import CommandHook, command_hooks
 from codeagent.agent.context import Environment, system_prompt
 from codeagent.agent.executor import Surroundings
 from codeagent.agent.hooks import Hooks
@@ -98,7 +99,10 @@ async def open_runtime(
         conversation = Conversation(
             model, assemble_prompt(tools, workspace, kind), tools.definitions(), strategy, limits
         )
-        around = Surroundings(tools, workspace, sandbox, kind, outputs, policy, limits, Hooks())
+        hooks = [CommandHook(hook.event, hook.command, workspace.root) for hook in settings.hooks]
+        around = Surroundings(
+            tools, workspace, sandbox, kind, outputs, policy, limits, Hooks(command_hooks(hooks), on_failure=tell)
+        )
         queued = tuple(Queued(item.id, item.kind, item.text) for item in history.undelivered)
         agent = Agent(conversation, around, log, Past(history=history.messages, queued=queued))
         stack.push_async_callback(agent.close)
@@ -201,6 +205,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         home=Path.home(),
         docker_host=place.environment.get("DOCKER_HOST") or None,
         image=settings.sandbox.image,
+        per_command=settings.sandbox.lifetime == "command",
     )
     return DockerSandbox(spec)
 

@@ -51,6 +51,10 @@ def _facts(tool: Tool[Any], definition: ToolDefinition) -> dict[str, Any]:
         "description": definition.description,
         "approval": tool.permission,
         "effect": tool.effect,
+        "mode": "direct",
+        "concurrency": tool.concurrency,
+        "sandboxed": tool.sandboxed,
+        "hint": tool.hint,
         "timeout": tool.timeout,
         "parameters": definition.parameters,
     }

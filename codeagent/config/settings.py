@@ -38,6 +38,16 @@ class SandboxSettings(Section):
     """`off` comes from the command line only."""
     image: str | None = None
     """None: found or made as `codeagent sandbox status` says."""
+    lifetime: Literal["session", "command"] = "session"
+    """`command`: every command gets a fresh container."""
+
+
+class HookSettings(Section):
+    """A program that is asked, or told, about tool calls; see docs/how-to/hooks.md."""
+
+    event: Literal["before_tool", "after_tool", "before_update", "after_update"]
+    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Program and arguments; it runs in the workspace, on this machine."""
 
 
 class Settings(Section):
@@ -48,3 +58,4 @@ class Settings(Section):
     limits: LimitSettings = LimitSettings()
     rules: RuleSettings = RuleSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    hooks: tuple[HookSettings, ...] = ()

@@ -212,6 +212,8 @@ class Tool(ABC, Generic[ArgsT]):
     """Seconds; None: the run's own limit."""
     output_limit: ClassVar[int | None] = 40_000
     """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
+    concurrency: ClassVar[AccessMode] = "exclusive"
+    """The mode `access` gives, for people who read about the tool."""
     sandboxed: ClassVar[bool] = False
     """Runs through `ToolContext.sandbox`."""
     source: ClassVar[str] = "builtin"

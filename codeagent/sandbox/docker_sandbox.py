@@ -95,6 +95,8 @@ class DockerSandbox:
             self._running.discard(call.mark)
             if call.starting is not None:
                 await to_the_end(_close(call.starting))
+            if self._spec.per_command and not self._running:
+                self._renew()
 
     async def close(self) -> None:
         self._closed = True
@@ -160,10 +162,19 @@ class DockerSandbox:
             raise SandboxUnavailable("the sandbox is closed", "start codeagent again")
         if self._container is not None:
             return self._container
+        return await asyncio.shield(self._being_made())
+
+    def _being_made(self) -> asyncio.Task[Container]:
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make())
             self._making.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._making)
+        return self._making
+
+    def _renew(self) -> None:
+        """Give the used container up and make the next one ready; what fails there is said by the next command."""
+        self._give_up(self._container)
+        if not self._closed:
+            self._being_made()
 
     async def _make(self) -> Container:
         spec = self._spec

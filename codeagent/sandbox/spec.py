@@ -25,6 +25,9 @@ class SandboxSpec:
     pull: bool = True
     """Whether the default image may be pulled."""
     read_only_workspace: bool = False
+    per_command: bool = False
+    """A container of its own for every command, the next one made ready meanwhile: nothing is left from one to the
+    next but files of the workspace."""
     memory_bytes: int = 2 * GIB
     tmp_bytes: int = GIB
     """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""

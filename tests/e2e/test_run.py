@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.e2e.product import Product, bash, calls, of, read, results, running, say
+from tests.e2e.product import Product, bash, calls, of, read, results, running, say, text_of
 
 
 def test_text_output_is_what_the_assistant_said_and_nothing_else(product: Product) -> None:
@@ -199,3 +199,20 @@ def test_the_model_may_come_from_the_users_file_or_the_environment(product: Prod
     assert product.call("run", "go", "--sandbox", "off").out == "from the file\n"
     env = product.environment | {"CODEAGENT_MODEL": product.script(say("from the environment"))}
     assert product.call("run", "go", "--sandbox", "off", env=env).out == "from the environment\n"
+
+
+def test_a_hook_of_the_users_file_vetoes_a_call(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[[hooks]]\nevent = "before_tool"\ncommand = ["sh", "-c", "echo not that file >&2; exit 1"]\n')
+    done = product.run(product.script(calls(read("a.txt")), say("ok")), "--output", "jsonl")
+    (result,) = results(done.events)
+    assert (result["error"]["kind"], result["approval"], text_of(result)) == ("denied", "hook", "not that file")
+
+
+def test_a_hook_with_an_unknown_event_is_a_configuration_error(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[[hooks]]\nevent = "before_lunch"\ncommand = ["true"]\n')
+    done = product.run(product.script(say("ok")))
+    assert (done.code, "config.toml:2: hooks.event" in done.err) == (2, True), done.err

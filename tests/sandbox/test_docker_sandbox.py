@@ -390,3 +390,15 @@ async def test_starting_twice_and_closing_twice_is_fine(make_sandbox: MakeSandbo
     await sandbox.close()
     with pytest.raises(SandboxUnavailable, match="closed"):
         await run(sandbox, "true")
+
+
+async def test_a_sandbox_per_command_keeps_nothing_but_the_workspace(
+    make_sandbox: MakeSandbox, workspace_dir: Path
+) -> None:
+    sandbox = await make_sandbox(workspace_dir, per_command=True)
+    first = await run(sandbox, "touch /tmp/left kept; sleep 600 > /dev/null 2>&1 &")
+    second = await run(sandbox, "ls /tmp/left kept")
+    assert first.result.exit_code == 0
+    assert b"kept" in second.stdout
+    assert b"/tmp/left" not in second.stdout
+    assert await processes(sandbox, "sleep") == 0

@@ -75,6 +75,7 @@ class Edit(Tool[EditArgs]):
     )
     Args = EditArgs
     permission = "prompt"
+    concurrency = "keyed"
     effect = "files"
 
     def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:

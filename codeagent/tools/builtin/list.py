@@ -42,6 +42,7 @@ class List(Tool[ListArgs]):
     )
     Args = ListArgs
     permission = "auto"
+    concurrency = "shared"
     effect = "nothing"
 
     def __init__(self, workspace: Workspace) -> None:

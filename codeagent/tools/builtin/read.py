@@ -56,6 +56,7 @@ class Read(Tool[ReadArgs]):
     )
     Args = ReadArgs
     permission = "auto"
+    concurrency = "shared"
     effect = "nothing"
 
     def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:

@@ -57,6 +57,7 @@ class Search(Tool[SearchArgs]):
     )
     Args = SearchArgs
     permission = "auto"
+    concurrency = "shared"
     effect = "nothing"
 
     def __init__(self, workspace: Workspace) -> None:

@@ -30,6 +30,7 @@ class Write(Tool[WriteArgs]):
     )
     Args = WriteArgs
     permission = "prompt"
+    concurrency = "keyed"
     effect = "files"
 
     def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:

@@ -31,6 +31,7 @@ class OutputRead(Tool[OutputReadArgs]):
     description = "Read more of an output that was cut, by the id in its marker. offset is the first line, from 1."
     Args = OutputReadArgs
     permission = "auto"
+    concurrency = "shared"
     effect = "nothing"
     output_limit = None
 

@@ -1,0 +1,86 @@
+"""Hooks that are programs: JSON in, JSON out, and every failure denies (FEATURES F11)."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeagent.agent.command_hooks import CommandHook, HookEvent, command_hooks
+from codeagent.agent.hooks import Hooks
+from codeagent.core.events import ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.messages import text_of
+from tests.agent.doubles import Turn, do, of, scene
+
+
+def program(folder: Path, source: str) -> tuple[str, ...]:
+    path = folder / "hook.py"
+    path.write_text(f"import json, sys, time\ntold = json.load(sys.stdin)\n{source}\n")
+    return sys.executable, str(path)
+
+
+def lives(pid_file: Path) -> bool:
+    return Path(f"/proc/{pid_file.read_text()}").exists()
+
+
+async def result_with(folder: Path, source: str, event: HookEvent = "before_tool", what: str = "ok"):  # type: ignore[no-untyped-def]  # (result, events)
+    hooks = Hooks(command_hooks([CommandHook(event, program(folder, source), folder)]), timeout=5)
+    events = await scene(Turn("", (do(what),)), Turn("done"), hooks=hooks).run()
+    return of(events, ToolResultAdded)[0], events
+
+
+@pytest.mark.parametrize("source", ["", "print(json.dumps({'decision': 'allow'}))"])
+async def test_silence_and_allow_let_the_call_pass(tmp_path: Path, source: str) -> None:
+    assert (await result_with(tmp_path, source))[0].error is None
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("print(json.dumps({'decision': 'deny', 'reason': 'not today'}))", "not today"),
+        ("sys.exit('no such luck')", "no such luck"),
+        ("print('maybe')", "failed"),
+        ("print('[]')", "no JSON object"),
+        ("print('{}')", "no decision"),
+        ("print(json.dumps({'decision': 'modify'}))", "no decision"),
+    ],
+)
+async def test_everything_else_denies_and_says_why(tmp_path: Path, source: str, reason: str) -> None:
+    result, events = await result_with(tmp_path, source)
+    assert (result.error.kind, result.approval, of(events, ToolStarted)) == ("denied", "hook", [])
+    assert reason in text_of(result.content)
+
+
+async def test_a_program_that_is_not_there_denies(tmp_path: Path) -> None:
+    hooks = Hooks(command_hooks([CommandHook("before_tool", ("/nowhere/hook",), tmp_path)]))
+    events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
+    assert of(events, ToolResultAdded)[0].error.kind == "denied"
+
+
+async def test_a_program_that_hangs_denies_and_is_killed(tmp_path: Path) -> None:
+    command = program(
+        tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\ntime.sleep(60)"
+    )
+    hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=1)
+    events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
+    assert of(events, ToolResultAdded)[0].error.kind == "denied"
+    assert not lives(tmp_path / "pid")
+
+
+async def test_arguments_can_be_changed(tmp_path: Path) -> None:
+    source = "print(json.dumps({'decision': 'modify', 'arguments': {'what': 'fail'}}))"
+    assert text_of((await result_with(tmp_path, source))[0].content) == "it failed"
+
+
+async def test_a_program_is_told_the_call_and_afterwards_the_result(tmp_path: Path) -> None:
+    source = f"json.dump(told, open({str(tmp_path / 'told')!r}, 'w'))"
+    await result_with(tmp_path, source, "after_tool")
+    told = json.loads((tmp_path / "told").read_text())
+    assert (told["event"], told["call"]["name"]) == ("after_tool", "do")
+    assert told["result"] == {"content": "did ok", "is_error": False, "executed": True, "error": None}
+
+
+async def test_an_update_can_be_suppressed(tmp_path: Path) -> None:
+    source = "print(json.dumps({'decision': 'deny' if told['text'] == 'piece 1' else 'allow'}))"
+    _, events = await result_with(tmp_path, source, "before_update", "update")
+    assert "".join(event.text for event in of(events, ToolUpdated)) == "piece 2"
