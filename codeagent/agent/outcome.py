@@ -58,7 +58,7 @@ def _of_tool_error(error: ToolError, executed: bool, cancelled_because: str | No
     message = _PREFIX.get(kind, "") + str(error)
     if kind == "cancelled" and cancelled_because is not None:
         kind = _kind_of_cancel(cancelled_because)
-        message = _cancel_text(cancelled_because)
+        message = f"{_cancel_text(cancelled_because)}; {error}"
     content = error.content or (TextPart(text=message),)
     if error.content and kind in ("cancelled", "timeout"):
         content = (*error.content, TextPart(text=message))

@@ -97,7 +97,7 @@ class Skipped(ToolError):
 
 
 class Cancelled(ToolError):
-    """The call was stopped midway; `content` holds what there was of its output."""
+    """The call was stopped midway: the text says what the stop did, `content` holds the output there was."""
 
     kind = "cancelled"
 

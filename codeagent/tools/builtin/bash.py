@@ -179,7 +179,7 @@ def _answer(
         text = f"Timed out after {timeout:g} s; {stopped}"
         raise TimedOut(text, content=_unless_empty(printed), blocks=blocks, details=details)
     if outcome.ending == "cancelled":
-        raise Cancelled(f"Cancelled; {stopped}", content=_unless_empty(printed), blocks=blocks, details=details)
+        raise Cancelled(stopped, content=_unless_empty(printed), blocks=blocks, details=details)
     if result.exit_code != 0:
         raise Failed(notes[0].strip("[]"), content=content, blocks=blocks, details=details)
     return ToolResult(content=content, blocks=blocks, details=details)
