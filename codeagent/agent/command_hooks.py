@@ -7,6 +7,8 @@ suppresses an update likewise. Ending with another code denies, with its standar
 
 import asyncio
 import json
+import os
+import signal
 from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from codeagent.core.tool import ToolResult
 
 HookEvent = Literal["before_tool", "after_tool", "before_update", "after_update"]
 _LONGEST_REASON = 500
+_LAST_WORDS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,9 @@ class CommandHook:
             out, err = await process.communicate(json.dumps(told).encode())
         finally:
             if process.returncode is None:
-                process.kill()
-                await process.wait()
+                os.killpg(process.pid, signal.SIGKILL)
+                # Read to the end: asyncio tells of an exit only when the pipes were.
+                await asyncio.wait({asyncio.ensure_future(process.communicate())}, timeout=_LAST_WORDS_SECONDS)
         if process.returncode != 0:
             reason = err.decode(errors="replace").strip()[:_LONGEST_REASON]
             return {"decision": "deny", "reason": reason or f"the hook ended with {process.returncode}"}

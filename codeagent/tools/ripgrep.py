@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import sysconfig
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator
@@ -15,6 +16,8 @@ from pathlib import Path
 from codeagent.core.tool import Failed, InvalidArgs
 
 _CHUNK = 1 << 18
+_LAST_WORDS_SECONDS = 2.0
+"""How long a killed ripgrep is waited for: its end must not hold up an answer that is there."""
 _LONGEST_RECORD = 24 << 20
 _USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be compiled", "not allowed in a regex")
 
@@ -88,9 +91,24 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, N
             raise _failure(message)
     finally:
         if process.returncode is None:
-            process.kill()
-        errors.cancel()
-        await asyncio.shield(process.wait())
+            _kill(process.pid)
+        await asyncio.wait({asyncio.ensure_future(_ended(process, errors))}, timeout=_LAST_WORDS_SECONDS)
+
+
+def _kill(pid: int) -> None:
+    """Not by `Process.kill`, which takes the exit status away from asyncio where the process has just ended."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+async def _ended(process: Process, errors: "asyncio.Future[str]") -> None:
+    """Read what is left first: asyncio tells of an exit only when the pipes were read to their end."""
+    while process.stdout is not None and await process.stdout.read(_CHUNK):
+        pass
+    await errors
+    await process.wait()
 
 
 def _arguments(query: Query) -> list[str]:

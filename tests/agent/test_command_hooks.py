@@ -67,6 +67,13 @@ async def test_a_program_that_hangs_denies_and_is_killed(tmp_path: Path) -> None
     assert not lives(tmp_path / "pid")
 
 
+async def test_a_program_that_hangs_in_a_flood_with_a_child_is_given_up(tmp_path: Path) -> None:
+    command = ("sh", "-c", "sleep 60 & yes | head -c 1000000; wait")
+    hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=0.5)
+    events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
+    assert of(events, ToolResultAdded)[0].error.kind == "denied"
+
+
 async def test_arguments_can_be_changed(tmp_path: Path) -> None:
     source = "print(json.dumps({'decision': 'modify', 'arguments': {'what': 'fail'}}))"
     assert text_of((await result_with(tmp_path, source))[0].content) == "it failed"

@@ -194,3 +194,11 @@ def test_an_rg_of_the_workspace_is_never_run(tmp_path: Path, monkeypatch: pytest
     assert find_ripgrep(repo) == str(outside)
     monkeypatch.setenv("PATH", str(inside.parent))
     assert find_ripgrep(repo) is None
+
+
+async def test_stopping_in_a_flood_of_matches_never_hangs(box: Toolbox) -> None:
+    """The pipe is full and unread then; ripgrep is reaped all the same."""
+    for number in range(40):
+        put(box.root, f"f{number}.txt", "needle in a line of some length to fill the pipe\n" * 2000)
+    for _ in range(20):
+        assert "There is more" in await asyncio.wait_for(box.text("search", pattern="needle", limit=1), 20)
