@@ -4,19 +4,74 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from codeagent.core.events import KnownEvent
-from codeagent.core.policy import Decision
-from codeagent.core.ports import Sandbox, Workspace
+from codeagent.core.events import KnownEvent, QueueKind
+from codeagent.core.policy import Decision, Mode
+from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
+from codeagent.core.tool import ToolDefinition
+
+
+@dataclass(frozen=True)
+class Queued:
+    """Text that waits for its boundary."""
+
+    id: str
+    kind: QueueKind
+    text: str
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """What a list of sessions shows; the empty string where the log does not say."""
+
+    id: str
+    modified: float
+    """When the log was last written, in seconds since the epoch."""
+    size: int
+    """Bytes of the log."""
+    workspace: str
+    model: str
+    prompt: str
+    """What the session began with."""
+    in_use: bool
 
 
 class AgentHandle(Protocol):
-    """One conversation. Every method but `run` and `close` returns at once."""
+    """One conversation. Every method but `run`, `shell` and `close` returns at once."""
 
     @property
     def session_id(self) -> str: ...
 
+    @property
+    def running(self) -> bool: ...
+
+    @property
+    def queued(self) -> tuple[Queued, ...]:
+        """What waits in both lanes, in the order it was typed."""
+
     def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`."""
+
+    def start(self, prompt: str | None) -> None:
+        """As `run`, read through `events`. None starts with what is queued. Raises CodeagentError where one runs."""
+
+    def events(self) -> AsyncIterator[KnownEvent]:
+        """Every event from now until the agent is closed, also outside runs; deltas unread are merged."""
+
+    def pause(self) -> None:
+        """Wait at the next boundary, before the next batch or request; a notice `run.paused` says when."""
+
+    def go_on(self) -> None:
+        """End a pause, also one that has not begun."""
+
+    def set_mode(self, mode: Mode) -> None:
+        """What is asked about from the next call on; a notice `mode.changed` records it."""
+
+    async def shell(self, command: str, *, shared: bool) -> None:
+        """Run a command of the person's own in the sandbox, to its end, as tool events named `shell`.
+
+        `shared`: what it printed reaches the model as a note, at the next boundary or prompt.
+        `cancel_call` stops it. Raises CodeagentError where there is no sandbox.
+        """
 
     def steer(self, text: str) -> str:
         """Queue text for the boundary after the running batch; returns its id."""
@@ -50,5 +105,16 @@ class Runtime:
     agent: AgentHandle
     workspace: Workspace
     sandbox: Sandbox | None
+    sandbox_info: SandboxInfo | None
+    """None where there is no sandbox: bash is absent then."""
+    outputs: OutputStore
+    tools: tuple[ToolDefinition, ...]
+    system_prompt: str
+    model: str
+    context_window: int | None
+    """Tokens; None where it is not known."""
+    use_model: Callable[[str, str | None], Awaitable["Runtime"]]
+    """Go on with another model (name, api_base) from the next request; returns this runtime with its facts.
+    Raises CodeagentError: the present model stays then. Not while a run is going on."""
     close: Callable[[], Awaitable[None]]
     """Ends the agent, the model's connections and the sandbox; idempotent."""

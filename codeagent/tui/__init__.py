@@ -1,0 +1,1 @@
+"""The screen: the only package that knows textual and rich."""

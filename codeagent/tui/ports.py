@@ -1,0 +1,136 @@
+"""What the screen asks of a conversation, in plain values: importing this costs nothing before the first frame."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from codeagent.tui.stage import Stage
+
+Mode = Literal["ask", "accept-edits", "plan", "auto"]
+Answer = Literal["once", "session", "deny"]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line asked for; None leaves it to the settings."""
+
+    model: str | None = None
+    api_base: str | None = None
+    mode: str | None = None
+    sandbox: str | None = None
+    theme: str | None = None
+    resume: str | None = None
+    """A session's id, or the beginning of one."""
+    proceed: bool = False
+    """The person said yes to a folder that is no project."""
+    prompt: str = ""
+    """Text that waits in the composer at the start."""
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """One line of the session picker."""
+
+    id: str
+    modified: float
+    """Seconds since the epoch."""
+    prompt: str
+    model: str
+    in_use: bool
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One line of the model picker."""
+
+    name: str
+    """What `--model` takes."""
+    about: str
+    """Where it runs, what is missing."""
+    ready: bool
+    """Its key is there, or it needs none."""
+    api_base: str | None = None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why no conversation can begin yet, and what would help."""
+
+    kind: Literal["model", "key", "place", "error"]
+    text: str
+    """One line: what is missing."""
+    variable: str = ""
+    """The environment variable of the key that is missing."""
+    servers: tuple[ModelRow, ...] = ()
+    """Local servers that answered on loopback."""
+
+
+class Talk(Protocol):
+    """The person's side of one conversation. Methods return at once unless they are `async`.
+
+    Everything that happens shows on the `Stage`. Errors a person caused are shown there as well;
+    only `open` raises, and then CodeagentError.
+    """
+
+    @property
+    def running(self) -> bool:
+        """A run is going on."""
+
+    async def open(self, wish: Wish) -> Missing | None:
+        """Read settings, show the recorded session if one is resumed, begin to start model and sandbox.
+
+        Returns before they are ready. Raises CodeagentError.
+        """
+
+    def send(self, text: str) -> None:
+        """Begin a run; where model or sandbox are still starting, it waits for them."""
+
+    def steer(self, text: str) -> None: ...
+
+    def interrupt(self, text: str) -> None: ...
+
+    def follow_up(self, text: str) -> None: ...
+
+    def take_back(self, queued_id: str) -> str | None: ...
+
+    def pause(self) -> None:
+        """Wait at the next boundary."""
+
+    def go_on(self) -> None: ...
+
+    def abort(self) -> None:
+        """Stop now: the run, or the shell command."""
+
+    def answer(self, approval_id: str, answer: Answer, reason: str = "") -> bool:
+        """False where the question no longer waits."""
+
+    def set_mode(self, mode: Mode) -> None: ...
+
+    def shell(self, command: str, *, shared: bool) -> None:
+        """Run a command of the person's own in the sandbox; `shared` shows it to the model."""
+
+    async def use_model(self, row: ModelRow) -> Missing | None: ...
+
+    def keep_key(self, variable: str, value: str) -> str:
+        """Store a key; returns where it is kept, as a phrase. Raises CodeagentError."""
+
+    async def sessions(self) -> tuple[SessionRow, ...]:
+        """Those of this workspace, the latest first."""
+
+    async def models(self) -> tuple[ModelRow, ...]: ...
+
+    async def files(self) -> tuple[str, ...]:
+        """Paths of the workspace that are not ignored, for `@`; directories end with a slash."""
+
+    async def full_output(self, call_id: str) -> str | None:
+        """The whole text of a call's result, also what was too long for the model; None where it is gone."""
+
+    def facts(self, about: Literal["status", "cost", "context", "config", "tools"]) -> str:
+        """Markdown for the slash command of that name."""
+
+    async def close(self) -> None:
+        """End the run, the model's connections and the sandbox; idempotent."""
+
+
+OpenTalk = Callable[[Stage], Awaitable[Talk]]
+"""Makes the conversation; called after the first frame, so that nothing heavy is imported before."""

@@ -1,0 +1,146 @@
+"""What the chat screen shows, as plain models: the bridge writes them, widgets draw them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from codeagent.tui.rendering.shown import Shown
+from codeagent.tui.transcript.document import Document
+
+Phase = Literal[
+    "starting", "idle", "thinking", "answering", "working", "waiting", "pausing", "paused", "retrying", "stopping"
+]
+"""waiting: for the person. pausing: at the next boundary. retrying: the request is repeated at `retry_at`."""
+Lane = Literal["steer", "interrupt", "follow_up"]
+
+
+def _nobody() -> None:
+    """A model that nobody draws."""
+
+
+def _ignore(text: str) -> None:
+    """A stage without a composer."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One question that waits for the person."""
+
+    approval_id: str
+    call_id: str
+    name: str
+    """The tool; `ask_user` for a question with answers."""
+    target: str
+    reason: str
+    """Why it is asked."""
+    shown: tuple[Shown, ...]
+    asked_at: float
+    """Seconds since the epoch."""
+
+
+@dataclass
+class Desk:
+    """The questions that wait, the oldest first."""
+
+    waiting: tuple[Waiting, ...] = ()
+    on_change: Callable[[], None] = _nobody
+
+    def add(self, question: Waiting) -> None:
+        self.waiting = (*self.waiting, question)
+        self.on_change()
+
+    def remove(self, approval_id: str) -> None:
+        self.waiting = tuple(item for item in self.waiting if item.approval_id != approval_id)
+        self.on_change()
+
+    def clear(self) -> None:
+        self.waiting = ()
+        self.on_change()
+
+
+@dataclass(frozen=True)
+class QueuedText:
+    id: str
+    lane: Lane
+    text: str
+
+
+@dataclass
+class Lanes:
+    """What the person typed while the agent was working and what was not delivered yet, in order."""
+
+    items: tuple[QueuedText, ...] = ()
+    on_change: Callable[[], None] = _nobody
+
+    def add(self, item: QueuedText) -> None:
+        self.items = (*self.items, item)
+        self.on_change()
+
+    def remove(self, queued_id: str) -> None:
+        self.items = tuple(item for item in self.items if item.id != queued_id)
+        self.on_change()
+
+    def clear(self) -> None:
+        self.items = ()
+        self.on_change()
+
+
+@dataclass(frozen=True)
+class Status:
+    """The facts of header and status line; empty or None where not known yet."""
+
+    phase: Phase = "starting"
+    since: float = 0.0
+    """Seconds since the epoch when the run, or this wait, began."""
+    batch: int = 0
+    """The batch that runs or is paused before, from 1; 0 for none."""
+    workspace: str = ""
+    branch: str = ""
+    changes: int = 0
+    """Files that differ from the last commit."""
+    model: str = ""
+    mode: str = "ask"
+    sandbox: str = ""
+    """A few words: `docker, net off`, `host, no sandbox`, `none: bash is absent`, `starting`."""
+    session: str = ""
+    context_tokens: int = 0
+    """Prompt tokens of the last request."""
+    context_window: int | None = None
+    cost_usd: float | None = None
+    input_tokens: int = 0
+    """Over the whole session, cached ones included."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    estimated: bool = False
+    retry_at: float | None = None
+    """Seconds since the epoch."""
+    retry_reason: str = ""
+    notice: str = ""
+    """One short line in place of the hints: what just happened."""
+
+
+@dataclass
+class StatusBoard:
+    """The status in force."""
+
+    now: Status = Status()
+    on_change: Callable[[], None] = _nobody
+
+    def set(self, **changes: Any) -> None:
+        """Replace fields of `Status` by name; nothing happens where they are the same."""
+        changed = replace(self.now, **changes)
+        if changed != self.now:
+            self.now = changed
+            self.on_change()
+
+
+@dataclass
+class Stage:
+    """Everything a conversation shows itself through."""
+
+    document: Document = field(default_factory=Document)
+    desk: Desk = field(default_factory=Desk)
+    lanes: Lanes = field(default_factory=Lanes)
+    status: StatusBoard = field(default_factory=StatusBoard)
+    give_back: Callable[[str], None] = _ignore
+    """Text that returns to the composer: what was queued when the run was stopped."""

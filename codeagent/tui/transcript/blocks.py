@@ -1,0 +1,117 @@
+"""What the transcript holds, as plain data: it knows neither events nor widgets."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.rendering.shown import Shown
+
+Detail = Literal["quiet", "normal", "full"]
+"""How much of batches, tool cards and thinking is shown: one line each, the usual, everything kept."""
+CallState = Literal["planned", "asking", "running", "done", "failed", "denied", "skipped", "cancelled", "timeout"]
+Level = Literal["info", "warning", "error"]
+ENDED: frozenset[CallState] = frozenset({"done", "failed", "denied", "skipped", "cancelled", "timeout"})
+
+
+@dataclass(eq=False)
+class Block:
+    """One entry of the transcript. Blocks are only ever added at the end; the last few may change."""
+
+    key: int
+    """Its place in the document, from 0."""
+    version: int = 0
+    """Rises with every change, so that what was drawn of it can be kept until then."""
+    detail: Detail | None = None
+    """What the person chose for this block; None follows the whole transcript."""
+
+
+@dataclass(eq=False)
+class Prompt(Block):
+    """What the person said: at the start of a run, or while it ran."""
+
+    text: str = ""
+    source: str = "prompt"
+    """prompt, steer, interrupt, follow_up, or note (written by codeagent itself)."""
+
+
+@dataclass(eq=False)
+class Answer(Block):
+    """What the model says: Markdown that may still grow."""
+
+    text: str = ""
+    open: bool = True
+    cut: bool = False
+    """The stream broke off here."""
+
+
+@dataclass(eq=False)
+class Thoughts(Block):
+    """The model's reasoning; folded to one line unless the detail is full."""
+
+    text: str = ""
+    open: bool = True
+    began: float = 0.0
+    """Seconds since the epoch."""
+    ended: float | None = None
+
+
+@dataclass(eq=False)
+class Card:
+    """One tool call."""
+
+    call_id: str
+    name: str
+    target: str
+    state: CallState = "planned"
+    asks: bool = False
+    """The plan says that the person will be asked."""
+    began: float | None = None
+    """Seconds since the epoch."""
+    duration_ms: int = 0
+    note: str = ""
+    """A few words on the outcome: `212 lines`, `exit 1`, `+3 −1`."""
+    progress: str = ""
+    output: OutputBuffer | None = None
+    """What it printed so far, or in the end."""
+    shown: tuple[Shown, ...] = ()
+    error: str = ""
+
+
+@dataclass(eq=False)
+class Batch(Block):
+    """The calls that run before the next point where the person can step in."""
+
+    number: int = 0
+    cards: list[Card] = field(default_factory=list)
+    finished: bool = False
+    duration_ms: int = 0
+
+
+@dataclass(eq=False)
+class Command(Block):
+    """A shell command the person ran with `!` or `!!`."""
+
+    card: Card = field(default_factory=lambda: Card("", "shell", ""))
+    shared: bool = True
+    """The model is shown it."""
+
+
+@dataclass(eq=False)
+class Remark(Block):
+    """One line from codeagent itself: a notice, a mode, a checkpoint."""
+
+    level: Level = "info"
+    text: str = ""
+
+
+@dataclass(eq=False)
+class Ending(Block):
+    """How a run ended, where that needs saying; `lines` say what was stopped, killed, kept and not run."""
+
+    reason: str = "done"
+    """done, failed, limit, denied or interrupted."""
+    text: str = ""
+    lines: tuple[str, ...] = ()
+
+
+AnyBlock = Prompt | Answer | Thoughts | Batch | Command | Remark | Ending

@@ -1,0 +1,175 @@
+"""The conversation as the screen keeps it: blocks in order, and which of them changed since they were last drawn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from codeagent.tui.transcript.blocks import (
+    Answer,
+    AnyBlock,
+    Batch,
+    Block,
+    Card,
+    Command,
+    Ending,
+    Level,
+    Prompt,
+    Remark,
+    Thoughts,
+)
+
+BlockT = TypeVar("BlockT", bound=Block)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A call before it runs."""
+
+    call_id: str
+    name: str
+    target: str
+    asks: bool = False
+
+
+class Document:
+    """Blocks are only added at the end. `on_change` is called once per `take_changes`, however much changed.
+
+    Everything is in memory and cheap: a streamed piece costs an append, a reader decides when to draw.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[AnyBlock] = []
+        self.on_change: Callable[[], None] = _nobody
+        self._changed: set[int] = set()
+        self._answer: Answer | None = None
+        self._thoughts: Thoughts | None = None
+        self._cards: dict[str, tuple[Batch | Command, Card]] = {}
+
+    def take_changes(self) -> frozenset[int]:
+        """Keys of the blocks that are new or changed since the last time."""
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
+
+    def say(self, text: str, source: str = "prompt") -> None:
+        """What the person said."""
+        self.close()
+        self._add(Prompt(len(self.blocks), text=text, source=source))
+
+    def stream_text(self, piece: str) -> None:
+        """A further piece of the answer; it ends the thoughts before it."""
+        self.close_thoughts(None)
+        if self._answer is None:
+            self._answer = self._add(Answer(len(self.blocks)))
+        self._answer.text += piece
+        self._touch(self._answer)
+
+    def stream_thoughts(self, piece: str, now: float) -> None:
+        """`now` in seconds since the epoch."""
+        if self._thoughts is None:
+            self._thoughts = self._add(Thoughts(len(self.blocks), began=now))
+        self._thoughts.text += piece
+        self._touch(self._thoughts)
+
+    def finish_answer(self, text: str, *, cut: bool = False) -> None:
+        """The whole answer is known: it replaces what was streamed, where they differ."""
+        if text.strip() and self._answer is None:
+            self._answer = self._add(Answer(len(self.blocks)))
+        if self._answer is not None:
+            if text.strip() and self._answer.text != text:
+                self._answer.text = text
+            self._answer.cut = cut
+        self.close()
+
+    def drop_answer(self) -> None:
+        """The stream broke off and is asked for again: what was shown of it is cleared."""
+        if self._answer is not None:
+            self._answer.text = ""
+        self.close()
+
+    def close_thoughts(self, now: float | None) -> None:
+        """End the thoughts that are open; None where the time is not known."""
+        if self._thoughts is not None:
+            self._thoughts.open = False
+            self._thoughts.ended = now
+            self._touch(self._thoughts)
+            self._thoughts = None
+
+    def close(self) -> None:
+        """End what is still open; the next piece begins a new block."""
+        self.close_thoughts(None)
+        if self._answer is not None:
+            self._answer.open = False
+            self._touch(self._answer)
+            self._answer = None
+
+    def plan(self, number: int, calls: Sequence[Planned]) -> None:
+        """A batch, before it runs."""
+        self.close()
+        batch = self._add(Batch(len(self.blocks), number=number))
+        for call in calls:
+            self._place(batch, Card(call.call_id, call.name, call.target, asks=call.asks))
+        self._touch(batch)
+
+    def card(self, call_id: str, name: str, target: str = "") -> Card:
+        """The card of a call; one that no plan announced gets a batch of its own."""
+        if call_id not in self._cards:
+            batch = self._last_batch() or self._add(Batch(len(self.blocks)))
+            self._place(batch, Card(call_id, name, target))
+        return self._cards[call_id][1]
+
+    def touch_card(self, call_id: str) -> None:
+        """Say that a card changed."""
+        self._touch(self._cards[call_id][0])
+
+    def finish_batch(self, number: int, duration_ms: int) -> None:
+        batch = self._last_batch()
+        if batch is not None and batch.number == number:
+            batch.finished, batch.duration_ms = True, duration_ms
+            self._touch(batch)
+
+    def run_command(self, call_id: str, command: str, *, shared: bool) -> None:
+        """A shell command of the person's own."""
+        self.close()
+        block = Command(len(self.blocks), card=Card(call_id, "shell", command), shared=shared)
+        self._cards[call_id] = (block, block.card)
+        self._add(block)
+
+    def remark(self, text: str, level: Level = "info") -> None:
+        self._add(Remark(len(self.blocks), text=text, level=level))
+
+    def end(self, reason: str, text: str, lines: Sequence[str]) -> None:
+        self.close()
+        self._add(Ending(len(self.blocks), reason=reason, text=text, lines=tuple(lines)))
+
+    def touch(self, block: Block) -> None:
+        """Say that a block changed, such as how much of it is shown."""
+        self._touch(block)
+
+    def last_answer(self) -> str:
+        """The Markdown of the newest answer; empty where there is none."""
+        answers = (block.text for block in reversed(self.blocks) if isinstance(block, Answer))
+        return next((text for text in answers if text.strip()), "")
+
+    def _last_batch(self) -> Batch | None:
+        found = next((block for block in reversed(self.blocks) if isinstance(block, Batch | Prompt)), None)
+        return found if isinstance(found, Batch) else None
+
+    def _place(self, batch: Batch, card: Card) -> None:
+        batch.cards.append(card)
+        self._cards[card.call_id] = (batch, card)
+
+    def _add(self, block: BlockT) -> BlockT:
+        self.blocks.append(block)  # type: ignore[arg-type]  # every subclass of Block is one of AnyBlock
+        self._touch(block)
+        return block
+
+    def _touch(self, block: Block) -> None:
+        block.version += 1
+        first = not self._changed
+        self._changed.add(block.key)
+        if first:
+            self.on_change()
+
+
+def _nobody() -> None:
+    """A document that nobody draws."""
