@@ -22,6 +22,11 @@ def _ignore(text: str) -> None:
     """A stage without a composer."""
 
 
+def _fail(error: BaseException) -> None:
+    """A stage without an app."""
+    raise error
+
+
 @dataclass(frozen=True)
 class Waiting:
     """One question that waits for the person."""
@@ -144,3 +149,5 @@ class Stage:
     status: StatusBoard = field(default_factory=StatusBoard)
     give_back: Callable[[str], None] = _ignore
     """Text that returns to the composer: what was queued when the run was stopped."""
+    failed: Callable[[BaseException], None] = _fail
+    """An error nobody expected: the app ends, the session is kept."""

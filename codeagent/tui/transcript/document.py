@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from codeagent.tui.transcript.blocks import (
+    ENDED,
     Answer,
     AnyBlock,
     Batch,
@@ -133,6 +134,11 @@ class Document:
         block = Command(len(self.blocks), card=Card(call_id, "shell", command), shared=shared)
         self._cards[call_id] = (block, block.card)
         self._add(block)
+
+    def running_commands(self) -> tuple[str, ...]:
+        """Call ids of the person's own shell commands that still run."""
+        blocks = (block for block, _ in self._cards.values() if isinstance(block, Command))
+        return tuple(block.card.call_id for block in blocks if block.card.state not in ENDED)
 
     def remark(self, text: str, level: Level = "info") -> None:
         self._add(Remark(len(self.blocks), text=text, level=level))

@@ -1,0 +1,233 @@
+"""The only place where an event becomes something on the screen."""
+
+from typing import assert_never
+
+from codeagent.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    BatchFinished,
+    BatchPlanned,
+    KnownEvent,
+    LimitReached,
+    MessageAdded,
+    Notice,
+    ReasoningDelta,
+    RunFinished,
+    RunStarted,
+    SteerDelivered,
+    SteerQueued,
+    TextDelta,
+    ToolCallAdded,
+    ToolFinished,
+    ToolProgress,
+    ToolResultAdded,
+    ToolStarted,
+    ToolUpdated,
+    TurnFinished,
+    TurnStarted,
+    UnknownEvent,
+)
+from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
+from codeagent.tui.outcomes import note_of, shown_block, state_of
+from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.rendering.shown import ShownTerminal
+from codeagent.tui.stage import QueuedText, Stage, Waiting
+from codeagent.tui.stopped import stopped_lines
+from codeagent.tui.transcript.document import Planned
+
+MAIN = "main"
+SHELL = "shell"
+
+
+class Bridge:
+    """Shows events on a stage, one by one: a live run, a resumed session and a recorded log alike."""
+
+    def __init__(self, stage: Stage, *, live: bool) -> None:
+        """`live`: queued text that is taken back returns to the composer."""
+        self._stage = stage
+        self._live = live
+        self._thought = False
+        self._notices: dict[str, Notice] = {}
+
+    def show(self, event: KnownEvent | UnknownEvent) -> None:
+        if event.agent != MAIN:
+            return
+        match event:
+            case RunStarted() | RunFinished() | TurnStarted() | TurnFinished():
+                self._show_run(event)
+            case MessageAdded() | TextDelta() | ReasoningDelta() | ToolCallAdded():
+                self._show_speech(event)
+            case BatchPlanned() | BatchFinished():
+                self._show_batch(event)
+            case SteerQueued() | SteerDelivered():
+                self._show_queue(event)
+            case ApprovalRequested() | ApprovalResolved():
+                self._show_approval(event)
+            case ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded():
+                self._show_tool(event)
+            case LimitReached():
+                self._stage.document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
+            case Notice():
+                self._show_notice(event)
+            case UnknownEvent():
+                self._stage.document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
+            case _:
+                assert_never(event)
+
+    def _show_run(self, event: RunStarted | RunFinished | TurnStarted | TurnFinished) -> None:
+        status = self._stage.status
+        match event:
+            case RunStarted():
+                self._notices.clear()
+                status.set(
+                    phase="thinking", since=event.ts, batch=0, model=event.model, mode=event.mode, session=event.session
+                )
+            case TurnStarted():
+                self._thought = False
+                status.set(phase="thinking", retry_at=None, retry_reason="")
+            case TurnFinished():
+                self._add_usage(event.usage)
+            case RunFinished():
+                self._finish(event)
+
+    def _finish(self, event: RunFinished) -> None:
+        self._stage.document.close()
+        if event.reason != "done" or event.error is not None:
+            stopped = self._notices.get("run.stopped")
+            lines = stopped_lines(stopped.data) if stopped is not None else ()
+            self._stage.document.end(event.reason, event.error or "", lines)
+        self._stage.desk.clear()
+        self._stage.status.set(phase="idle", since=event.ts, batch=0, retry_at=None, retry_reason="")
+
+    def _add_usage(self, usage: Usage) -> None:
+        status = self._stage.status
+        now = status.now
+        costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
+        status.set(
+            context_tokens=(usage.input_tokens + usage.output_tokens) or now.context_tokens,
+            input_tokens=now.input_tokens + usage.input_tokens,
+            output_tokens=now.output_tokens + usage.output_tokens,
+            cache_read_tokens=now.cache_read_tokens + usage.cache_read_tokens,
+            cost_usd=sum(costs) if costs else None,
+            estimated=now.estimated or usage.estimated,
+        )
+
+    def _show_speech(self, event: MessageAdded | TextDelta | ReasoningDelta | ToolCallAdded) -> None:
+        document = self._stage.document
+        match event:
+            case TextDelta():
+                self._stage.status.set(phase="answering")
+                document.stream_text(event.text)
+            case ReasoningDelta():
+                self._thought = True
+                document.stream_thoughts(event.text, event.ts)
+            case ToolCallAdded():
+                document.close_thoughts(event.ts)
+            case MessageAdded(message=UserMessage() as message):
+                document.say(text_of(message.content), message.source)
+            case MessageAdded(message=AssistantMessage() as message):
+                self._finish_answer(message, event.ts)
+
+    def _finish_answer(self, message: AssistantMessage, now: float) -> None:
+        """Of a recorded answer nothing was streamed: its thoughts come with it."""
+        document = self._stage.document
+        thoughts = "\n\n".join(thought.text for thought in message.thinking if thought.text)
+        if thoughts and not self._thought:
+            document.stream_thoughts(thoughts, now)
+        document.close_thoughts(now)
+        document.finish_answer(message.text, cut=message.stop == "cut")
+
+    def _show_batch(self, event: BatchPlanned | BatchFinished) -> None:
+        match event:
+            case BatchPlanned():
+                calls = [
+                    Planned(call.call_id, call.name, call.target, asks=call.permission == "prompt")
+                    for call in event.calls
+                ]
+                self._stage.document.plan(event.batch, calls)
+                self._stage.status.set(phase="working", batch=event.batch)
+            case BatchFinished():
+                self._stage.document.finish_batch(event.batch, event.duration_ms)
+
+    def _show_queue(self, event: SteerQueued | SteerDelivered) -> None:
+        lanes = self._stage.lanes
+        match event:
+            case SteerQueued():
+                lanes.add(QueuedText(event.id, event.kind, event.text))
+            case SteerDelivered():
+                text = next((item.text for item in lanes.items if item.id == event.id), None)
+                lanes.remove(event.id)
+                if event.taken_back and self._live and text is not None:
+                    self._stage.give_back(text)
+
+    def _show_approval(self, event: ApprovalRequested | ApprovalResolved) -> None:
+        desk, document = self._stage.desk, self._stage.document
+        match event:
+            case ApprovalRequested():
+                document.card(event.call_id, event.name, event.target).state = "asking"
+                shown = tuple(shown_block(block) for block in event.blocks)
+                desk.add(
+                    Waiting(event.approval_id, event.call_id, event.name, event.target, event.reason, shown, event.ts)
+                )
+            case ApprovalResolved():
+                document.card(event.call_id, "").state = "planned"
+                desk.remove(event.approval_id)
+        document.touch_card(event.call_id)
+        self._stage.status.set(phase="waiting" if desk.waiting else "working")
+
+    def _show_tool(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
+        document = self._stage.document
+        if isinstance(event, ToolStarted) and event.name == SHELL:
+            shared = event.arguments.get("shared") is True
+            document.run_command(event.call_id, event.target, shared=shared)
+        card = document.card(event.call_id, event.name)
+        match event:
+            case ToolStarted():
+                card.state, card.began, card.target = "running", event.ts, event.target or card.target
+            case ToolUpdated():
+                card.output = card.output or OutputBuffer()
+                card.output.feed(event.text)
+            case ToolProgress():
+                card.progress = event.text
+            case ToolFinished():
+                card.duration_ms = event.duration_ms
+            case ToolResultAdded():
+                card.state, card.note, card.progress = state_of(event), note_of(event), ""
+                card.duration_ms = event.duration_ms
+                card.error = "" if event.error is None else event.error.message
+                card.shown = tuple(shown_block(block) for block in event.blocks)
+                card.output = _output_of(event) or card.output
+        document.touch_card(event.call_id)
+
+    def _show_notice(self, event: Notice) -> None:
+        stage = self._stage
+        self._notices[event.code] = event
+        match event.code:
+            case "model.retry":
+                stage.document.drop_answer()
+                delay, reason = event.data.get("delay_s"), str(event.data.get("reason", ""))
+                due = event.ts + delay if isinstance(delay, float | int) else event.ts
+                stage.status.set(phase="retrying", retry_at=due, retry_reason=reason)
+            case "run.paused":
+                batch = event.data.get("batch")
+                stage.status.set(phase="paused", batch=batch if isinstance(batch, int) else stage.status.now.batch)
+            case "run.resumed":
+                stage.status.set(phase="working")
+            case "mode.changed":
+                stage.status.set(mode=str(event.data.get("mode", stage.status.now.mode)))
+            case "model.changed":
+                stage.status.set(model=str(event.data.get("model", stage.status.now.model)))
+            case "run.stopped":
+                pass  # shown with the end of the run
+            case _:
+                stage.document.remark(event.text, event.level)
+
+
+def _output_of(result: ToolResultAdded) -> OutputBuffer | None:
+    """The printed output as the result holds it, which is complete where the live pieces were merged."""
+    shown = next((shown for shown in map(shown_block, result.blocks) if isinstance(shown, ShownTerminal)), None)
+    if shown is None or not shown.output:
+        return None
+    buffer = OutputBuffer()
+    buffer.feed(shown.output)
+    return buffer

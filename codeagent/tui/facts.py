@@ -1,0 +1,113 @@
+"""The pages of `/status`, `/cost`, `/context`, `/config` and `/tools`, as Markdown."""
+
+import json
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from codeagent.config.settings import Settings
+from codeagent.core.runtime import Runtime
+from codeagent.tui.stage import Stage
+
+About = Literal["status", "cost", "context", "config", "tools"]
+_CHARS_PER_TOKEN = 4
+"""A rough figure, only for how a context is divided."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where the pages get their facts from; None while codeagent is still starting."""
+
+    stage: Stage
+    settings: Settings | None
+    runtime: Runtime | None
+
+
+def facts_about(about: About, facts: Facts) -> str:
+    match about:
+        case "status":
+            return _status(facts)
+        case "cost":
+            return _cost(facts)
+        case "context":
+            return _context(facts)
+        case "config":
+            return _config(facts)
+        case "tools":
+            return _tools(facts)
+        case _:
+            assert_never(about)
+
+
+def _status(facts: Facts) -> str:
+    now = facts.stage.status.now
+    info = None if facts.runtime is None else facts.runtime.sandbox_info
+    rows = [
+        ("folder", now.workspace),
+        ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
+        ("model", now.model or "none"),
+        ("mode", now.mode),
+        ("session", now.session or "not begun"),
+        ("sandbox", now.sandbox),
+    ]
+    if info is not None:
+        rows += [("image", f"{info.image} ({info.image_origin})"), ("commands run as", info.user)]
+        rows += [("warning", warning) for warning in info.warnings]
+    return _table("Status", rows)
+
+
+def _cost(facts: Facts) -> str:
+    now = facts.stage.status.now
+    cost = "not known for this model" if now.cost_usd is None else f"${now.cost_usd:.4f}"
+    rows = [
+        ("cost", cost),
+        ("tokens in", f"{now.input_tokens:,}"),
+        ("of these from the cache", f"{now.cache_read_tokens:,} ({_share(now.cache_read_tokens, now.input_tokens)})"),
+        ("tokens out", f"{now.output_tokens:,}"),
+    ]
+    if now.estimated:
+        rows.append(("note", "the provider sent no usage for some requests: their tokens are estimates"))
+    return _table("Cost of this session", rows)
+
+
+def _context(facts: Facts) -> str:
+    now = facts.stage.status.now
+    window = now.context_window
+    used = f"{now.context_tokens:,}" + (f" of {window:,} ({_share(now.context_tokens, window)})" if window else "")
+    rows = [("tokens in use", used)]
+    if facts.runtime is not None:
+        tools = sum(
+            len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in facts.runtime.tools
+        )
+        rows.append(("system prompt", f"about {len(facts.runtime.system_prompt) // _CHARS_PER_TOKEN:,}"))
+        rows.append(("tool descriptions", f"about {tools // _CHARS_PER_TOKEN:,}"))
+    return _table("Context", rows)
+
+
+def _config(facts: Facts) -> str:
+    if facts.settings is None:
+        return "# Settings\n\nNot read yet."
+    text = json.dumps(facts.settings.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    return f"# Settings in force\n\n```json\n{text}\n```"
+
+
+def _tools(facts: Facts) -> str:
+    if facts.runtime is None:
+        return "# Tools\n\nNot started yet."
+    parts = ["# Tools"]
+    for tool in facts.runtime.tools:
+        parts.append(f"## {tool.name}\n\n{tool.description}")
+    return "\n\n".join(parts)
+
+
+def _table(title: str, rows: list[tuple[str, str]]) -> str:
+    lines = [f"# {title}", "", "| | |", "| --- | --- |"]
+    lines += [f"| {name} | {_cell(value)} |" for name, value in rows]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%}" if whole else "0%"

@@ -1,0 +1,90 @@
+"""What the screen says of a tool's result in a few words, and what it shows of it."""
+
+from typing import assert_never
+
+from codeagent.core.display import (
+    DiffBlock,
+    DisplayBlock,
+    FilesBlock,
+    ImageBlock,
+    MarkdownBlock,
+    TerminalBlock,
+    TextBlock,
+    UnknownBlock,
+)
+from codeagent.core.events import ToolResultAdded
+from codeagent.core.messages import text_of
+from codeagent.tui.rendering.shown import (
+    Shown,
+    ShownDiff,
+    ShownFiles,
+    ShownImage,
+    ShownMarkdown,
+    ShownTerminal,
+    ShownText,
+    ShownUnknown,
+)
+from codeagent.tui.transcript.blocks import CallState
+
+_STATES: dict[str, CallState] = {
+    "denied": "denied",
+    "skipped": "skipped",
+    "cancelled": "cancelled",
+    "timeout": "timeout",
+}
+
+
+def shown_block(block: DisplayBlock) -> Shown:
+    match block:
+        case TextBlock():
+            return ShownText(block.text)
+        case MarkdownBlock():
+            return ShownMarkdown(block.text)
+        case DiffBlock():
+            return ShownDiff(block.path, block.before, block.after, block.start_line)
+        case TerminalBlock():
+            return ShownTerminal(block.command, block.output, block.exit_code)
+        case FilesBlock():
+            return ShownFiles(block.paths)
+        case ImageBlock():
+            return ShownImage(block.path, block.media_type)
+        case UnknownBlock():
+            return ShownUnknown(block.type)
+        case _:
+            assert_never(block)
+
+
+def state_of(result: ToolResultAdded) -> CallState:
+    if result.error is None:
+        return "done"
+    return _STATES.get(result.error.kind, "failed")
+
+
+def note_of(result: ToolResultAdded) -> str:
+    """The outcome in a few words; empty where the call's state says it all."""
+    details = result.details
+    exit_code = details.get("exit_code")
+    if isinstance(exit_code, int) and exit_code != 0:
+        return f"exit {exit_code}"
+    if result.is_error:
+        return ""
+    match result.name:
+        case "read":
+            return _lines_read(text_of(result.content))
+        case "search" if isinstance(details.get("matches"), int):
+            return (
+                f"{_count(details['matches'], 'match', 'matches')} in {_count(details.get('files'), 'file', 'files')}"
+            )
+        case "list" if isinstance(details.get("files"), int):
+            return _count(details["files"], "file", "files")
+        case _:
+            return ""
+
+
+def _lines_read(text: str) -> str:
+    numbered = sum(not line.startswith("[") for line in text.split("\n"))
+    return _count(numbered, "line", "lines")
+
+
+def _count(number: object, one: str, many: str) -> str:
+    return f"1 {one}" if number == 1 else f"{number:,} {many}" if isinstance(number, int) else f"? {many}"

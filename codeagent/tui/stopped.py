@@ -1,0 +1,34 @@
+"""What a stop did, in words: the lines of the card that says what was closed, killed, kept and not run."""
+
+from collections.abc import Mapping
+
+_MOST_FILES = 5
+
+
+def stopped_lines(data: Mapping[str, object]) -> tuple[str, ...]:
+    """From the data of the notice `run.stopped`; what did not happen is not said."""
+    killed, not_run, left = (_number(data.get(name)) for name in ("killed", "not_run", "left_running"))
+    kept = data.get("edits_kept")
+    files = [str(path) for path in kept] if isinstance(kept, list | tuple) else []
+    lines = [
+        "the model's answer was closed" if data.get("stream_closed") is True else "",
+        f"{_count(killed, 'process', 'processes')} killed" if killed else "",
+        f"{_count(left, 'process', 'processes')} left running" if left else "",
+        _kept(files) if files else "no file was changed",
+        f"{_count(not_run, 'call', 'calls')} not run" if not_run else "",
+    ]
+    return tuple(line for line in lines if line)
+
+
+def _kept(files: list[str]) -> str:
+    names = ", ".join(files[:_MOST_FILES])
+    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+    return f"{_count(len(files), 'changed file', 'changed files')} kept: {names}{more}"
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"1 {one}" if number == 1 else f"{number} {many}"
