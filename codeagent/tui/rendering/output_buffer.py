@@ -1,0 +1,184 @@
+"""What a command prints, kept within bounds: the first lines, the last lines, and how many came in between."""
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+LINE_LIMIT = 4_000
+"""Characters kept of one line; what follows is counted."""
+_COLOURS_KEPT = 16
+_SEQUENCE_LIMIT = 64
+
+_ACTS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_COLOUR = re.compile(rf"\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m")
+# Colours are captured, so that replacing with the first group keeps them. A string (OSC, DCS, SOS, PM, APC)
+# that is never ended goes on to the end of its line: a lost terminator must not hide what is printed later.
+_CONTROL = re.compile(
+    rf"(\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)"
+    "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\x1b\x80-\x9f]*[\x07\x9c]?"
+    "|\x1b[ -/]*[0-~]?"
+    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+_UNFINISHED = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*\\Z|\x1b[ -/]*\\Z|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\x1b\x80-\x9f]*\\Z"
+)
+_OPENERS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"
+
+
+class OutputBuffer:
+    """Takes output in pieces cut anywhere; keeps the first `head` and the last `tail` lines of it.
+
+    A line is raw text in which only colours (SGR sequences) are left of everything that acts on a terminal.
+    What follows a carriage return overwrites the line. A line longer than `LINE_LIMIT` ends in its count.
+    """
+
+    def __init__(self, head: int = 200, tail: int = 2000) -> None:
+        self._most_head = head
+        self._head: list[str] = []
+        self._tail: deque[str] = deque(maxlen=tail)
+        self._ended = 0
+        self._held = ""
+        self._open = ""
+        self._cut = 0
+
+    @property
+    def total(self) -> int:
+        """Lines printed so far, with the one that is not ended yet."""
+        return self._ended + self._has_open()
+
+    @property
+    def dropped(self) -> int:
+        """Lines that are not kept."""
+        return self._ended - len(self._head) - len(self._tail)
+
+    @property
+    def gap_at(self) -> int | None:
+        """The index in `lines()` in front of which the dropped lines were; None where nothing is missing."""
+        return len(self._head) if self.dropped else None
+
+    def __len__(self) -> int:
+        """Lines kept."""
+        return len(self._head) + len(self._tail) + self._has_open()
+
+    def lines(self) -> Sequence[str]:
+        """All that is kept, in order."""
+        return [*self._head, *self._tail, *self._open_lines()]
+
+    def last(self, count: int) -> list[str]:
+        """The newest `count` lines, oldest first; costs nothing for the lines before them."""
+        if count <= 0:
+            return []
+        newest = [*self._open_lines(), *islice(reversed(self._tail), count)]
+        if len(newest) < count and not self.dropped:
+            newest += islice(reversed(self._head), count - len(newest))
+        return newest[:count][::-1]
+
+    def feed(self, text: str) -> None:
+        """Take a further piece."""
+        text = self._cleaned(text).replace("\r\n", "\n")
+        first, *rest = text.split("\n")
+        self._grow(first)
+        if not rest:
+            return
+        self._end()
+        last = rest.pop()
+        if "\r" in text or (rest and max(map(len, rest)) > LINE_LIMIT):
+            for line in rest:
+                self._grow(line)
+                self._end()
+        else:
+            self._keep(rest)
+        self._grow(last)
+
+    def _cleaned(self, text: str) -> str:
+        """The piece with colours, line ends and carriage returns only; what may go on in the next one is held."""
+        if self._held:
+            text, self._held = self._held + text, ""
+        if _ACTS.search(text) is None:
+            return text
+        opener = max(map(text.rfind, _OPENERS))
+        unfinished = _UNFINISHED.match(text, opener) if opener >= 0 else None
+        if unfinished is not None:
+            self._held = _shortened(unfinished[0])
+            text = text[:opener]
+        return _CONTROL.sub(r"\1", text)
+
+    def _grow(self, piece: str) -> None:
+        """Add to the open line."""
+        line = self._open + piece
+        if "\r" in line:
+            line, fresh = _overwritten(line)
+            self._cut = 0 if fresh else self._cut
+        if len(line) > LINE_LIMIT:
+            line = self._bounded(line)
+        self._open = line
+
+    def _bounded(self, line: str) -> str:
+        shown, back, after = line.partition("\r")
+        if len(shown) <= LINE_LIMIT:
+            return line
+        end = LINE_LIMIT
+        split = _COLOUR.match(shown, max(shown.rfind("\x1b", 0, end), 0))
+        if split is not None and split.end() > end:
+            end = split.end()
+        rest = shown[end:]
+        self._cut += len(_COLOUR.sub("", rest))
+        return shown[:end] + _colours(rest) + back + after
+
+    def _end(self) -> None:
+        self._keep([self._finished()])
+        self._open, self._cut = "", 0
+
+    def _keep(self, lines: list[str]) -> None:
+        self._ended += len(lines)
+        room = self._most_head - len(self._head)
+        if room > 0:
+            self._head += lines[:room]
+            lines = lines[room:]
+        self._tail.extend(lines)
+
+    def _finished(self) -> str:
+        line = self._open.replace("\r", "")
+        return f"{line} … {self._cut:,} more characters" if self._cut else line
+
+    def _has_open(self) -> bool:
+        return bool(self._open) and _is_shown(self._open)
+
+    def _open_lines(self) -> list[str]:
+        return [self._finished()] if self._has_open() else []
+
+
+def _shortened(unfinished: str) -> str:
+    """The start of a sequence, as short as it can be without meaning something else."""
+    if len(unfinished) <= _SEQUENCE_LIMIT + 2:
+        return unfinished
+    if unfinished[0] != "\x1b":
+        return unfinished[0]
+    return "\x1b[?" if unfinished[1] == "[" else unfinished[:2]
+
+
+def _overwritten(line: str) -> tuple[str, bool]:
+    """The line after its carriage returns, and whether something was overwritten.
+
+    A return that nothing follows yet stays, as it says that what comes next overwrites.
+    """
+    parts = line.split("\r")
+    shown = next((index for index in range(len(parts) - 1, -1, -1) if _is_shown(parts[index])), None)
+    if shown is None:
+        return _colours(line), True
+    before = _colours("".join(parts[:shown])) if shown else ""
+    after = "\r" + _colours("".join(parts[shown + 1 :])) if shown + 1 < len(parts) else ""
+    return before + parts[shown] + after, shown > 0
+
+
+def _is_shown(text: str) -> bool:
+    return bool(text) and (text[0] != "\x1b" or _COLOUR.sub("", text) != "")
+
+
+def _colours(text: str) -> str:
+    """The colours a text leaves behind."""
+    found: list[str] = _COLOUR.findall(text)
+    resets = [index for index, colour in enumerate(found) if colour in ("\x1b[m", "\x1b[0m")]
+    return "".join(found[resets[-1] if resets else 0 :][-_COLOURS_KEPT:])
