@@ -5,6 +5,7 @@ from typing import Literal
 
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import Shown
+from codeagent.tui.transcript.pieces import Pieces
 
 Detail = Literal["quiet", "normal", "full"]
 """How much of batches, tool cards and thinking is shown: one line each, the usual, everything kept."""
@@ -38,21 +39,29 @@ class Prompt(Block):
 class Answer(Block):
     """What the model says: Markdown that may still grow."""
 
-    text: str = ""
+    pieces: Pieces = field(default_factory=Pieces)
     open: bool = True
     cut: bool = False
     """The stream broke off here."""
+
+    @property
+    def text(self) -> str:
+        return self.pieces.text
 
 
 @dataclass(eq=False)
 class Thoughts(Block):
     """The model's reasoning; folded to one line unless the detail is full."""
 
-    text: str = ""
+    pieces: Pieces = field(default_factory=Pieces)
     open: bool = True
     began: float = 0.0
     """Seconds since the epoch."""
     ended: float | None = None
+
+    @property
+    def text(self) -> str:
+        return self.pieces.text
 
 
 @dataclass(eq=False)

@@ -56,19 +56,19 @@ class Document:
         self.close()
         self._add(Prompt(len(self.blocks), text=text, source=source))
 
-    def stream_text(self, piece: str) -> None:
-        """A further piece of the answer; it ends the thoughts before it."""
-        self.close_thoughts(None)
+    def stream_text(self, piece: str, now: float | None = None) -> None:
+        """A further piece of the answer; it ends the thoughts before it, at `now` in seconds since the epoch."""
+        self.close_thoughts(now)
         if self._answer is None:
             self._answer = self._add(Answer(len(self.blocks)))
-        self._answer.text += piece
+        self._answer.pieces.append(piece)
         self._touch(self._answer)
 
     def stream_thoughts(self, piece: str, now: float) -> None:
         """`now` in seconds since the epoch."""
         if self._thoughts is None:
             self._thoughts = self._add(Thoughts(len(self.blocks), began=now))
-        self._thoughts.text += piece
+        self._thoughts.pieces.append(piece)
         self._touch(self._thoughts)
 
     def finish_answer(self, text: str, *, cut: bool = False) -> None:
@@ -77,14 +77,14 @@ class Document:
             self._answer = self._add(Answer(len(self.blocks)))
         if self._answer is not None:
             if text.strip() and self._answer.text != text:
-                self._answer.text = text
+                self._answer.pieces.replace(text)
             self._answer.cut = cut
         self.close()
 
     def drop_answer(self) -> None:
         """The stream broke off and is asked for again: what was shown of it is cleared."""
         if self._answer is not None:
-            self._answer.text = ""
+            self._answer.pieces.replace("")
         self.close()
 
     def close_thoughts(self, now: float | None) -> None:
