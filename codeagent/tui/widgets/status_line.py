@@ -1,0 +1,102 @@
+"""The bottom row: what the agent is doing, what it cost, and what the keys do now."""
+
+import time
+from collections.abc import Callable
+
+from textual.geometry import Region
+from textual.timer import Timer
+
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.stage import StatusBoard
+from codeagent.tui.widgets.fitting import cut_end, fit, joined_width, styled
+from codeagent.tui.widgets.row import Row
+from codeagent.tui.widgets.status_text import BUSY, phase_words, status_parts, ticks
+
+_BRAILLE = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_ASCII = "|/-\\"
+_FRAME = 0.2
+"""Seconds between two pictures of the spinner."""
+_LEAD = 2
+"""Cells in front of the words: the spinner and a space."""
+
+
+class StatusLine(Row):
+    """Draws the board whenever it changes; a timer runs only while the spinner turns or a duration counts.
+
+    `clock` gives seconds since the epoch. Whoever sets `board.on_change` later has to call `sync`.
+    """
+
+    DEFAULT_CSS = """
+    StatusLine {
+        dock: bottom;
+    }
+    """
+
+    def __init__(self, board: StatusBoard, *, clock: Callable[[], float] = time.time, ascii_only: bool = False) -> None:
+        super().__init__()
+        self._board = board
+        self._clock = clock
+        self._frames = _ASCII if ascii_only else _BRAILLE
+        self._frame = 0
+        self._timer: Timer | None = None
+        self._every = 0.0
+        self._words = ""
+
+    def on_mount(self) -> None:
+        before = self._board.on_change
+
+        def both() -> None:
+            before()
+            self.sync()
+
+        self._board.on_change = both
+        self.sync()
+
+    @property
+    def ticking(self) -> bool:
+        """A timer runs."""
+        return self._timer is not None
+
+    def sync(self) -> None:
+        """Draw the board as it is now."""
+        if not self.is_attached:
+            return
+        every = self._wanted_interval()
+        if every != self._every:
+            self._every = every
+            if self._timer is not None:
+                self._timer.stop()
+            self._timer = self.set_interval(every, self.tick) if every else None
+        self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        status, now = self._board.now, self._clock()
+        self._words = phase_words(status, now)
+        room = max(1, width - _LEAD - 1)
+        parts = fit(status_parts(status, now), room)
+        lead = f"{self._mark()} "
+        if joined_width(parts) > room:
+            return line([(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))])
+        return line([(lead, palette.running), *styled(parts, palette)])
+
+    def _mark(self) -> str:
+        if not self._spins():
+            return " "
+        return self._frames[self._frame % len(self._frames)]
+
+    def _spins(self) -> bool:
+        return self._board.now.phase in BUSY and self.app.animation_level != "none"
+
+    def _wanted_interval(self) -> float:
+        if self._spins():
+            return _FRAME
+        return 1.0 if ticks(self._board.now.phase) else 0.0
+
+    def tick(self) -> None:
+        """Redraw the spinner's cell; the whole row only where its words changed."""
+        self._frame += 1
+        if phase_words(self._board.now, self._clock()) != self._words:
+            self.refresh()
+        elif self._spins():
+            self.refresh(Region(0, 0, 1, 1))

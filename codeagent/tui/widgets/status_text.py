@@ -1,0 +1,127 @@
+"""What the status line says, in words and in order of importance."""
+
+from collections.abc import Callable
+from math import ceil
+
+from rich.style import Style
+
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.stage import Phase, Status
+from codeagent.tui.widgets.fitting import Part, flat
+
+BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "pausing", "retrying", "stopping"})
+"""The agent does something by itself: the spinner turns."""
+_STEERABLE: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
+_TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
+
+
+def phase_words(status: Status, now: float) -> str:
+    """The phase as a person would say it; `now` in seconds since the epoch."""
+    match status.phase:
+        case "starting" | "answering" | "stopping":
+            return status.phase
+        case "idle":
+            return "ready"
+        case "thinking" | "working":
+            return f"{status.phase} {duration(now - status.since)}"
+        case "waiting":
+            return "waiting for you"
+        case "pausing":
+            return "pausing after this batch" if status.batch else "pausing at the next step"
+        case "paused":
+            return f"paused before batch {status.batch}" if status.batch else "paused"
+        case "retrying":
+            return _retry_words(status, now)
+
+
+def status_parts(status: Status, now: float) -> tuple[Part, ...]:
+    """Everything the status line would say, in its order, given room."""
+    first = Part(phase_words(status, now), 100, _phase_style(status.phase))
+    facts = (Part(_context(status), 70), Part(_cost(status), 60), Part(_cache(status), 30))
+    if status.notice:
+        return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
+    before, after = _hints(status.phase)
+    return (first, *before, *facts, *after, Part("? keys", 40))
+
+
+def ticks(phase: Phase) -> bool:
+    """The words of this phase change as time goes by."""
+    return phase in _TIMED or phase == "retrying"
+
+
+def duration(seconds: float) -> str:
+    """`14 s`, `2 min 5 s`, `1 h 3 min`; never negative."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def tokens(count: int) -> str:
+    """`950`, `18.2k`, `200k`, `1M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size * 0.99995:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return str(count)
+
+
+def dollars(cost: float) -> str:
+    """`$0.041`, `$1.24`; less than a tenth of a cent is said to be that."""
+    if 0 < cost < 0.001:
+        return "<$0.001"
+    return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"
+
+
+def _retry_words(status: Status, now: float) -> str:
+    left = 0 if status.retry_at is None else ceil(status.retry_at - now)
+    words = f"retrying in {duration(left)}" if left > 0 else "retrying now"
+    return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
+
+
+def _hints(phase: Phase) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    """What keys do now: in front of the facts and after them."""
+    later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
+    if phase in _STEERABLE:
+        return (Part("esc pause", 80),), later
+    match phase:
+        case "waiting":
+            return (Part("tab answer", 85), Part("esc pause", 50)), later
+        case "pausing":
+            return (Part("esc again stops now", 85),), ()
+        case "paused":
+            return (Part("⏎ goes on", 85), Part("esc stop", 50)), ()
+        case _:
+            return (), ()
+
+
+def _context(status: Status) -> str:
+    if not status.context_tokens:
+        return ""
+    about = "~" if status.estimated else ""
+    window = f"/{tokens(status.context_window)}" if status.context_window else ""
+    return f"{about}{tokens(status.context_tokens)}{window} ctx"
+
+
+def _cost(status: Status) -> str:
+    if status.cost_usd is None:
+        return ""
+    return ("~" if status.estimated else "") + dollars(status.cost_usd)
+
+
+def _cache(status: Status) -> str:
+    if not status.cache_read_tokens or not status.input_tokens:
+        return ""
+    return f"cache {min(100, round(100 * status.cache_read_tokens / status.input_tokens))}%"
+
+
+def _phase_style(phase: Phase) -> Callable[[Palette], Style]:
+    match phase:
+        case "waiting" | "retrying":
+            return lambda palette: palette.warning
+        case "thinking" | "answering" | "working":
+            return lambda palette: palette.running
+        case "pausing" | "paused" | "stopping":
+            return lambda palette: palette.accent
+        case "starting" | "idle":
+            return lambda palette: palette.text

@@ -1,0 +1,125 @@
+from dataclasses import replace
+
+import pytest
+
+from codeagent.tui.stage import Phase, Status
+from codeagent.tui.widgets.fitting import fit, joined_width
+from codeagent.tui.widgets.status_text import dollars, duration, phase_words, status_parts, tokens
+
+FULL = Status(
+    phase="working",
+    since=100.0,
+    batch=2,
+    context_tokens=18_200,
+    context_window=200_000,
+    cost_usd=0.041,
+    input_tokens=100_000,
+    cache_read_tokens=82_000,
+)
+
+
+def said(status: Status, width: int, now: float = 114.0) -> str:
+    return " · ".join(part.text for part in fit(status_parts(status, now), width))
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (Status(phase="starting"), "starting"),
+        (Status(phase="idle"), "ready"),
+        (Status(phase="thinking", since=111.0), "thinking 3 s"),
+        (Status(phase="answering"), "answering"),
+        (Status(phase="working", since=100.0), "working 14 s"),
+        (Status(phase="waiting", since=100.0), "waiting for you"),
+        (Status(phase="pausing", batch=2), "pausing after this batch"),
+        (Status(phase="pausing"), "pausing at the next step"),
+        (Status(phase="paused", batch=3), "paused before batch 3"),
+        (Status(phase="paused"), "paused"),
+        (Status(phase="retrying", retry_at=117.2, retry_reason="rate limited"), "retrying in 4 s: rate limited"),
+        (Status(phase="retrying", retry_at=113.0, retry_reason="rate limited"), "retrying now: rate limited"),
+        (Status(phase="retrying"), "retrying now"),
+        (Status(phase="stopping"), "stopping"),
+    ],
+)
+def test_every_phase_has_words(status: Status, words: str) -> None:
+    assert phase_words(status, 114.0) == words
+
+
+def test_a_wide_line_says_everything() -> None:
+    assert said(FULL, 120) == (
+        "working 14 s · esc pause · 18.2k/200k ctx · $0.041 · cache 82% · ⏎ steer · alt+⏎ later · ? keys"
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (77, "working 14 s · esc pause · 18.2k/200k ctx · $0.041 · cache 82% · ? keys"),
+        (81, "working 14 s · esc pause · 18.2k/200k ctx · $0.041 · cache 82% · ⏎ steer · ? keys"),
+        (41, "working 14 s · esc pause · 18.2k/200k ctx"),
+        (20, "working 14 s"),
+        (5, "working 14 s"),
+    ],
+)
+def test_what_matters_least_goes_first_where_the_line_is_short(width: int, line: str) -> None:
+    assert said(FULL, width) == line
+
+
+@pytest.mark.parametrize(
+    ("phase", "hint"),
+    [("working", "esc pause"), ("pausing", "esc again stops now"), ("paused", "⏎ goes on"), ("waiting", "tab answer")],
+)
+def test_the_key_that_matters_now_survives_forty_columns(phase: Phase, hint: str) -> None:
+    line = said(replace(FULL, phase=phase), 48)
+    assert hint in line
+    assert len(line) <= 48
+
+
+def test_a_notice_takes_the_place_of_the_hints() -> None:
+    line = said(replace(FULL, notice="copied 12 lines"), 120)
+    assert line == "working 14 s · copied 12 lines · 18.2k/200k ctx · $0.041 · cache 82%"
+
+
+def test_a_notice_cannot_act_on_the_terminal() -> None:
+    assert "\x1b" not in said(replace(FULL, notice="a\x1b]52;c;x\x07\nb"), 120)
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert said(Status(phase="idle"), 120) == "ready · ? keys"
+
+
+def test_estimates_say_that_they_are() -> None:
+    assert "~18.2k/200k ctx · ~$0.041" in said(replace(FULL, estimated=True), 120)
+
+
+def test_a_window_that_is_not_known_is_left_out() -> None:
+    assert "18.2k ctx" in said(replace(FULL, context_window=None), 120)
+
+
+@pytest.mark.parametrize("width", range(1, 130))
+def test_only_the_first_part_may_be_too_wide(width: int) -> None:
+    parts = fit(status_parts(FULL, 114.0), width)
+    assert len(parts) == 1 or joined_width(parts) <= width
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-3.0, "0 s"), (0.9, "0 s"), (59.9, "59 s"), (60.0, "1 min 0 s"), (3599.0, "59 min 59 s"), (3780.0, "1 h 3 min")],
+)
+def test_a_duration_is_said_in_its_two_largest_units(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0"), (999, "999"), (1_000, "1k"), (18_240, "18.2k"), (200_000, "200k"), (999_960, "1M"), (1_250_000, "1.2M")],
+)
+def test_token_counts_are_short(count: int, words: str) -> None:
+    assert tokens(count) == words
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"), [(0.0, "$0.000"), (0.0004, "<$0.001"), (0.0412, "$0.041"), (1.239, "$1.24"), (12.0, "$12.00")]
+)
+def test_a_cost_never_looks_like_nothing_when_it_is_something(cost: float, words: str) -> None:
+    assert dollars(cost) == words
