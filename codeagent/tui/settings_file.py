@@ -1,0 +1,106 @@
+"""Reads a small YAML file of names and texts as dotted keys with their lines, for messages that point at them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codeagent.core.sanitize import one_line
+
+MAX_BYTES = 65_536
+
+_LOST = re.compile(r"\s*#\s?[0-9a-fA-F]{3,6}\b")
+
+
+class BadFile(Exception):
+    """A file cannot be used; `line` from 1, None where it is about the whole file; `key` may be empty."""
+
+    def __init__(self, line: int | None, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.line = line
+        self.key = key
+
+    def said_of(self, path: Path, kept: str) -> str:
+        """One line: `ink.yaml:12: palette.added: no such colour 'gren'; the theme was not changed`."""
+        place = path.name if self.line is None else f"{path.name}:{self.line}"
+        said = ": ".join(part for part in (place, self.key, str(self)) if part)
+        return one_line(f"{said}; {kept}", 400)
+
+
+@dataclass(frozen=True)
+class Entry:
+    key: str
+    """Dotted: `palette.syntax.comment`."""
+    values: tuple[str, ...]
+    line: int
+    """From 1."""
+    listed: bool = False
+    """The values were written as a list."""
+
+
+def read_entries(path: Path) -> tuple[Entry, ...]:
+    """Every setting of the file, in its order. Raises BadFile."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        text = raw.decode()
+    except OSError as problem:
+        raise BadFile(None, "", f"cannot be read ({problem.strerror})") from problem
+    except UnicodeDecodeError as problem:
+        raise BadFile(None, "", "is not UTF-8") from problem
+    if len(raw) > MAX_BYTES:
+        raise BadFile(None, "", f"is longer than {MAX_BYTES:,} bytes")
+    return _checked_once(_entries(text))
+
+
+def _checked_once(entries: Iterator[Entry]) -> tuple[Entry, ...]:
+    seen: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.key in seen:
+            raise BadFile(entry.line, entry.key, f"is set twice, first in line {seen[entry.key].line}")
+        seen[entry.key] = entry
+    return tuple(seen.values())
+
+
+def _entries(text: str) -> Iterator[Entry]:
+    import yaml  # heavy, and the first frame needs no file of this kind
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as problem:
+        line = problem.problem_mark.line + 1 if problem.problem_mark else 1
+        raise BadFile(line, "", f"is not YAML: {problem.problem}") from problem
+    except (yaml.YAMLError, RecursionError) as problem:
+        raise BadFile(1, "", "is not YAML: a character or a depth that is not allowed") from problem
+    if root is not None:
+        yield from _mapping(root, text.splitlines(), "")
+
+
+def _mapping(node: Any, lines: list[str], prefix: str) -> Iterator[Entry]:
+    """`node` is a node of yaml, whose classes are not imported here: `id` says what it is."""
+    if node.id != "mapping":
+        raise BadFile(node.start_mark.line + 1, prefix, "expected lines of the form 'key: value'")
+    for name, value in node.value:
+        line = name.start_mark.line + 1
+        if name.id != "scalar":
+            raise BadFile(line, prefix, "a key must be a word")
+        key = f"{prefix}.{name.value}" if prefix else name.value
+        if value.id == "mapping":
+            yield from _mapping(value, lines, key)
+        elif value.id == "sequence":
+            yield Entry(key, tuple(_text(item, lines, key) for item in value.value), line, listed=True)
+        else:
+            yield Entry(key, (_text(value, lines, key),), line)
+
+
+def _text(node: Any, lines: list[str], key: str) -> str:
+    line = node.end_mark.line
+    if node.id != "scalar":
+        raise BadFile(node.start_mark.line + 1, key, "expected a text")
+    behind = lines[line][node.end_mark.column :] if line < len(lines) else ""
+    if node.style is None and _LOST.match(behind):
+        raise BadFile(line + 1, key, "put quotes around the value: without them '#' begins a comment")
+    if not node.value.strip():
+        raise BadFile(node.start_mark.line + 1, key, "has no value")
+    return str(node.value)

@@ -1,0 +1,251 @@
+"""What a theme is, checked completely before anything of it is used: colours of Textual, and styles of drawn lines.
+
+A theme is a flat table of dotted keys, as `palette.syntax.comment`, whatever it was written in.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+
+from rich.style import Style
+from textual.design import ColorSystem
+from textual.theme import Theme
+
+from codeagent.core.sanitize import one_line
+from codeagent.tui.rendering.palette import Palette
+
+BASE_KEYS = (
+    "primary",
+    "secondary",
+    "accent",
+    "foreground",
+    "background",
+    "surface",
+    "panel",
+    "success",
+    "warning",
+    "error",
+    "boost",
+)
+"""Colours every theme gives."""
+TOKENS = ("comment", "keyword", "name", "function", "type", "string", "number", "operator", "builtin", "error")
+"""What code is coloured by: `palette.syntax.<token>`."""
+STYLE_KEYS = tuple(field.name for field in fields(Palette) if field.name != "syntax")
+TERMINAL_COLOURS = (
+    "default",
+    *("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"),
+    *("bright_black", "bright_red", "bright_green", "bright_yellow"),
+    *("bright_blue", "bright_magenta", "bright_cyan", "bright_white"),
+)
+"""The terminal's own sixteen, and what it writes in by itself."""
+ATTRIBUTES = frozenset({"bold", "dim", "italic", "underline", "reverse", "strike"})
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+"""What a theme may be called: it is also its file's name."""
+
+_TEXT_STYLE_WORDS = ATTRIBUTES | {"none", "not", "b", "i", "u"}
+_HEX = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
+_VARIABLE = re.compile(r"(?P<colour>\S+)(?: (?P<percent>\d{1,3})%)?")
+
+
+# What a theme that leaves a style out gets: the same meaning, from its own base colours.
+_DERIVED = {
+    "text": "$foreground",
+    "muted": "dim $foreground",
+    "accent": "bold $accent",
+    "user": "bold $primary",
+    "heading": "bold $primary",
+    "strong": "bold",
+    "emphasis": "italic",
+    "code": "$secondary",
+    "quote": "italic $foreground",
+    "link": "underline $primary",
+    "rule": "dim $foreground",
+    "running": "bold $accent",
+    "success": "$success",
+    "warning": "$warning",
+    "error": "bold $error",
+    "thinking": "dim italic $foreground",
+    "added": "$success",
+    "removed": "$error",
+    "added_word": "reverse $success",
+    "removed_word": "reverse $error",
+    "match": "reverse $accent",
+    "selection": "reverse",
+    "syntax.comment": "dim italic $foreground",
+    "syntax.keyword": "$primary",
+    "syntax.name": "$foreground",
+    "syntax.function": "$secondary",
+    "syntax.type": "$accent",
+    "syntax.string": "$success",
+    "syntax.number": "$warning",
+    "syntax.operator": "$foreground",
+    "syntax.builtin": "$secondary",
+    "syntax.error": "$error",
+}
+
+
+class BadTheme(Exception):
+    """One value cannot be used; `key` is its dotted key, the text says what is wrong with it."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class ThemeFile:
+    """A theme that was checked."""
+
+    textual: Theme
+    palette: Palette
+    path: Path | None = None
+    """Where it was read; None for the one that is built in."""
+
+    @property
+    def name(self) -> str:
+        return self.textual.name
+
+    @property
+    def dark(self) -> bool:
+        return self.textual.dark
+
+
+def theme_from(table: Mapping[str, str], path: Path | None = None) -> ThemeFile:
+    """`table` has the keys name, dark, ansi, the base colours, `variables.*` and `palette.*`.
+
+    name, dark and the base colours must be there; a style that is not is made from the base colours.
+    Raises BadTheme.
+    """
+    _check_keys(table)
+    ansi = _flag(table, "ansi") if "ansi" in table else False
+    base = {key: _colour(key, table[key], {}, ansi=ansi) for key in BASE_KEYS}
+    theme = _textual_theme(_name(table["name"]), base, dark=_flag(table, "dark"), ansi=ansi)
+    styles = {key: _style(f"palette.{key}", table.get(f"palette.{key}", _DERIVED[key]), base, ansi) for key in _DERIVED}
+    theme.variables = _variables(table, base, theme)
+    syntax = MappingProxyType({token: styles.pop(f"syntax.{token}") for token in TOKENS})
+    return ThemeFile(theme, Palette(**styles, syntax=syntax), path)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` for the known word that is most like it, or nothing."""
+    found = difflib.get_close_matches(word, tuple(known), n=1)
+    return f" (did you mean '{found[0]}'?)" if found else ""
+
+
+def _check_keys(table: Mapping[str, str]) -> None:
+    known = {"name", "dark", "ansi", *BASE_KEYS, *(f"palette.{key}" for key in _DERIVED)}
+    for key in table:
+        if key not in known and not key.startswith("variables."):
+            raise BadTheme(key, f"no such key{nearest(key, known)}")
+    for key in ("name", "dark", *BASE_KEYS):
+        if key not in table:
+            raise BadTheme(key, "is missing")
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise BadTheme("name", f"'{one_line(text, 40)}' is not lower-case letters, digits and hyphens")
+    return text
+
+
+def _flag(table: Mapping[str, str], key: str) -> bool:
+    if table[key] not in ("true", "false"):
+        raise BadTheme(key, f"'{one_line(table[key], 40)}' is neither true nor false")
+    return table[key] == "true"
+
+
+def _colour(key: str, word: str, base: Mapping[str, str], *, ansi: bool) -> str:
+    """`#rrggbb`, or a name of the terminal's sixteen for an `ansi` theme."""
+    if word.startswith("$"):
+        if word[1:] not in base:
+            raise BadTheme(key, f"no such base colour '{one_line(word, 40)}'{nearest(word[1:], base)}")
+        return base[word[1:]]
+    if word in TERMINAL_COLOURS:
+        if ansi:
+            return word
+        raise BadTheme(key, f"'{word}' belongs to themes with `ansi: true`; write '#rrggbb'")
+    if not _HEX.fullmatch(word):
+        raise BadTheme(key, f"no such colour '{one_line(word, 40)}'")
+    if ansi:
+        raise BadTheme(key, f"'{word}' is not one of the terminal's own colours, and this theme says `ansi: true`")
+    return word.lower() if len(word) == 7 else "#" + "".join(2 * digit for digit in word[1:].lower())
+
+
+def _for_textual(colour: str) -> str:
+    return colour if colour.startswith("#") else f"ansi_{colour}"
+
+
+def _textual_theme(name: str, base: Mapping[str, str], *, dark: bool, ansi: bool) -> Theme:
+    colours = {key: _for_textual(colour) for key, colour in base.items()}
+    return Theme(
+        name=name,
+        primary=colours["primary"],
+        secondary=colours["secondary"],
+        warning=colours["warning"],
+        error=colours["error"],
+        success=colours["success"],
+        accent=colours["accent"],
+        foreground=colours["foreground"],
+        background=colours["background"],
+        surface=colours["surface"],
+        panel=colours["panel"],
+        boost=colours["boost"],
+        dark=dark,
+        ansi=ansi,
+    )
+
+
+def _style(key: str, text: str, base: Mapping[str, str], ansi: bool) -> Style:
+    """`bold dim colour on colour`, in any order but the colour behind `on`."""
+    attributes: list[str] = []
+    colours: dict[str, str] = {}
+    behind = False
+    for word in text.split():
+        if word == "on" and not behind:
+            behind = True
+        elif word in ATTRIBUTES and not behind:
+            attributes.append(word)
+        else:
+            place = "on " if behind else ""
+            if place in colours:
+                raise BadTheme(key, f"two colours in '{one_line(text, 60)}'; write 'colour on background'")
+            colours[place] = _colour(key, word, base, ansi=ansi)
+            behind = False
+    if behind:
+        raise BadTheme(key, "no colour behind 'on'")
+    return Style.parse(" ".join([*attributes, *(place + colour for place, colour in colours.items())]))
+
+
+def _variables(table: Mapping[str, str], base: Mapping[str, str], theme: Theme) -> dict[str, str]:
+    given = {key.removeprefix("variables."): value for key, value in table.items() if key.startswith("variables.")}
+    if not given:
+        return {}
+    known = set(theme.to_color_system().generate()) | set(ColorSystem.COLOR_NAMES)
+    for name in given:
+        if name not in known:
+            raise BadTheme(f"variables.{name}", f"no such variable{nearest(name, known)}")
+    return {name: _variable(f"variables.{name}", text, base, theme.ansi) for name, text in given.items()}
+
+
+def _variable(key: str, text: str, base: Mapping[str, str], ansi: bool) -> str:
+    """Words for keys that end in `style`, else a colour, `transparent` or `auto`, each with `NN%` or without."""
+    if key.endswith(("-style", "-style-hover")):
+        wrong = next((word for word in text.split() if word not in _TEXT_STYLE_WORDS), None)
+        if wrong is not None or not text.strip():
+            raise BadTheme(key, f"no such text style '{one_line(wrong or text, 40)}'")
+        return text
+    parts = _VARIABLE.fullmatch(text)
+    if parts is None:
+        raise BadTheme(key, f"no such colour '{one_line(text, 40)}'")
+    colour = parts["colour"]
+    if colour not in ("transparent", "auto", "initial"):
+        colour = _for_textual(_colour(key, colour, base, ansi=ansi))
+    if parts["percent"] is None:
+        return colour
+    if colour in ("transparent", "initial") or int(parts["percent"]) > 100:
+        raise BadTheme(key, f"'{one_line(text, 40)}' is not a colour and how much of it, as '$accent 30%'")
+    return text.replace(parts["colour"], colour)
