@@ -1,0 +1,126 @@
+"""What the person typed before, in a file that several conversations append to at once."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from codeagent.tui.fuzzy import rank
+
+_MOST = 5_000
+"""Entries kept."""
+_LARGEST = 1_000_000
+"""Bytes of the file beyond which its older half goes."""
+_LONGEST = 100_000
+"""Characters of an entry that is still written; longer ones are remembered until the program ends."""
+
+
+class PromptHistory:
+    """One JSON string to a line, the newest last, readable by its owner only.
+
+    A line that is damaged is passed over. Where the file cannot be read or written, the history lasts as long as
+    the program does and `trouble` says why.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: list[str] | None = None
+        self.trouble = ""
+        """One line, empty where nothing is wrong."""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The oldest first; the file is read when this is first asked for."""
+        return tuple(self._loaded())
+
+    def __len__(self) -> int:
+        return len(self._loaded())
+
+    def __getitem__(self, index: int) -> str:
+        return self._loaded()[index]
+
+    def add(self, text: str) -> None:
+        """Keep what was sent; blank text and the last entry again are left out."""
+        entries = self._loaded()
+        if not text.strip() or (entries and entries[-1] == text):
+            return
+        entries.append(text)
+        if len(text) > _LONGEST:
+            return
+        try:
+            self._append(json.dumps(text).encode() + b"\n")
+        except OSError as error:
+            self.trouble = f"The prompt history is kept only until you leave: {self._path}: {error.strerror}."
+
+    def search(self, text: str, limit: int = 200) -> list[str]:
+        """The entries that match, each once: those that contain the text first, the newest first."""
+        newest_first = dict.fromkeys(reversed(self._loaded()))
+        return rank(text, newest_first, limit) if text else list(newest_first)[:limit]
+
+    def _loaded(self) -> list[str]:
+        if self._entries is None:
+            self._entries = self._read()
+        return self._entries
+
+    def _read(self) -> list[str]:
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self.trouble = f"The prompt history cannot be read: {self._path}: {error.strerror}."
+            return []
+        return [text for text in map(_entry, data.split(b"\n")) if text][-_MOST:]
+
+    def _append(self, line: bytes) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._locked() as fd:
+            size = os.fstat(fd).st_size
+            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+            os.write(fd, b"\n" + line if torn else line)
+            if size > _LARGEST:
+                self._halve(fd)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file that has the name now, held against other writers: another one may just have replaced it."""
+        while True:
+            fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if _is_at(fd, self._path):
+                    yield fd
+                    return
+            finally:
+                os.close(fd)
+
+    def _halve(self, fd: int) -> None:
+        lines = os.pread(fd, os.fstat(fd).st_size, 0).splitlines(keepends=True)
+        kept, total = [], 0
+        for line in reversed(lines[-_MOST:]):
+            total += len(line)
+            if total > _LARGEST // 2:
+                break
+            kept.append(line)
+        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.writelines(reversed(kept))
+        new.replace(self._path)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _entry(line: bytes) -> str | None:
+    """The text of a line; None where it is damaged."""
+    try:
+        text = json.loads(line)
+    except ValueError:
+        return None
+    return text if isinstance(text, str) else None
