@@ -1,0 +1,63 @@
+"""What is left when the screen fails: one line for the person, and a report without secrets in a file."""
+
+import os
+import platform
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+from codeagent import __version__
+from codeagent.core.sanitize import one_line, visible
+
+_KEPT = 20
+"""Reports; the oldest go first."""
+_TERMINAL_FACTS = ("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "LANG", "NO_COLOR", "TMUX")
+_WIDTH = 200
+
+
+def record_crash(error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]) -> str:
+    """Write a report (0600) below `state`; returns the one line to tell the person.
+
+    The report holds the traceback without the values of variables, versions and facts on the terminal, all passed
+    through `redact`. `session` is the id of the one that is kept, or empty.
+    """
+    kept = f"the session is kept: codeagent --resume {session}" if session else "no session had begun"
+    try:
+        where = f"report: {_write(state / 'crashes', redact(_report(error, session)))}"
+    except OSError as failure:
+        where = f"the report could not be written ({failure.strerror})"
+    said = one_line(redact(_summary(error)), _WIDTH)
+    return f"codeagent: stopped by a bug of its own ({said}); {kept}; {where}"
+
+
+def _summary(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _report(error: BaseException, session: str) -> str:
+    size = shutil.get_terminal_size()
+    facts = {
+        "codeagent": __version__,
+        "textual": metadata.version("textual"),
+        "python": f"{platform.python_version()} on {platform.platform()}",
+        "session": session or "none",
+        "size": f"{size.columns}x{size.lines}",
+        "encoding": getattr(sys.__stdout__, "encoding", "unknown"),
+        **{name: os.environ[name] for name in _TERMINAL_FACTS if name in os.environ},
+    }
+    lines = [f"{name}: {value}" for name, value in facts.items()]
+    return visible("\n".join([*lines, "", "".join(traceback.format_exception(error))]))
+
+
+def _write(folder: Path, text: str) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    for old in sorted(folder.glob("*.txt"))[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,142 @@
+"""Textual's driver for Linux and macOS, with what it does not survive by itself."""
+
+import asyncio
+import os
+import select
+import sys
+from codecs import getincrementaldecoder
+from typing import IO, Any
+
+from textual import constants
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+
+from codeagent.tui.terminal import TerminalGuard
+
+_CHUNK = 64 * 1024
+"""Characters that are collected before they are written, where Textual has more to write at once."""
+
+
+class TerminalOutput:
+    """Where Textual draws: it never raises, and stays silent once the terminal was given back or is gone."""
+
+    def __init__(self, stream: IO[str], guard: TerminalGuard | None) -> None:
+        self._fd = stream.fileno()
+        self._encoding = stream.encoding
+        self._guard = guard
+        self._gone = False
+        self._parts: list[str] = []
+        self._size = 0
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write(self, text: str) -> None:
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size > _CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        data = memoryview("".join(self._parts).encode(self._encoding, "replace"))
+        self._parts.clear()
+        self._size = 0
+        while data and not self._quiet:
+            try:
+                data = data[os.write(self._fd, data) :]
+            except OSError:
+                self._gone = True
+
+    @property
+    def _quiet(self) -> bool:
+        return self._gone or (self._guard is not None and self._guard.silent)
+
+
+class TerminalDriver(LinuxDriver):
+    """Differs from Textual's where that one crashes, hangs or spins:
+
+    bytes that are no UTF-8 are read as U+FFFD; the end of the input ends the reading, which waits without polling;
+    stopping (SIGTSTP) waits until the loop is between two callbacks, since it writes; going on (SIGCONT) after a stop
+    that could not be caught takes the terminal once, not twice.
+    """
+
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        guard = getattr(app, "guard", None)
+        self._file = TerminalOutput(_screen_stream(), guard if isinstance(guard, TerminalGuard) else None)
+        self._stopped = False
+        self._until, self._enough = os.pipe()
+
+    def _sigtstp_application(self, *_: object) -> None:
+        self._in_loop(self._stop)
+
+    def _stop(self) -> None:
+        self._stopped = True
+        super()._sigtstp_application()
+
+    def _sigcont_application(self, *_: object) -> None:
+        if self._stopped:
+            self._stopped = False
+            super()._sigcont_application()
+        elif self._auto_restart:
+            self._in_loop(self._take_again)
+
+    def _take_again(self) -> None:
+        self._must_signal_resume = True
+        self.suspend_application_mode()
+        self.resume_application_mode()
+
+    def _in_loop(self, work: Any) -> None:
+        try:
+            asyncio.get_running_loop().call_soon_threadsafe(work)
+        except RuntimeError:
+            work()
+
+    def _disable_mouse_support(self) -> None:
+        super()._disable_mouse_support()
+        if self._mouse_pixels:
+            self.write("\x1b[?1016l")
+            self._mouse_pixels = False
+
+    def disable_input(self) -> None:
+        if self._key_thread is not None and self._key_thread.is_alive():
+            os.write(self._enough, b"\0")
+        super().disable_input()
+        if select.select([self._until], [], [], 0)[0]:
+            os.read(self._until, 16)
+
+    def run_input_thread(self) -> None:
+        """Sleeps until there is something to read; Esc is told from the begin of a sequence by what follows in time."""
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        patience: float | None = None
+        while True:
+            ready, _, _ = select.select([self.fileno, self._until], [], [], patience)
+            if self._until in ready:
+                return
+            patience = constants.ESCAPE_DELAY if ready else None
+            if ready:
+                data = _read(self.fileno)
+                if not data:
+                    return  # the terminal is gone, which its guard tells
+                text = decode(data)
+                for message in parser.feed(text) if text else ():
+                    self.process_message(message)
+            for message in parser.tick():
+                self.process_message(message)
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 4096)
+    except OSError:
+        return b""
+
+
+def _screen_stream() -> IO[str]:
+    """Textual draws on standard error; where that leads elsewhere, on standard output."""
+    streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None and stream.isatty()]
+    return streams[0]

@@ -1,0 +1,76 @@
+"""An app whose end is always clean: the terminal restored, the exit code true, a crash told in one line."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.driver import Driver
+from textual.worker import WorkerFailed
+
+from codeagent.tui.crash import record_crash
+from codeagent.tui.driver import TerminalDriver
+from codeagent.tui.terminal import TerminalGuard, guard_terminal
+
+
+class GuardedApp(App[None]):
+    """Base of the app; opened by `run_guarded`."""
+
+    guard: TerminalGuard | None = None
+    """Set while `run_guarded` runs it."""
+    crash: BaseException | None = None
+    """The first exception nobody caught, also one of a worker."""
+
+    @property
+    def kept_session(self) -> str:
+        """The id of the session that can be resumed; empty where none has begun."""
+        return ""
+
+    def leave(self, exit_code: int) -> None:
+        """A signal came: end in an orderly way, soon. The terminal was given back already."""
+        self.exit(return_code=exit_code)
+
+    @contextlib.contextmanager
+    def suspend(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if self.guard is not None:
+                stack.enter_context(self.guard.lent())
+            stack.enter_context(super().suspend())
+            yield
+
+    def get_driver_class(self) -> type[Driver]:
+        return TerminalDriver
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Textual would print the traceback with the values of all variables, secrets among them."""
+        if self.crash is None:
+            self.crash = error.error if isinstance(error, WorkerFailed) else error
+            self._exception = error
+            self._exception_event.set()
+        self._return_code = 1
+        self._close_messages_no_wait()
+
+    def panic(self, *renderables: Any) -> None:
+        """Textual's input thread failed; what it hands over is a traceback."""
+        self._handle_exception(RuntimeError(f"the input could not be read: {sys.exc_info()[1]!r}"))
+
+
+def run_guarded(app: GuardedApp, state: Path, redact: Callable[[str], str]) -> int:
+    """Run the app on this process's terminal; returns the exit code of the process.
+
+    `state` is the state folder, for crash reports and the marker of who owns the terminal; `redact` takes the secrets
+    out of a report. The code is 128 + n after signal n and 1 after a crash.
+    """
+    with guard_terminal(state, app.leave) as guard:
+        app.guard = guard
+        try:
+            app.run()
+        except Exception as error:
+            app.crash = app.crash or error
+            guard.restore()
+    if app.crash is not None:
+        sys.stderr.write(record_crash(app.crash, state, session=app.kept_session, redact=redact) + "\n")
+        return 1
+    return guard.exit_code or app.return_code or 0

@@ -1,0 +1,260 @@
+"""Gives the terminal back as it was, however the screen ends; knows nothing of what is drawn on it."""
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import signal
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+RESET = (
+    b"\x1b\\"  # ends a sequence that was cut in the middle
+    b"\x1b[?2026l"  # synchronized output
+    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
+    b"\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # bracketed paste, focus events, resizes told in band
+    b"\x1b[<u"  # kitty's keyboard protocol, kept per screen: before the alternate one is left
+    b"\x1b[0m\x1b7\x1b[?1049l"  # 1049l restores the saved cursor: saved first, it stays where no alternate screen is on
+    b"\x1b[?7h\x1b[?25h\x1b[0m"  # line wrap, cursor, colours
+)
+"""What undoes every mode the screen sets; harmless where none is set."""
+FAREWELL = 5.0
+"""Seconds the app has for an orderly end once a signal came."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_MARKERS = "terminals"
+_DONE = b"\0"
+_Attributes = list[Any]
+"""What `termios.tcgetattr` returns."""
+
+
+def usable(stdin: TextIO | None, stdout: TextIO | None, environ: Mapping[str, str]) -> str | None:
+    """Why no screen can be opened here, in one line with the next step; None where one can."""
+    for stream, name in ((stdin, "input"), (stdout, "output")):
+        if stream is None or stream.closed or not stream.isatty():
+            return f"standard {name} is no terminal; without a screen there is `codeagent run PROMPT`"
+    if environ.get("TERM", "") in {"", "dumb"}:
+        said = "TERM is not set" if not environ.get("TERM") else "TERM=dumb"
+        return f"the terminal cannot show a screen ({said}); without one there is `codeagent run PROMPT`"
+    return None
+
+
+class TerminalGuard:
+    """Owns the terminal of this process between `guard_terminal`'s two ends."""
+
+    def __init__(self, markers: Path, on_exit: Callable[[int], None]) -> None:
+        self.received: signal.Signals | None = None
+        """What ends the screen; SIGHUP also stands for a terminal that is gone."""
+        self.silent = False
+        """The terminal was given back: nothing is drawn on it any more."""
+        self._on_exit = on_exit
+        self._fd = _own_descriptor()
+        self._marker = markers / f"{_device(self._fd)}.{os.getpid()}"
+        self._before: _Attributes = termios.tcgetattr(self._fd)
+        self._lent = False
+        self._lost = False
+        self._wake, self._woken = os.pipe()
+        self._handlers: dict[signal.Signals, Any] = {}
+        self._watch = threading.Thread(target=self._watching, name="terminal", daemon=True)
+
+    @property
+    def exit_code(self) -> int | None:
+        """128 + n after signal n, else None."""
+        return None if self.received is None else 128 + self.received
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Another program, such as an editor, has the terminal: what is typed there to stop it is not for us."""
+        self._lent = True
+        try:
+            yield
+        finally:
+            self._lent = False
+
+    def restore(self) -> None:
+        """Undo every mode now, whatever state the output is in; nothing is drawn afterwards. Never blocks for long."""
+        self.silent = True
+        _put(self._fd, RESET, 0.5)
+        self._restore_attributes()
+
+    def take(self) -> None:
+        """Mark the terminal as ours and answer signals."""
+        _heal(self._marker.parent, self._fd)
+        self._before = termios.tcgetattr(self._fd)
+        _mark(self._marker, self._before)
+        for number in _SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._signalled)
+        self._watch.start()
+
+    def give_back(self, *, orderly: bool) -> None:
+        """The end of `take`; `orderly` where the screen has undone its modes itself."""
+        if not orderly and not self.silent:
+            self.restore()
+        self._restore_attributes()
+        os.write(self._woken, _DONE)
+        self._watch.join()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        _remove(self._marker)
+        for fd in (self._wake, self._woken, self._fd):
+            os.close(fd)
+
+    def _restore_attributes(self) -> None:
+        try:
+            termios.tcsetattr(self._fd, termios.TCSANOW, self._before)
+        except termios.error:
+            pass  # the terminal is gone
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        if self._lent and number in {signal.SIGINT, signal.SIGQUIT}:
+            return
+        again = self.received is not None
+        self.received = self.received or (signal.SIGHUP if self._lost else signal.Signals(number))
+        self.restore()
+        if again:
+            self._end_now()
+        os.write(self._woken, bytes([self.received]))
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise SystemExit(128 + self.received) from None
+        loop.call_soon_threadsafe(self._on_exit, 128 + self.received)
+
+    def _end_now(self) -> None:
+        _remove(self._marker)
+        os._exit(128 + (self.received or signal.SIGHUP))
+
+    def _watching(self) -> None:
+        """Ends the process where an orderly end takes too long, and the screen where its terminal is gone.
+
+        A terminal that was hung up reads as an endless empty input; SIGHUP may have been ignored or never sent.
+        """
+        poller = select.poll()
+        poller.register(self._fd, 0)
+        poller.register(self._wake, select.POLLIN)
+        if any(fd == self._fd for fd, _ in poller.poll()):
+            self._lost = True
+            signal.pthread_kill(_main_thread(), signal.SIGTERM)
+        elif os.read(self._wake, 1) == _DONE:
+            return
+        deadline = time.monotonic() + FAREWELL
+        while select.select([self._wake], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if os.read(self._wake, 1) == _DONE:
+                return
+        self._end_now()
+
+
+@contextlib.contextmanager
+def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[TerminalGuard]:
+    """Around the life of a screen on this process's terminal, in the main thread.
+
+    On SIGINT, SIGTERM, SIGHUP and SIGQUIT the terminal is restored at once and `on_exit` is called in the running
+    event loop with the exit code, 128 + n; it has `FAREWELL` seconds to end the screen. A second signal ends the
+    process without further ado. A SIGHUP that was ignored before, as under nohup, stays ignored. Where a screen
+    that owned this terminal was killed, the terminal is reset first; markers of that are kept below `state`.
+    """
+    guard = TerminalGuard(state / _MARKERS, on_exit)
+    guard.take()
+    orderly = False
+    try:
+        yield guard
+        orderly = True
+    finally:
+        guard.give_back(orderly=orderly)
+
+
+def _own_descriptor() -> int:
+    """The terminal of standard input, opened anew where that is allowed: then writing to it never blocks."""
+    try:
+        return os.open(os.ttyname(0), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return os.dup(0)
+
+
+def _device(fd: int) -> str:
+    number = os.fstat(fd).st_rdev
+    return f"{os.major(number)}-{os.minor(number)}"
+
+
+def _main_thread() -> int:
+    identity = threading.main_thread().ident
+    assert identity is not None  # it has started
+    return identity
+
+
+def _put(fd: int, data: bytes, seconds: float) -> None:
+    """Write as much as the terminal takes within that time."""
+    poller = select.poll()
+    poller.register(fd, select.POLLOUT)
+    deadline = time.monotonic() + seconds
+    while data and poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            time.sleep(0.01)  # ready, but not for this much
+        except OSError:
+            return
+
+
+def _mark(marker: Path, attributes: _Attributes) -> None:
+    """Leave a note of who has the terminal, and how it was; without it only the reset after a kill is missing."""
+    *flags, characters = attributes
+    plain = [code if isinstance(code, int) else code.decode("latin-1") for code in characters]
+    try:
+        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump({"born": _born(os.getpid()), "flags": flags, "characters": plain}, file)
+    except OSError:
+        pass
+
+
+def _heal(markers: Path, fd: int) -> None:
+    """Reset the terminal where its last owner was killed."""
+    for marker in markers.glob(f"{_device(fd)}.*"):
+        try:
+            note = json.loads(marker.read_text(encoding="utf-8"))
+            characters = [code if isinstance(code, int) else code.encode("latin-1") for code in note["characters"]]
+            attributes: _Attributes = [*note["flags"], characters]
+            born = note["born"]
+        except (OSError, ValueError, KeyError, TypeError):
+            _remove(marker)
+            continue
+        if born and born == _born(int(marker.suffix[1:])):
+            continue
+        _put(fd, RESET, 0.5)
+        if not termios.tcgetattr(fd)[3] & termios.ICANON:
+            termios.tcsetattr(fd, termios.TCSANOW, attributes)
+        _remove(marker)
+
+
+def _born(pid: int) -> str:
+    """When the process began, in a form that only fits the same one; empty where there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return _born_without_proc(pid)
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _born_without_proc(pid: int) -> str:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "running"
+
+
+def _remove(marker: Path) -> None:
+    try:
+        marker.unlink(missing_ok=True)
+    except OSError:
+        pass  # a state folder that became read-only

@@ -1,0 +1,277 @@
+"""A program on a real pseudo-terminal, and what a person would see there.
+
+A thread reads what the program writes, keeps the bytes and feeds them to a terminal emulator; tests wait for what is
+on screen, never for time to pass.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyte
+
+PATIENCE = 30.0
+"""Seconds to wait for something that happens within one."""
+KEYS = {
+    "enter": "\r",
+    "esc": "\x1b",
+    "tab": "\t",
+    "shift+tab": "\x1b[Z",
+    "backspace": "\x7f",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "left": "\x1b[D",
+    "pageup": "\x1b[5~",
+    "pagedown": "\x1b[6~",
+    "alt+enter": "\x1b\r",
+    **{f"ctrl+{letter}": chr(ord(letter) - 96) for letter in "abcdefghijklmnopqrstuvwxyz"},
+}
+# What pyte would take for something else: parameters after < > =, and the colon forms.
+_PRIVATE = re.compile(rb"\x1b\[[<>=][0-9;:]*[ -/]*[@-~]")
+_MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+_KITTY = re.compile(rb"\x1b\[([<>])[0-9]*u")
+_INCOMPLETE = re.compile(rb"\x1b(\[[0-?]*[ -/]*)?\Z")
+_MUST_BE_OFF = (1000, 1002, 1003, 1004, 1006, 1015, 1016, 1049, 2004, 2026, 2048)
+_MUST_BE_ON = (7, 25)
+
+
+class _Emulated(pyte.Screen):
+    """pyte's screen with the one thing it lacks: an alternate screen."""
+
+    _main: dict[int, Any] | None = None
+
+    def set_mode(self, *modes: int, **options: Any) -> None:
+        if options.get("private") and 1049 in modes and self._main is None:
+            self.save_cursor()
+            self._main = dict(self.buffer)
+            self.buffer.clear()
+        super().set_mode(*modes, **options)
+
+    def reset_mode(self, *modes: int, **options: Any) -> None:
+        if options.get("private") and 1049 in modes and self._main is not None:
+            self.buffer.clear()
+            self.buffer.update(self._main)
+            self._main = None
+            self.restore_cursor()
+        super().reset_mode(*modes, **options)
+
+
+class PtyScreen:
+    """Runs `argv` as the leader of a session whose controlling terminal is a new pty of `size` (columns, rows)."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        size: tuple[int, int] = (80, 24),
+    ) -> None:
+        self._master, slave = os.openpty()
+        self._slave = slave
+        self._lock = threading.Lock()
+        self._heard = threading.Condition(self._lock)
+        self._raw = bytearray()
+        self._rest = b""
+        self._emulated = _Emulated(*size)
+        self._stream = pyte.ByteStream(self._emulated)
+        self._closed = False
+        _set_size(slave, size)
+        self.attributes_before = termios.tcgetattr(slave)
+        environment = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PATH": os.environ["PATH"], **(env or {})}
+        self.process = subprocess.Popen(
+            argv,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        self._stop_reading, self._stopped = os.pipe()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> "PtyScreen":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def raw(self) -> bytes:
+        """Every byte the program wrote so far."""
+        with self._lock:
+            return bytes(self._raw)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def screen(self) -> list[str]:
+        """The rows as they are on screen, without blanks at their ends."""
+        with self._lock:
+            return [row.rstrip() for row in self._emulated.display]
+
+    def text(self) -> str:
+        return "\n".join(self.screen())
+
+    def send(self, *keys: str) -> None:
+        """Type: names of `KEYS`, anything else letter by letter as one write each."""
+        for key in keys:
+            self.write(KEYS.get(key, key).encode())
+
+    def paste(self, text: str) -> None:
+        self.write(b"\x1b[200~" + text.encode("utf-8", "surrogatepass") + b"\x1b[201~")
+
+    def write(self, data: bytes) -> None:
+        """Raw input."""
+        while data:
+            data = data[os.write(self._master, data) :]
+
+    def resize(self, width: int, height: int) -> None:
+        with self._lock:
+            self._emulated.resize(height, width)
+        _set_size(self._master, (width, height))
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+
+    def wait_for(self, what: str | Callable[[], bool], timeout: float = PATIENCE) -> None:
+        """Until the text is on screen, or the predicate is true. Raises AssertionError with the screen."""
+        met = (lambda: what in "\n".join(self._emulated.display)) if isinstance(what, str) else None
+        deadline = time.monotonic() + timeout
+        while True:
+            with self._heard:
+                if met is not None and met():
+                    return
+                seen = len(self._raw)
+            if met is None and callable(what) and what():
+                return
+            if time.monotonic() > deadline or (self._closed and len(self.raw) == seen):
+                if met is None and callable(what) and what():
+                    return
+                raise AssertionError(f"never seen: {what!r}; the screen was\n{self.text()}\n{self.raw[-400:]!r}")
+            with self._heard:
+                if len(self._raw) == seen:
+                    # A predicate may depend on more than the screen: it is asked again soon.
+                    self._heard.wait(0.5 if met is not None else 0.02)
+
+    def wait_until_silent(self, seconds: float = 0.15, timeout: float = PATIENCE) -> None:
+        """Until nothing was written for that long."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            with self._heard:
+                if not self._heard.wait(seconds):
+                    return
+        raise AssertionError("the screen never came to rest")
+
+    def exit_code(self, timeout: float = PATIENCE) -> int:
+        """Wait for the end; negative after a signal nobody caught."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running; the screen is\n{self.text()}") from None
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a closed window does."""
+        self._end_reading()
+        os.close(self._slave)
+        os.close(self._master)
+        self._slave = self._master = -1
+
+    def modes_left_on(self) -> list[str]:
+        """What the program set and did not undo: terminal modes, kitty's keyboard stack, termios."""
+        states: dict[int, bool] = {}
+        raw = self.raw
+        for match in _MODE.finditer(raw):
+            for mode in match[1].split(b";"):
+                states[int(mode)] = match[2] == b"h"
+        left = [f"?{mode} is on" for mode in _MUST_BE_OFF if states.get(mode, False)]
+        left += [f"?{mode} is off" for mode in _MUST_BE_ON if not states.get(mode, True)]
+        pushed = sum(1 if match[1] == b">" else -1 for match in _KITTY.finditer(raw))
+        if pushed > 0:
+            left.append(f"kitty keyboard pushed {pushed} times more than popped")
+        if termios.tcgetattr(self._slave) != self.attributes_before:
+            left.append("termios differs")
+        return left
+
+    def modes_restored(self) -> bool:
+        return not self.modes_left_on()
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the program so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        """End the program if need be, and let go of the pty."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        if self._master >= 0:
+            self.hang_up()
+
+    def _end_reading(self) -> None:
+        os.write(self._stopped, b"\0")
+        self._reader.join()
+        os.close(self._stopped)
+        os.close(self._stop_reading)
+
+    def _read(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._master, self._stop_reading], [], [])
+            if self._master not in ready:
+                break
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:
+                break
+            with self._heard:
+                self._raw += data
+                self._feed(data)
+                self._heard.notify_all()
+        with self._heard:
+            self._closed = True
+            self._heard.notify_all()
+
+    def _feed(self, data: bytes) -> None:
+        data = self._rest + data
+        cut = _INCOMPLETE.search(data)
+        self._rest = data[cut.start() :] if cut else b""
+        self._stream.feed(_PRIVATE.sub(b"", data[: cut.start()] if cut else data))
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _set_size(fd: int, size: tuple[int, int]) -> None:
+    columns, rows = size
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def state_of(pid: int) -> str:
+    """One letter as in ps: R, S, T (stopped), Z; empty where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def environment(home: Path, **more: Any) -> dict[str, str]:
+    """For a program that keeps its files below `home`."""
+    return {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config"), **more}
