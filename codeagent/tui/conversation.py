@@ -155,8 +155,9 @@ class Conversation:
         return tuple(SessionRow(item.id, item.modified, item.prompt, item.model, item.in_use) for item in found)
 
     async def models(self) -> tuple[ModelRow, ...]:
-        settings = self._settings or await asyncio.to_thread(self._launcher.settings, Wish())
-        return await self._launcher.models(settings)
+        if self._settings is not None:
+            return await self._launcher.models(self._settings)
+        return await self._launcher.models(await asyncio.to_thread(self._launcher.settings, Wish()))
 
     async def files(self) -> tuple[str, ...]:
         return await self._launcher.files()
@@ -313,6 +314,7 @@ def _mode(text: str) -> Mode:
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
     """Wait where the same stream was drawn a moment ago, so that the channel merges what comes meanwhile."""
+    key: tuple[str, str]
     match event:
         case TextDelta() | ReasoningDelta():
             key = (event.type, "")

@@ -1,0 +1,251 @@
+"""Recorded sessions as event lists, with frozen time: what bridge and snapshot tests show."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from codeagent.core.display import DiffBlock, DisplayBlock, TerminalBlock
+from codeagent.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    BatchFinished,
+    BatchPlanned,
+    KnownEvent,
+    LimitReached,
+    MessageAdded,
+    Notice,
+    PlannedCall,
+    ReasoningDelta,
+    RunFinished,
+    RunStarted,
+    SteerDelivered,
+    SteerQueued,
+    TextDelta,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+    ToolUpdated,
+    TurnFinished,
+    TurnStarted,
+)
+from codeagent.core.messages import AssistantMessage, TextPart, Thinking, Usage, UserMessage
+from codeagent.core.tool import ErrorInfo
+
+START = 1_790_000_000.0
+"""When every recording begins, in seconds since the epoch."""
+
+
+class Recording:
+    """Writes events one after the other; each `after` seconds later than the one before."""
+
+    def __init__(self) -> None:
+        self.events: list[KnownEvent] = []
+        self.now = START
+        self._seq: Iterator[int] = itertools.count(1)
+        self._batch = 0
+
+    def add(self, kind: type[KnownEvent], /, *, after: float = 0.0, **fields: Any) -> None:
+        self.now += after
+        head = {"seq": next(self._seq), "ts": self.now, "session": "20261120-120000-0badcafe"}
+        self.events.append(kind.model_validate({**head, **fields}))
+
+    def run(self, prompt: str, *, model: str = "anthropic/claude-sonnet-4-5", mode: str = "ask") -> "Recording":
+        self.add(RunStarted, model=model, workspace="/home/ada/acme-api", mode=mode, strategy="parallel", codeagent="1")
+        self.add(MessageAdded, message=UserMessage.from_text(prompt))
+        self.add(TurnStarted, turn=1)
+        return self
+
+    def think(self, text: str, *, seconds: float = 3.0) -> "Recording":
+        self.add(ReasoningDelta, text=text)
+        self.now += seconds
+        return self
+
+    def stream(self, text: str) -> "Recording":
+        self.add(TextDelta, text=text)
+        return self
+
+    def answer(self, text: str, *, thinking: str = "", usage: Usage | None = None) -> "Recording":
+        thoughts = (Thinking(text=thinking),) if thinking else ()
+        self.add(MessageAdded, message=AssistantMessage(text=text, thinking=thoughts))
+        if usage is not None:
+            self.add(TurnFinished, turn=1, stop="end", usage=usage)
+        return self
+
+    def plan(self, *calls: tuple[str, str, str, str]) -> "Recording":
+        """Calls as (id, name, target, permission)."""
+        self._batch += 1
+        planned = [
+            PlannedCall.model_validate({"call_id": call_id, "name": name, "target": target, "permission": permission})
+            for call_id, name, target, permission in calls
+        ]
+        self.add(BatchPlanned, batch=self._batch, calls=planned)
+        return self
+
+    def start(self, call_id: str, name: str, target: str, **arguments: Any) -> "Recording":
+        self.add(ToolStarted, call_id=call_id, name=name, target=target, arguments=arguments)
+        return self
+
+    def output(self, call_id: str, name: str, text: str, *, after: float = 0.0) -> "Recording":
+        self.add(ToolUpdated, after=after, call_id=call_id, name=name, text=text, stream="stdout")
+        return self
+
+    def result(
+        self,
+        call_id: str,
+        name: str,
+        text: str = "ok",
+        *,
+        error: tuple[str, str] | None = None,
+        blocks: tuple[DisplayBlock, ...] = (),
+        details: dict[str, Any] | None = None,
+        seconds: float = 0.4,
+        executed: bool = True,
+    ) -> "Recording":
+        duration = round(seconds * 1000)
+        if executed:
+            self.add(
+                ToolFinished,
+                after=seconds,
+                call_id=call_id,
+                name=name,
+                is_error=error is not None,
+                duration_ms=duration,
+            )
+        self.add(
+            ToolResultAdded,
+            call_id=call_id,
+            name=name,
+            content=(TextPart(text=text),),
+            is_error=error is not None,
+            executed=executed,
+            error=None if error is None else ErrorInfo.model_validate({"kind": error[0], "message": error[1]}),
+            blocks=blocks,
+            details=details or {},
+            duration_ms=duration,
+        )
+        return self
+
+    def end_batch(self, *, executed: int, skipped: int = 0, duration_ms: int = 400) -> "Recording":
+        self.add(BatchFinished, batch=self._batch, executed=executed, skipped=skipped, duration_ms=duration_ms)
+        return self
+
+    def ask(
+        self, call_id: str, name: str, target: str, *blocks: DisplayBlock, reason: str = "this tool asks"
+    ) -> "Recording":
+        self.add(
+            ApprovalRequested,
+            approval_id=f"{call_id}.1",
+            call_id=call_id,
+            name=name,
+            target=target,
+            reason=reason,
+            blocks=blocks,
+            binding="0" * 64,
+        )
+        return self
+
+    def resolve(self, call_id: str, answer: str, reason: str = "", *, after: float = 2.0) -> "Recording":
+        self.add(
+            ApprovalResolved,
+            after=after,
+            approval_id=f"{call_id}.1",
+            call_id=call_id,
+            answer=answer,
+            source="user",
+            reason=reason,
+        )
+        return self
+
+    def queue(self, queued_id: str, kind: str, text: str) -> "Recording":
+        self.add(SteerQueued, id=queued_id, kind=kind, text=text)
+        return self
+
+    def deliver(self, queued_id: str, kind: str, *, taken_back: bool = False) -> "Recording":
+        self.add(SteerDelivered, id=queued_id, kind=kind, taken_back=taken_back)
+        return self
+
+    def notice(self, code: str, text: str, *, level: str = "info", **data: Any) -> "Recording":
+        self.add(Notice, code=code, text=text, level=level, data=data)
+        return self
+
+    def limit(self, name: str, maximum: float) -> "Recording":
+        self.add(LimitReached, limit=name, maximum=maximum)
+        return self
+
+    def finish(self, reason: str = "done", *, error: str | None = None, after: float = 1.0) -> "Recording":
+        self.add(
+            RunFinished,
+            after=after,
+            reason=reason,
+            text="",
+            usage=Usage(),
+            turns=1,
+            calls=0,
+            error=error,
+            duration_ms=round((self.now - START) * 1000),
+        )
+        return self
+
+
+BEFORE = """def days(y):
+    return 366 if y % 4 == 0 else 365
+
+
+def first(y):
+    return date(y, 1, 1)
+"""
+AFTER = """def days(y):
+    leap = y % 4 == 0 and (y % 100 != 0 or y % 400 == 0)
+    return 366 if leap else 365
+
+
+def first(y):
+    return date(y, 1, 1)
+"""
+EDIT = DiffBlock(path="src/dates.py", before=BEFORE, after=AFTER, start_line=41)
+USAGE = Usage(input_tokens=18_200, output_tokens=412, cache_read_tokens=14_924, cost_usd=0.041)
+
+
+def looked_around() -> Recording:
+    """A run that has read three files in its first batch."""
+    recording = Recording().run("the date parser fails on leap days, fix it and add a test")
+    recording.think("The parser is in src/dates.py; the tests will show what fails.")
+    recording.answer("I'll look at the parser and its tests first.", usage=USAGE)
+    recording.plan(
+        ("c1", "read", "src/dates.py", "auto"),
+        ("c2", "read", "tests/test_dates.py", "auto"),
+        ("c3", "search", '"is_leap"', "auto"),
+    )
+    recording.start("c1", "read", "src/dates.py").start("c2", "read", "tests/test_dates.py")
+    recording.start("c3", "search", '"is_leap"')
+    recording.result("c1", "read", "\n".join(f"{n}\tx" for n in range(1, 213)), seconds=0.1)
+    recording.result("c2", "read", "\n".join(f"{n}\tx" for n in range(1, 89)), seconds=0.1)
+    recording.result("c3", "search", "", details={"matches": 4, "files": 2}, seconds=0.2)
+    return recording.end_batch(executed=3)
+
+
+def running_tests() -> Recording:
+    """The same, with a command that is printing."""
+    recording = looked_around()
+    recording.plan(("c4", "bash", "pytest -q tests/test_dates.py", "auto"))
+    recording.start("c4", "bash", "pytest -q tests/test_dates.py")
+    return recording.output("c4", "bash", "....F\nFAILED tests/test_dates.py::test_leap - AssertionError\n", after=3.1)
+
+
+def after_failing_tests() -> Recording:
+    recording = running_tests()
+    block = TerminalBlock(
+        command="pytest -q tests/test_dates.py",
+        output="....F\nFAILED tests/test_dates.py::test_leap - AssertionError\n1 failed, 4 passed\n",
+        exit_code=1,
+    )
+    recording.result(
+        "c4", "bash", "…", error=("failed", "exit code 1"), blocks=(block,), details={"exit_code": 1}, seconds=0.2
+    )
+    return recording.end_batch(executed=1, duration_ms=3300)
+
+
+def asks_to_edit() -> Recording:
+    recording = after_failing_tests()
+    recording.plan(("c5", "edit", "src/dates.py", "prompt"))
+    return recording.ask("c5", "edit", "src/dates.py", EDIT)

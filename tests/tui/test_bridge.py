@@ -1,0 +1,262 @@
+"""Every event shows on the stage, live or recorded."""
+
+import pytest
+
+from codeagent.core.display import TextBlock
+from codeagent.core.events import UnknownEvent
+from codeagent.tui.bridge import Bridge
+from codeagent.tui.rendering.shown import ShownDiff
+from codeagent.tui.stage import Stage
+from codeagent.tui.transcript.blocks import Answer, Batch, Command, Ending, Prompt, Remark, Thoughts
+from tests.tui.scripts import (
+    EDIT,
+    START,
+    USAGE,
+    Recording,
+    asks_to_edit,
+    looked_around,
+    running_tests,
+    after_failing_tests,
+)
+
+
+def show(recording: Recording, *, live: bool = True) -> Stage:
+    stage = Stage()
+    bridge = Bridge(stage, live=live)
+    for event in recording.events:
+        bridge.show(event)
+    return stage
+
+
+def test_a_run_begins_with_what_the_person_said() -> None:
+    stage = show(Recording().run("fix it"))
+
+    assert [type(block) for block in stage.document.blocks] == [Prompt]
+    assert stage.document.blocks[0].text == "fix it"
+    assert (stage.status.now.phase, stage.status.now.since) == ("thinking", START)
+    assert stage.status.now.model == "anthropic/claude-sonnet-4-5"
+
+
+def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
+    stage = show(Recording().run("hi").think("Let me ").think("see.").stream("Hel").stream("lo"))
+
+    thoughts, answer = stage.document.blocks[1:]
+    assert isinstance(thoughts, Thoughts) and isinstance(answer, Answer)
+    assert (thoughts.text, thoughts.open) == ("Let me see.", False)
+    assert (answer.text, answer.open) == ("Hello", True)
+    assert stage.status.now.phase == "answering"
+
+
+def test_the_whole_answer_replaces_what_was_streamed() -> None:
+    stage = show(Recording().run("hi").stream("Hel").answer("Hello."))
+
+    assert stage.document.last_answer() == "Hello."
+    assert [type(block) for block in stage.document.blocks] == [Prompt, Answer]
+
+
+def test_a_recorded_answer_brings_its_thoughts_which_no_delta_showed() -> None:
+    stage = show(Recording().run("hi").answer("Hello.", thinking="A greeting."), live=False)
+
+    assert [type(block) for block in stage.document.blocks] == [Prompt, Thoughts, Answer]
+
+
+def test_streamed_thoughts_are_not_shown_twice() -> None:
+    stage = show(Recording().run("hi").think("A greeting.").answer("Hello.", thinking="A greeting."))
+
+    assert sum(isinstance(block, Thoughts) for block in stage.document.blocks) == 1
+
+
+def test_a_batch_is_shown_as_planned_and_its_cards_say_how_they_ended() -> None:
+    stage = show(looked_around())
+
+    batch = stage.document.blocks[-1]
+    assert isinstance(batch, Batch)
+    assert [(card.name, card.state, card.note) for card in batch.cards] == [
+        ("read", "done", "212 lines"),
+        ("read", "done", "88 lines"),
+        ("search", "done", "4 matches in 2 files"),
+    ]
+    assert batch.finished and batch.duration_ms == 400
+
+
+def test_a_running_command_shows_its_output_as_it_comes() -> None:
+    stage = show(running_tests())
+
+    batch = stage.document.blocks[-1]
+    assert isinstance(batch, Batch)
+    card = batch.cards[0]
+    assert card.state == "running" and card.output is not None
+    assert card.output.last(2) == ["....F", "FAILED tests/test_dates.py::test_leap - AssertionError"]
+
+
+def test_a_failed_command_says_its_exit_code_and_keeps_its_output() -> None:
+    stage = show(after_failing_tests())
+
+    batch = stage.document.blocks[-1]
+    assert isinstance(batch, Batch)
+    card = batch.cards[0]
+    assert (card.state, card.note) == ("failed", "exit 1")
+    assert card.output is not None and card.output.last(1) == ["1 failed, 4 passed"]
+
+
+def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:
+    recording = asks_to_edit()
+    stage = show(recording)
+
+    (waiting,) = stage.desk.waiting
+    assert (waiting.name, waiting.target, waiting.asked_at) == ("edit", "src/dates.py", recording.now)
+    assert waiting.shown == (ShownDiff("src/dates.py", EDIT.before, EDIT.after, 41),)
+    assert stage.status.now.phase == "waiting"
+
+    stage = show(recording.resolve("c5", "once"))
+    assert stage.desk.waiting == ()
+    assert stage.status.now.phase == "working"
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        ("denied", "denied"),
+        ("skipped", "skipped"),
+        ("cancelled", "cancelled"),
+        ("timeout", "timeout"),
+        ("failed", "failed"),
+        ("not_found", "failed"),
+        ("invalid_args", "failed"),
+    ],
+)
+def test_each_kind_of_error_has_its_state(kind: str, state: str) -> None:
+    recording = Recording().run("x").plan(("c1", "write", "a.py", "prompt"))
+    stage = show(recording.result("c1", "write", "no", error=(kind, "because"), executed=False))
+
+    batch = stage.document.blocks[-1]
+    assert isinstance(batch, Batch)
+    assert (batch.cards[0].state, batch.cards[0].error) == (state, "because")
+
+
+def test_queued_text_stands_in_its_lane_until_it_is_delivered() -> None:
+    recording = Recording().run("x").queue("q1", "steer", "also cover 1900").queue("q2", "follow_up", "then commit")
+    stage = show(recording)
+    assert [(item.lane, item.text) for item in stage.lanes.items] == [
+        ("steer", "also cover 1900"),
+        ("follow_up", "then commit"),
+    ]
+
+    stage = show(recording.deliver("q1", "steer"))
+    assert [item.id for item in stage.lanes.items] == ["q2"]
+
+
+@pytest.mark.parametrize(("live", "given"), [(True, ["also 1900"]), (False, [])])
+def test_what_is_taken_back_returns_to_the_composer_only_live(live: bool, given: list[str]) -> None:
+    stage = Stage()
+    returned: list[str] = []
+    stage.give_back = returned.append
+    bridge = Bridge(stage, live=live)
+    recording = Recording().run("x").queue("q1", "steer", "also 1900").deliver("q1", "steer", taken_back=True)
+    for event in recording.events:
+        bridge.show(event)
+
+    assert returned == given
+    assert stage.lanes.items == ()
+
+
+def test_usage_adds_up_and_the_context_is_that_of_the_last_request() -> None:
+    stage = show(Recording().run("x").answer("a", usage=USAGE).answer("b", usage=USAGE))
+
+    now = stage.status.now
+    assert (now.context_tokens, now.input_tokens, now.cache_read_tokens) == (18_612, 36_400, 29_848)
+    assert now.cost_usd == pytest.approx(0.082)
+
+
+def test_a_retry_clears_what_was_shown_of_the_answer_and_counts_down() -> None:
+    recording = Recording().run("x").stream("half an ans")
+    recording.notice("model.retry", "overloaded; attempt 2 in 4 s", reason="overloaded", attempt=2, delay_s=4.0)
+    stage = show(recording)
+
+    assert stage.document.last_answer() == ""
+    now = stage.status.now
+    assert (now.phase, now.retry_at, now.retry_reason) == ("retrying", START + 4.0, "overloaded")
+
+
+def test_a_stopped_run_says_what_was_closed_killed_kept_and_not_run() -> None:
+    recording = running_tests()
+    recording.notice(
+        "run.stopped", "stopped", stream_closed=False, killed=2, edits_kept=["a.py"], not_run=1, left_running=0
+    )
+    stage = show(recording.finish("interrupted"))
+
+    ending = stage.document.blocks[-1]
+    assert isinstance(ending, Ending) and ending.reason == "interrupted"
+    assert ending.lines == ("2 processes killed", "1 changed file kept: a.py", "1 call not run")
+    assert stage.status.now.phase == "idle"
+
+
+def test_a_run_that_is_done_ends_without_a_word() -> None:
+    stage = show(Recording().run("x").answer("done").finish())
+
+    assert not any(isinstance(block, Ending) for block in stage.document.blocks)
+    assert stage.status.now.phase == "idle"
+
+
+def test_a_failed_run_says_why() -> None:
+    stage = show(Recording().run("x").finish("failed", error="the provider refused the key"))
+
+    ending = stage.document.blocks[-1]
+    assert isinstance(ending, Ending)
+    assert (ending.reason, ending.text) == ("failed", "the provider refused the key")
+
+
+def test_a_question_that_was_open_when_the_run_ended_no_longer_waits() -> None:
+    stage = show(asks_to_edit().finish("interrupted"))
+
+    assert stage.desk.waiting == ()
+
+
+def test_pause_mode_and_model_show_in_the_status() -> None:
+    recording = Recording().run("x").notice("run.paused", "paused", batch=3).notice("mode.changed", "plan", mode="plan")
+    now = show(recording.notice("model.changed", "demo", model="demo")).status.now
+
+    assert (now.phase, now.batch, now.mode, now.model) == ("paused", 3, "plan", "demo")
+
+
+def test_other_notices_and_limits_are_remarks() -> None:
+    recording = Recording().run("x").notice("sandbox.unavailable", "no sandbox", level="warning").limit("turns", 5)
+    remarks = [block for block in show(recording).document.blocks if isinstance(block, Remark)]
+
+    assert [(remark.level, remark.text) for remark in remarks] == [
+        ("warning", "no sandbox"),
+        ("warning", "the limit turns = 5 is reached"),
+    ]
+
+
+def test_a_command_of_the_persons_own_is_a_block_of_its_own() -> None:
+    recording = Recording().start("shell-1", "shell", "git log", command="git log", shared=True)
+    stage = show(recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit"))
+
+    (block,) = stage.document.blocks
+    assert isinstance(block, Command)
+    assert (block.shared, block.card.state, block.card.target) == (True, "done", "git log")
+    assert stage.document.running_commands() == ()
+
+
+def test_an_event_of_a_newer_version_is_said_and_hurts_nothing() -> None:
+    stage = Stage()
+    Bridge(stage, live=False).show(UnknownEvent(type="moon.phase", seq=1, ts=START, session="s"))
+
+    (remark,) = stage.document.blocks
+    assert isinstance(remark, Remark) and "moon.phase" in remark.text
+
+
+def test_events_of_another_agent_do_not_mix_with_the_main_one() -> None:
+    recording = Recording().run("x")
+    other = [event.model_copy(update={"agent": "main/2"}) for event in recording.events]
+    stage = Stage()
+    for event in other:
+        Bridge(stage, live=True).show(event)
+
+    assert stage.document.blocks == []
+
+
+def test_a_block_the_screen_does_not_know_is_shown_by_its_type() -> None:
+    recording = Recording().run("x").plan(("c1", "write", "a", "prompt")).ask("c1", "write", "a", TextBlock(text="new"))
+    assert show(recording).desk.waiting[0].shown[0].text == "new"  # type: ignore[union-attr]  # it is a ShownText
