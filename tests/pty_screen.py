@@ -43,6 +43,8 @@ _PRIVATE = re.compile(rb"\x1b\[[<>=][0-9;:]*[ -/]*[@-~]")
 _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([<>])[0-9]*u")
 _INCOMPLETE = re.compile(rb"\x1b(\[[0-?]*[ -/]*)?\Z")
+_LAST = b"\0"
+"""Written behind a program that has ended; pyte ignores it."""
 _MUST_BE_OFF = (1000, 1002, 1003, 1004, 1006, 1015, 1016, 1049, 2004, 2026, 2048)
 _MUST_BE_ON = (7, 25)
 
@@ -179,11 +181,17 @@ class PtyScreen:
         raise AssertionError("the screen never came to rest")
 
     def exit_code(self, timeout: float = PATIENCE) -> int:
-        """Wait for the end; negative after a signal nobody caught."""
+        """Wait for the end, and until everything it wrote was read; negative after a signal nobody caught."""
         try:
-            return self.process.wait(timeout)
+            code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running; the screen is\n{self.text()}") from None
+        if self._slave >= 0:
+            os.write(self._slave, _LAST)
+            self.wait_for(lambda: self.raw.endswith(_LAST))
+            with self._lock:
+                del self._raw[-len(_LAST) :]
+        return code
 
     def hang_up(self) -> None:
         """Close the terminal, as a closed window does."""

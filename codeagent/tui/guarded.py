@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from textual import on
 from textual.app import App
 from textual.driver import Driver
 from textual.worker import WorkerFailed
@@ -39,6 +40,11 @@ class GuardedApp(App[None]):
                 stack.enter_context(self.guard.lent())
             stack.enter_context(super().suspend())
             yield
+
+    @on(Driver.SignalResume)
+    def draw_again(self) -> None:
+        """Back from a stop: the alternate screen is empty, and Textual would only draw what changes."""
+        self.refresh(layout=True)
 
     def get_driver_class(self) -> type[Driver]:
         return TerminalDriver

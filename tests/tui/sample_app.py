@@ -70,8 +70,8 @@ class SampleApp(GuardedApp):
 
     async def stream(self) -> None:
         for number in range(100_000):
-            self.query_one("#said", Static).update(f"{number} " * 300)
-            await asyncio.sleep(0)
+            self.query_one("#said", Static).update(f"line {number}, " * 200)
+            await asyncio.sleep(0.002)
 
 
 if __name__ == "__main__":
