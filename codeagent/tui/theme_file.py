@@ -3,9 +3,8 @@
 A theme is a flat table of dotted keys, as `palette.syntax.comment`, whatever it was written in.
 """
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from textual.design import ColorSystem
 from textual.theme import Theme
 
 from codeagent.core.sanitize import one_line
+from codeagent.tui.nearest import nearest
 from codeagent.tui.rendering.palette import Palette
 
 BASE_KEYS = (
@@ -128,12 +128,6 @@ def theme_from(table: Mapping[str, str], path: Path | None = None) -> ThemeFile:
     theme.variables = _variables(table, base, theme)
     syntax = MappingProxyType({token: styles.pop(f"syntax.{token}") for token in TOKENS})
     return ThemeFile(theme, Palette(**styles, syntax=syntax), path)
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the known word that is most like it, or nothing."""
-    found = difflib.get_close_matches(word, tuple(known), n=1)
-    return f" (did you mean '{found[0]}'?)" if found else ""
 
 
 def _check_keys(table: Mapping[str, str]) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.tui.ink import INK
+from codeagent.tui.nearest import nearest
 from codeagent.tui.settings_file import BadFile, read_entries
-from codeagent.tui.theme_file import NAME, BadTheme, ThemeFile, nearest, theme_from
+from codeagent.tui.theme_file import NAME, BadTheme, ThemeFile, theme_from
 
 DEFAULT_THEME = "ink"
 

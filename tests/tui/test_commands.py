@@ -1,0 +1,76 @@
+"""A slash command is found by its name, and an unknown one is reported, never guessed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.tui.commands import COMMANDS, Parsed, Unknown, help_markdown, parse
+
+
+def called(text: str) -> tuple[str, str]:
+    found = parse(text)
+    assert isinstance(found, Parsed)
+    return found.row.name, found.argument
+
+
+def refused(text: str) -> str:
+    found = parse(text)
+    assert isinstance(found, Unknown)
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "argument"),
+    [
+        ("/help", "help", ""),
+        ("  /Help \n", "help", ""),
+        ("/clear", "new", ""),
+        ("/usage", "cost", ""),
+        ("/find  a b ", "find", "a b"),
+        ("/resume 01J", "resume", "01J"),
+        ("/theme\nink", "theme", "ink"),
+        ("exit", "exit", ""),
+        ("quit", "exit", ""),
+        (":q", "exit", ""),
+    ],
+)
+def test_a_name_an_alias_or_a_bare_word_is_the_command(text: str, name: str, argument: str) -> None:
+    assert called(text) == (name, argument)
+
+
+@pytest.mark.parametrize("text", ["", "fix /help", "/etc/hosts is wrong", "/ a", "exit now", "//x"])
+def test_what_is_no_command_is_a_prompt(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_an_unknown_name_is_reported_with_those_that_are_like_it() -> None:
+    assert refused("/modle") == "there is no /modle; did you mean /mode or /model?"
+    assert refused("/zzzz") == "there is no /zzzz; /help lists the commands"
+    assert refused("/") == "there is no /; /help lists the commands"
+
+
+def test_an_argument_that_nothing_takes_is_reported() -> None:
+    assert refused("/cost me") == "/cost: takes nothing behind it, but got 'me'"
+
+
+def test_a_refusal_shows_control_characters_instead_of_sending_them() -> None:
+    assert "\x1b" not in refused("/\x1b[2J")
+    assert "\x1b" not in refused("/cost \x1b[2J")
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_command_a_refusal_or_a_prompt(text: str) -> None:
+    found = parse("/" + text)
+    assert found is None or isinstance(found, Parsed) or "\n" not in str(found)
+
+
+def test_no_name_is_given_twice() -> None:
+    names = [name for row in COMMANDS for name in (row.name, *row.aliases)]
+    assert len(names) == len(set(names))
+
+
+def test_help_has_every_command_and_alias() -> None:
+    page = help_markdown()
+    assert [row.name for row in COMMANDS if f"`/{row.name}" not in page] == []
+    assert [alias for row in COMMANDS for alias in row.aliases if f"`/{alias}`" not in page] == []
+    assert r"/mode [ask\|accept-edits\|plan\|auto]" in page

@@ -1,0 +1,148 @@
+"""The person's keys are checked completely before any is changed, and a refusal names file, line, actions and key."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+import codeagent.tui
+from codeagent.tui.actions import ACTIONS, SCOPES, TYPED
+from codeagent.tui.keymap import Keymap, KeymapError, load_keymap
+from codeagent.tui.keys import BadKey, shown, spelled
+
+
+def read(folder: Path, text: str) -> Keymap:
+    path = folder / "keys.yaml"
+    path.write_text(text)
+    return load_keymap(path)
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(KeymapError) as raised:
+        read(folder, text)
+    return str(raised.value)
+
+
+def test_without_a_file_the_default_keys_are_in_force(tmp_path: Path) -> None:
+    keymap = load_keymap(tmp_path / "keys.yaml")
+    assert keymap.overrides == {}
+    assert keymap.keys_of("chat.detail") == ("ctrl+o",)
+
+
+def test_keys_are_one_or_a_list_by_dotted_or_nested_names(tmp_path: Path) -> None:
+    keymap = read(tmp_path, "chat.detail: Ctrl+E\ncomposer:\n  newline: [shift+enter, 'Alt+N']\n")
+    assert keymap.overrides == {"chat.detail": "ctrl+e", "composer.newline": "shift+enter,alt+n"}
+    assert keymap.shown("chat.detail") == "Ctrl+E"
+
+
+def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
+    keymap = read(tmp_path, "card.once: n\ncard.deny: y\n")
+    assert keymap.overrides == {"card.once": "n", "card.deny": "y"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("chat.detial: ctrl+e", "keys.yaml:1: chat.detial: no such action (did you mean 'chat.detail'?)"),
+        ("chat.detail: ctrl+foo", "keys.yaml:1: chat.detail: no such key 'foo'"),
+        ("chat.detail: cmd+e", "keys.yaml:1: chat.detail: 'cmd' is neither ctrl, alt nor shift"),
+        ("chat.detail: shift+e", "keys.yaml:1: chat.detail: Shift makes another character: write that one"),
+        ("chat.detail: []", "keys.yaml:1: chat.detail: has no key"),
+        ("chat.detail: e", "keys.yaml:1: chat.detail: 'e' types text there; take one with Ctrl or Alt, or F1 to F24"),
+        (
+            "\nchat.detail: ctrl+p",
+            "keys.yaml:2: chat.detail: Ctrl+P is taken by chat.palette (command palette): change that too",
+        ),
+        (
+            "chat.detail: ctrl+e\nchat.mode: ctrl+e",
+            "keys.yaml:1: chat.detail: Ctrl+E is taken by chat.mode (mode: ask, accept edits, plan, line 2): "
+            "change that too",
+        ),
+        (
+            "composer.editor: ctrl+o",
+            "keys.yaml:1: composer.editor: Ctrl+O is taken by chat.detail (detail: quiet, normal, full): "
+            "change that too",
+        ),
+        (
+            "composer.editor: ctrl+m",
+            "keys.yaml:1: composer.editor: Enter is taken by composer.send (send; while the agent works: steer it): "
+            "change that too",
+        ),
+        ("card.once: enter", "keys.yaml:1: card.once: Enter never approves, because it is pressed without reading"),
+        ("card.all: space", "keys.yaml:1: card.all: Space never approves, because it is pressed without reading"),
+        ("chat.detail: ctrl+e\nchat.detail: f5", "keys.yaml:2: chat.detail: is set twice, first in line 1"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_and_nothing_is_changed(tmp_path: Path, text: str, said: str) -> None:
+    assert refusal(tmp_path, text + "\n") == f"{said}; no key was changed"
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_key_in_one_spelling_or_refused(text: str) -> None:
+    try:
+        key = spelled(text)
+    except BadKey:
+        return
+    assert spelled(key) == key
+    assert shown(key)
+
+
+@pytest.mark.parametrize(
+    ("written", "key", "seen"),
+    [
+        ("Shift+Ctrl+A", "ctrl+shift+a", "Ctrl+Shift+A"),
+        ("esc", "escape", "Esc"),
+        ("?", "question_mark", "?"),
+        ("+", "plus", "+"),
+        ("A", "A", "A"),
+        ("PgUp", "pageup", "PgUp"),
+        ("ctrl+[", "escape", "Esc"),
+    ],
+)
+def test_a_key_is_spelled_as_textual_does_and_shown_as_people_do(written: str, key: str, seen: str) -> None:
+    assert (spelled(written), shown(spelled(written))) == (key, seen)
+
+
+def test_the_sheet_has_every_action_and_says_which_keys_are_the_persons_own(tmp_path: Path) -> None:
+    rows = read(tmp_path, "chat.detail: f5\n").rows()
+    assert len(rows) == len(ACTIONS) + len(TYPED)
+    assert [(row.id, row.keys) for row in rows if row.own] == [("chat.detail", "F5")]
+    assert list(dict.fromkeys(row.scope for row in rows)) == [scope for scope in SCOPES if scope_of(scope)]
+
+
+def scope_of(scope: str) -> bool:
+    return any(action.scope == scope for action in ACTIONS) or any(typed.scope == scope for typed in TYPED)
+
+
+def test_the_default_keys_are_spelled_as_textual_does() -> None:
+    keys = [key for action in ACTIONS for key in action.keys if "\r" not in key]
+    assert [key for key in keys if spelled(key) != key] == []
+
+
+def test_every_binding_with_an_id_is_in_the_table_with_the_same_keys_and_the_other_way_round() -> None:
+    bound: dict[str, set[str]] = {}
+    for binding in bindings():
+        bound.setdefault(str(binding.id), set()).add(binding.key)
+    assert bound == {action.id: set(action.keys) for action in ACTIONS}
+
+
+def bindings() -> Iterator[Binding]:
+    """Those with an id, of every widget, screen and app of the package."""
+    for module in pkgutil.walk_packages(codeagent.tui.__path__, "codeagent.tui."):
+        importlib.import_module(module.name)
+    for node in subclasses(DOMNode):
+        if node.__module__.startswith("codeagent.tui"):
+            declared = node.__dict__.get("BINDINGS", ())
+            yield from (binding for binding in Binding.make_bindings(declared) if binding.id is not None)
+
+
+def subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from subclasses(child)
