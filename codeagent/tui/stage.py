@@ -130,13 +130,21 @@ class StatusBoard:
 
     now: Status = Status()
     on_change: Callable[[], None] = _nobody
+    watchers: list[Callable[[], None]] = field(default_factory=list)
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call it after every change, from now on."""
+        self.watchers.append(watcher)
 
     def set(self, **changes: Any) -> None:
         """Replace fields of `Status` by name; nothing happens where they are the same."""
         changed = replace(self.now, **changes)
-        if changed != self.now:
-            self.now = changed
-            self.on_change()
+        if changed == self.now:
+            return
+        self.now = changed
+        self.on_change()
+        for watcher in self.watchers:
+            watcher()
 
 
 @dataclass

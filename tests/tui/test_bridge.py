@@ -13,10 +13,10 @@ from tests.tui.scripts import (
     START,
     USAGE,
     Recording,
+    after_failing_tests,
     asks_to_edit,
     looked_around,
     running_tests,
-    after_failing_tests,
 )
 
 

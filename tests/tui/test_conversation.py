@@ -1,0 +1,248 @@
+"""What the person does reaches the agent, from the first moment on; what happens reaches the stage."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from codeagent.core.policy import Decision
+from codeagent.core.runtime import Queued
+from codeagent.tui.conversation import Conversation
+from codeagent.tui.launcher import Launcher
+from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.tui.stage import Stage
+from codeagent.tui.transcript.blocks import Prompt, Remark
+from tests.tui.fake_launcher import FakeLauncher
+from tests.tui.scripts import Recording, looked_around, running_tests
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  # it stands for any condition, also without an event
+            await asyncio.sleep(0.001)
+
+
+async def opened(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[Conversation, Stage, list[str]]:
+    stage, given_back = Stage(), []
+    stage.give_back = given_back.append
+    port: Launcher = launcher
+    talk = Conversation(port, stage)
+    assert await talk.open(wish or Wish()) is None
+    return talk, stage, given_back
+
+
+async def ready(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[Conversation, Stage, list[str]]:
+    launcher.ready.set()
+    talk, stage, given_back = await opened(launcher, wish)
+    await until(lambda: stage.status.now.phase == "idle")
+    return talk, stage, given_back
+
+
+async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -> None:
+    talk, stage, _ = await opened(FakeLauncher())
+
+    now = stage.status.now
+    assert (now.phase, now.branch, now.changes, now.model, now.sandbox) == ("starting", "main", 3, "demo", "starting")
+    await talk.close()
+
+
+async def test_a_prompt_sent_too_early_waits_in_its_lane_and_goes_out_when_there_is_an_agent() -> None:
+    launcher = FakeLauncher()
+    talk, stage, _ = await opened(launcher)
+    talk.send("fix it")
+    talk.send("then test")
+    assert [item.text for item in stage.lanes.items] == ["fix it", "then test"]
+
+    launcher.ready.set()
+    await until(lambda: len(launcher.agent.told) == 2)
+    assert launcher.agent.told == [("start", "fix it"), ("follow_up", "then test")]
+    await talk.close()
+
+
+async def test_a_prompt_that_waits_for_the_start_can_be_taken_back() -> None:
+    talk, stage, given_back = await opened(FakeLauncher())
+    talk.send("fix it")
+
+    talk.take_back(stage.lanes.items[0].id)
+
+    assert (given_back, stage.lanes.items) == (["fix it"], ())
+    await talk.close()
+
+
+async def test_where_nothing_can_be_started_the_prompt_returns_and_the_reason_is_said() -> None:
+    launcher = FakeLauncher(refuses="no model is set")
+    talk, stage, given_back = await opened(launcher)
+    talk.send("fix it")
+
+    launcher.ready.set()
+    await until(lambda: bool(given_back))
+
+    assert given_back == ["fix it"]
+    assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == ["no model is set"]
+    await talk.close()
+
+
+async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
+    lacks = Missing("model", "no model is set")
+    talk = Conversation(FakeLauncher(lacks=lacks), Stage())
+
+    assert await talk.open(Wish()) == lacks
+    assert not talk.running
+
+
+async def test_a_resumed_session_is_on_the_stage_before_anything_has_started() -> None:
+    launcher = FakeLauncher(log=tuple(looked_around().events))
+    talk, stage, _ = await opened(launcher, Wish(resume="2026"))
+
+    assert isinstance(stage.document.blocks[0], Prompt)
+    await talk.close()
+
+
+async def test_what_opening_wrote_to_the_log_is_shown_once() -> None:
+    recording = looked_around()
+    launcher = FakeLauncher(log=tuple(recording.events))
+    talk, stage, _ = await opened(launcher, Wish(resume="2026"))
+    before = len(stage.document.blocks)
+
+    launcher.log = tuple(recording.finish("interrupted", error="the process ended before the run did").events)
+    launcher.ready.set()
+    await until(lambda: stage.status.now.phase == "idle" and stage.status.now.sandbox != "starting")
+
+    assert len(stage.document.blocks) == before + 1
+    await talk.close()
+
+
+async def test_events_are_drawn_as_they_come() -> None:
+    launcher = FakeLauncher()
+    talk, stage, _ = await ready(launcher)
+
+    launcher.agent.emit(*running_tests().events)
+    await until(lambda: len(stage.document.blocks) >= 4)
+
+    assert stage.status.now.phase == "working"
+    await talk.close()
+
+
+async def test_text_that_came_too_late_for_its_run_begins_the_next_one() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    launcher.agent.queued = (Queued("q1", "steer", "also 1900"),)
+
+    launcher.agent.emit(*Recording().run("x").finish().events)
+    await until(lambda: ("start", None) in launcher.agent.told)
+    await talk.close()
+
+
+async def test_an_interrupted_run_does_not_begin_another() -> None:
+    launcher = FakeLauncher()
+    talk, stage, _ = await ready(launcher)
+    launcher.agent.queued = (Queued("q1", "steer", "also 1900"),)
+
+    launcher.agent.emit(*Recording().run("x").finish("interrupted").events)
+    await until(lambda: len(stage.document.blocks) == 2)
+
+    assert launcher.agent.told == []
+    await talk.close()
+
+
+async def test_while_it_works_enter_steers_and_alt_enter_waits_until_it_is_done() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    talk.send("fix it")
+    talk.steer("also 1900")
+    talk.follow_up("then commit")
+
+    assert launcher.agent.told == [("start", "fix it"), ("steer", "also 1900"), ("follow_up", "then commit")]
+    await talk.close()
+
+
+async def test_a_steer_that_finds_nothing_running_begins_a_run() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    talk.steer("fix it")
+
+    assert launcher.agent.told == [("start", "fix it")]
+    await talk.close()
+
+
+async def test_a_prompt_the_agent_refuses_returns_to_the_composer() -> None:
+    launcher = FakeLauncher()
+    talk, _, given_back = await ready(launcher)
+    launcher.agent.refuses = "this agent is already running"
+
+    talk.send("fix it")
+
+    assert given_back == ["fix it"]
+    await talk.close()
+
+
+async def test_an_answer_carries_its_reason() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+
+    assert talk.answer("c5.1", "deny", "use the helper instead")
+    assert launcher.agent.told == [("respond", "c5.1", Decision("deny", "use the helper instead"))]
+    await talk.close()
+
+
+async def test_a_mode_chosen_during_the_start_holds_from_the_first_call() -> None:
+    launcher = FakeLauncher()
+    talk, stage, _ = await opened(launcher)
+    talk.set_mode("plan")
+
+    launcher.ready.set()
+    await until(lambda: stage.status.now.phase == "idle")
+
+    assert stage.status.now.mode == "plan"
+    assert launcher.agent.told == [("set_mode", "plan")]
+    await talk.close()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_shell_command_runs_in_the_sandbox(shared: bool) -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    talk.shell("git log", shared=shared)
+
+    await until(lambda: bool(launcher.agent.told))
+    assert launcher.agent.told == [("shell", "git log", shared)]
+    await talk.close()
+
+
+async def test_a_shell_command_that_comes_too_early_returns_to_the_composer() -> None:
+    talk, _, given_back = await opened(FakeLauncher())
+    talk.shell("git log", shared=False)
+
+    assert given_back == ["!!git log"]
+    await talk.close()
+
+
+async def test_another_model_takes_over_and_its_window_is_shown() -> None:
+    launcher = FakeLauncher()
+    talk, stage, _ = await ready(launcher)
+
+    assert await talk.use_model(ModelRow("ollama/qwen3", "local", ready=True)) is None
+    assert (stage.status.now.model, stage.status.now.context_window) == ("ollama/qwen3", 1000)
+    await talk.close()
+
+
+@pytest.mark.parametrize("about", ["status", "cost", "context", "config", "tools"])
+async def test_every_page_of_facts_can_be_shown_at_any_time(about: str) -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await opened(launcher)
+    early = talk.facts(about)  # type: ignore[arg-type]  # one of the literals
+    launcher.ready.set()
+
+    assert early.startswith("# ") and talk.facts(about).startswith("# ")  # type: ignore[arg-type]  # likewise
+    await talk.close()
+
+
+async def test_closing_twice_closes_once_and_ends_what_was_starting() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    await talk.close()
+    await talk.close()
+    assert launcher.closed == 1
+
+    early, _, _ = await opened(FakeLauncher())
+    await early.close()
