@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.sanitize import one_line
+from codeagent.tui.widgets.submission import CommandRow, SaidSlash, SaidUnknown, understand
 
 Group = Literal["conversation", "model and money", "screen", "about"]
 
 
 @dataclass(frozen=True, slots=True)
-class CommandRow:
-    """One command as it is offered."""
+class Command(CommandRow):
+    """One command as it is offered and explained."""
 
-    name: str
-    """Without the slash."""
-    about: str
-    aliases: tuple[str, ...] = ()
     arguments: str = ""
     """What may follow: `[text]`."""
     while_running: bool = True
@@ -28,7 +25,7 @@ class CommandRow:
 class Parsed:
     """A command that exists."""
 
-    row: CommandRow
+    command: Command
     argument: str = ""
     """The rest of what was typed, without blanks around it."""
 
@@ -52,52 +49,48 @@ class Unknown:
 
 
 COMMANDS = (
-    CommandRow("new", "begin a new conversation", ("clear",), while_running=False),
-    CommandRow("resume", "continue an earlier conversation", ("sessions",), "[session]", while_running=False),
-    CommandRow("copy", "copy the last answer", (), "[all]"),
-    CommandRow("print", "leave the conversation in the terminal's own scrollback"),
-    CommandRow("find", "find in the conversation", (), "[text]"),
-    CommandRow("mode", "what runs without asking", (), "[ask|accept-edits|plan|auto]"),
-    CommandRow("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
-    CommandRow("cost", "tokens and money of this conversation", ("usage",), group="model and money"),
-    CommandRow("context", "what fills the model's context", group="model and money"),
-    CommandRow("theme", "choose the colours", (), "[name]", group="screen"),
-    CommandRow("keys", "what every key does", ("keymap",), group="screen"),
-    CommandRow("help", "commands and keys", group="about"),
-    CommandRow("status", "folder, model, mode, sandbox", group="about"),
-    CommandRow("tools", "what the agent can do", group="about"),
-    CommandRow("config", "the settings in force", group="about"),
-    CommandRow("exit", "quit", ("quit", "q"), group="about"),
+    Command("new", "begin a new conversation", ("clear",), while_running=False),
+    Command("resume", "continue an earlier conversation", ("sessions",), "[session]", while_running=False),
+    Command("copy", "copy the last answer", (), "[all]"),
+    Command("print", "leave the conversation in the terminal's own scrollback"),
+    Command("find", "find in the conversation", (), "[text]"),
+    Command("mode", "what runs without asking", (), "[ask|accept-edits|plan|auto]"),
+    Command("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
+    Command("cost", "tokens and money of this conversation", ("usage",), group="model and money"),
+    Command("context", "what fills the model's context", group="model and money"),
+    Command("theme", "choose the colours", (), "[name]", group="screen"),
+    Command("keys", "what every key does", ("keymap",), group="screen"),
+    Command("help", "commands and keys", group="about"),
+    Command("status", "folder, model, mode, sandbox", group="about"),
+    Command("tools", "what the agent can do", group="about"),
+    Command("config", "the settings in force", group="about"),
+    Command("exit", "quit", ("quit", "q"), group="about"),
 )
 """Every command, in the order of /help."""
 
-_BY_NAME = {name: row for row in COMMANDS for name in (row.name, *row.aliases)}
-_BARE = {"exit": "exit", "quit": "exit", ":q": "exit"}
-"""Lines that are commands without a slash."""
+_NAMES = tuple(name for row in COMMANDS for name in (row.name, *row.aliases))
 
 
 def parse(text: str) -> Parsed | Unknown | None:
-    """What the person typed, as a command; None where it is none.
+    """What the person typed, as a command; None where it is none."""
+    match understand(text, COMMANDS):
+        case SaidSlash(name=name, arguments=argument):
+            return call(name, argument)
+        case SaidUnknown(text=typed):
+            name = typed.split(maxsplit=1)[0].removeprefix("/")
+            return Unknown(one_line(name, 40), tuple(difflib.get_close_matches(name.lower(), _NAMES, n=3)))
+        case _:
+            return None
 
-    A line that begins with a path, `/etc/hosts is…`, is none either: commands hold no second slash.
-    """
-    stripped = text.strip()
-    if stripped in _BARE:
-        return Parsed(_BY_NAME[_BARE[stripped]])
-    if not stripped.startswith("/"):
-        return None
-    if stripped[1:2].isspace():
-        return None
-    name, *rest = stripped[1:].split(maxsplit=1) or [""]
-    if "/" in name:
-        return None
-    row = _BY_NAME.get(name.lower())
-    if row is None:
-        return Unknown(one_line(name, 40), tuple(difflib.get_close_matches(name.lower(), _BY_NAME, n=3)))
-    argument = rest[0] if rest else ""
-    if argument and not row.arguments:
-        return Unknown(one_line(name, 40), problem=f"takes nothing behind it, but got '{one_line(argument, 40)}'")
-    return Parsed(row, argument)
+
+def call(name: str, argument: str = "") -> Parsed | Unknown:
+    """The command of that name, with an argument if it takes one. Raises KeyError."""
+    command = next((row for row in COMMANDS if row.name == name), None)
+    if command is None:
+        raise KeyError(name)
+    if argument and not command.arguments:
+        return Unknown(name, problem=f"takes nothing behind it, but got '{one_line(argument, 40)}'")
+    return Parsed(command, argument)
 
 
 def help_markdown() -> str:
@@ -109,10 +102,10 @@ def help_markdown() -> str:
     return "\n\n".join(parts)
 
 
-def _called(row: CommandRow) -> str:
+def _called(row: Command) -> str:
     return f"/{row.name} {row.arguments}".strip().replace("|", "\\|")
 
 
-def _about(row: CommandRow) -> str:
+def _about(row: Command) -> str:
     also = f" (also {', '.join(f'`/{alias}`' for alias in row.aliases)})" if row.aliases else ""
     return row.about + also + ("" if row.while_running else "; waits until the agent is done")

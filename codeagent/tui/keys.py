@@ -4,7 +4,7 @@ import string
 
 from textual.keys import _character_to_key  # the spelling a keymap of Textual needs; there is no public one
 
-_ORDER = ("alt", "ctrl", "shift")
+_ORDER = ("alt", "ctrl", "shift", "super")
 _ALIASES = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape", "ctrl+h": "backspace"}
 """Pairs a terminal sends as the same key."""
 _SHORT = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdn": "pagedown", "ins": "insert"}
@@ -27,7 +27,7 @@ def spelled(written: str) -> str:
     lowered = [modifier.strip().lower() for modifier in modifiers]
     strange = next((modifier for modifier in lowered if modifier not in _ORDER), None)
     if strange is not None:
-        raise BadKey(f"'{strange}' is neither ctrl, alt nor shift")
+        raise BadKey(f"'{strange}' is no modifier: ctrl, alt, shift and super are")
     key = _spelled_alone(key.strip(), bool(lowered))
     if lowered == ["shift"] and (len(key) == 1 or key in _SYMBOLS):
         raise BadKey("Shift makes another character: write that one")

@@ -10,7 +10,7 @@ from codeagent.tui.commands import COMMANDS, Parsed, Unknown, help_markdown, par
 def called(text: str) -> tuple[str, str]:
     found = parse(text)
     assert isinstance(found, Parsed)
-    return found.row.name, found.argument
+    return found.command.name, found.argument
 
 
 def refused(text: str) -> str:
@@ -23,7 +23,7 @@ def refused(text: str) -> str:
     ("text", "name", "argument"),
     [
         ("/help", "help", ""),
-        ("  /Help \n", "help", ""),
+        ("/help \n", "help", ""),
         ("/clear", "new", ""),
         ("/usage", "cost", ""),
         ("/find  a b ", "find", "a b"),
@@ -38,7 +38,7 @@ def test_a_name_an_alias_or_a_bare_word_is_the_command(text: str, name: str, arg
     assert called(text) == (name, argument)
 
 
-@pytest.mark.parametrize("text", ["", "fix /help", "/etc/hosts is wrong", "/ a", "exit now", "//x"])
+@pytest.mark.parametrize("text", ["", "fix /help", "/etc/hosts is wrong", " /help", "exit now", "//x", "!ls"])
 def test_what_is_no_command_is_a_prompt(text: str) -> None:
     assert parse(text) is None
 
