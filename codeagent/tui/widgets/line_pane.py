@@ -1,0 +1,265 @@
+"""A scrolling widget over lines that are made when they are needed."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from time import perf_counter
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.palette import Palette, palette_of
+
+Piece = Callable[[int, Palette], Iterator[Line]]
+"""Makes the lines of some content for a width in cells, one after the other."""
+_SLICE = 0.008
+"""Seconds of work between two looks at the keyboard."""
+_PAUSE = 0.004
+_WIDTHS = 3
+"""Widths whose lines are kept."""
+
+
+@dataclass(eq=False)
+class _Laid:
+    """The lines of one width, as far as they are made."""
+
+    rest: Iterator[Line]
+    lines: list[Line] = field(default_factory=list)
+    complete: bool = False
+    widest: int = 0
+    """Cells of the widest line."""
+
+    def reach(self, count: int, deadline: float = float("inf")) -> None:
+        """Make lines until there are `count`, all are made, or the deadline passed."""
+        while not self.complete and len(self.lines) < count and perf_counter() < deadline:
+            made = next(self.rest, None)
+            if made is None:
+                self.complete = True
+            else:
+                self.lines.append(made)
+                self.widest = max(self.widest, made.strip.cell_length)
+
+
+class LinePane(ScrollView):
+    """Shows pieces one below the other. What is on screen is made at once, the rest in short slices.
+
+    Text can be selected; a copy has no gutters and no breaks where a row only wraps.
+    """
+
+    DEFAULT_CSS = """
+    LinePane {
+        height: 1fr;
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+    }
+    """
+    can_focus = False
+
+    class Moved(Message):
+        """Other lines are on screen now, or more of them are known."""
+
+        @property
+        def control(self) -> "LinePane":
+            sender = self._sender
+            assert isinstance(sender, LinePane)
+            return sender
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: tuple[Piece, ...] = ()
+        self._laid: OrderedDict[int, _Laid] = OrderedDict()
+        self._palette: Palette | None = None
+        self._width = 0
+        self._timer: Timer | None = None
+        self._to_end = False
+
+    def show(self, pieces: Sequence[Piece], *, keep_place: bool = False) -> None:
+        """Replace what is shown, and go to its beginning."""
+        self._pieces = tuple(pieces)
+        self._laid.clear()
+        self._to_end = False
+        if not keep_place:
+            self.scroll_to(y=0, animate=False)
+        self._lay()
+
+    def rows(self, width: int, enough: int) -> int:
+        """How many rows there are at a width, counted up to `enough`."""
+        laid = self._at(width - self.styles.scrollbar_size_vertical)
+        laid.reach(enough)
+        return min(len(laid.lines), enough)
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """Those made so far for the present width."""
+        return self._at(self._width).lines if self._width > 0 else ()
+
+    @property
+    def complete(self) -> bool:
+        """All lines of the present width are made."""
+        return self._width > 0 and self._at(self._width).complete
+
+    @property
+    def widest(self) -> int:
+        """Cells of the widest line made so far; more than there are where a line had to be cut."""
+        return self._at(self._width).widest if self._width > 0 else 0
+
+    @property
+    def layout_width(self) -> int:
+        """Cells that a line has at present; 0 before the first layout."""
+        return self._width
+
+    @property
+    def below(self) -> int:
+        """Rows known to be below what is on screen."""
+        return max(0, len(self.lines) - self.scroll_offset.y - self.scrollable_content_region.height)
+
+    @property
+    def at_end(self) -> bool:
+        """The last line is on screen, or would be had it been painted."""
+        return self.complete and self.below == 0 and self.scrollable_content_region.height > 0
+
+    def turn(self, key: str) -> bool:
+        """Scroll by a key: up, down, j, k, pageup, pagedown, home, end; False for any other."""
+        page = max(1, self.scrollable_content_region.height - 1)
+        y = self.scroll_offset.y
+        match key:
+            case "up" | "k":
+                self.go_to(y - 1)
+            case "down" | "j":
+                self.go_to(y + 1)
+            case "pageup":
+                self.go_to(y - page)
+            case "pagedown":
+                self.go_to(y + page)
+            case "home":
+                self.go_to(0)
+            case "end":
+                self._to_end = not self.complete
+                self.go_to(len(self.lines))
+            case _:
+                return False
+        return True
+
+    def go_to(self, row: int) -> None:
+        """Make `row` the topmost one on screen, as far as there are rows below it."""
+        self.scroll_to(y=max(0, min(row, self.max_scroll_y)), animate=False)
+
+    def on_resize(self, event: Resize) -> None:
+        self._lay()
+
+    def on_unmount(self) -> None:
+        self._stop()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._lay()
+
+    def render_line(self, y: int) -> Strip:
+        width, style = self.scrollable_content_region.width, self.rich_style
+        row = y + self.scroll_offset.y
+        lines = self.lines
+        if row >= len(lines):
+            return Strip.blank(width, style)
+        found = lines[row]
+        selection = self.text_selection
+        strip = _selectable(found, row)
+        if selection is not None and (span := selection.get_span(row)) is not None:
+            strip = _marked(strip, found, span, palette_of(self).selection)
+        return strip.adjust_cell_length(width, style).apply_style(style)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        first = 0 if selection.start is None else selection.start.y
+        last = len(self.lines) - 1 if selection.end is None else selection.end.y
+        out = ""
+        for row, found in enumerate(self.lines[first : last + 1], first):
+            if row > first:
+                out += "\n" if found.joins is None else found.joins
+            begin, end = selection.get_span(row) or (0, -1)
+            out += found.text[begin:] if end == -1 else found.text[begin:end]
+        return out, "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def _lay(self) -> None:
+        """Make what is on screen now, and see to the rest."""
+        self._width = self.scrollable_content_region.width
+        if self._width < 1 or not self.is_attached:
+            return
+        laid = self._at(self._width)
+        laid.reach(self.scroll_offset.y + 2 * self.scrollable_content_region.height)
+        self._publish(laid)
+        if not laid.complete and self._timer is None:
+            self._timer = self.set_interval(_PAUSE, self._more)
+
+    def _more(self) -> None:
+        laid = self._at(self._width)
+        before = len(laid.lines)
+        deadline = perf_counter() + _SLICE
+        while not laid.complete and perf_counter() < deadline:
+            laid.reach(len(laid.lines) + 16, deadline)
+        if laid.complete:
+            self._stop()
+        if laid.complete or len(laid.lines) > before:
+            self._publish(laid)
+        if laid.complete and self._to_end:
+            self._to_end = False
+            self.go_to(len(laid.lines))
+
+    def _publish(self, laid: _Laid) -> None:
+        size = Size(self._width, len(laid.lines))
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def _at(self, width: int) -> _Laid:
+        palette = palette_of(self)
+        if palette is not self._palette and palette != self._palette:
+            self._palette = palette
+            self._laid.clear()
+        if width not in self._laid:
+            made = (piece(max(1, width), palette) for piece in self._pieces)
+            self._laid[width] = _Laid(chain.from_iterable(made))
+            while len(self._laid) > _WIDTHS:
+                self._laid.popitem(last=False)
+        self._laid.move_to_end(width)
+        return self._laid[width]
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+
+def _selectable(line: Line, row: int) -> Strip:
+    """The strip with the offsets of its text, so that a selection knows what it is over."""
+    strip = line.strip
+    if not line.start:
+        return strip.apply_offsets(0, row)
+    return Strip.join([strip.crop(0, line.start), strip.crop(line.start).apply_offsets(0, row)])
+
+
+def _marked(strip: Strip, line: Line, span: tuple[int, int], style: Style) -> Strip:
+    """The strip with the characters from `span[0]` to `span[1]` (-1: the end) of its text in `style`."""
+    begin, end = span[0], len(line.text) if span[1] == -1 else span[1]
+    left = line.start + cell_len(line.text[:begin])
+    right = line.start + cell_len(line.text[:end])
+    if right <= left:
+        return strip
+    parts = [strip.crop(0, left), strip.crop(left, right), strip.crop(right)]
+    parts[1] = Strip(Segment.apply_style(parts[1], post_style=style))
+    return Strip.join(parts)
