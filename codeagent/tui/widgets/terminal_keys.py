@@ -1,0 +1,32 @@
+"""Keys that terminals send in ways Textual reads as others."""
+
+from collections.abc import MutableMapping
+from enum import Enum
+from typing import cast
+
+from textual import _ansi_sequences
+from textual.events import Key
+
+_ODD_NAMES = {"shift+\r": "shift+enter", "ctrl+\r": "ctrl+enter", "\r": "alt+enter"}
+"""What Textual calls the keys of xterm's modifyOtherKeys."""
+_MODIFIERS = ("alt+", "ctrl+", "super+", "hyper+", "meta+")
+
+
+class _Known(Enum):
+    ALT_ENTER = "alt+enter"
+
+
+def tell_alt_enter_from_enter() -> None:
+    """Without the kitty protocol, as in most tmux sessions, Alt+Enter comes as ESC CR, which Textual reads as Enter."""
+    sequences = cast(MutableMapping[str, tuple[Enum, ...]], _ansi_sequences.ANSI_SEQUENCES_KEYS)
+    sequences["\x1b\r"] = (_Known.ALT_ENTER,)
+
+
+def give_usual_name(event: Key) -> None:
+    """Rename a key to what bindings call it; those of Textual's odd names cannot be bound."""
+    event.key = _ODD_NAMES.get(event.key, event.key)
+
+
+def types_text(event: Key) -> bool:
+    """The key stands for its character; Alt+Y has one as well and types nothing."""
+    return event.is_printable and not event.key.startswith(_MODIFIERS)
