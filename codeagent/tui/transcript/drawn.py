@@ -1,0 +1,46 @@
+"""What drawing a block gives."""
+
+from dataclasses import dataclass, field
+
+from rich.segment import Segment
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.transcript.blocks import Detail
+
+MARGIN = 2
+"""Cells to the left of every block: the bar of a prompt, or of the block the keys act on."""
+BLANK = Segment(" " * MARGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What drawing depends on besides the block."""
+
+    width: int
+    """Cells, without the margin."""
+    detail: Detail
+    palette: Palette
+    now: float
+    """Seconds since the epoch, for what still runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Rows of a block that a click, or Enter, acts on."""
+
+    first: int
+    last: int
+    call_id: str = ""
+    """The call they are about; empty for the block itself."""
+    whole: bool = False
+    """They offer the whole output of the call."""
+
+
+@dataclass(slots=True)
+class Drawn:
+    """The rows of a block, without the margin."""
+
+    lines: list[Line] = field(default_factory=list)
+    spots: list[Spot] = field(default_factory=list)
+    margin: Segment = BLANK

@@ -1,0 +1,97 @@
+"""Looking for text: which blocks say it, and where in a block's rows it is."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.transcript.blocks import AnyBlock
+from codeagent.tui.transcript.wording import wording
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    index: int
+    """The block's."""
+    nth: int
+    """Which of the matches in that block, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A match, or the part of it on one row."""
+
+    row: int
+    start: int
+    """Characters of the row's text."""
+    end: int
+    nth: int
+
+
+class Finding:
+    """The matches of one text, in order, and the one the person is at. Case counts where the text has capitals."""
+
+    def __init__(self, text: str, blocks: Sequence[AnyBlock]) -> None:
+        flags = re.NOFLAG if text != text.lower() else re.IGNORECASE
+        self._pattern = re.compile(re.escape(text), flags)
+        self._spans: dict[int, tuple[Sequence[Line], dict[int, list[Span]]]] = {}
+        self.matches = tuple(
+            Match(index, nth)
+            for index, block in enumerate(blocks)
+            for nth in range(sum(1 for _ in self._pattern.finditer(wording(block))) if text else 0)
+        )
+        self._at: int | None = None
+
+    @property
+    def current(self) -> Match | None:
+        return None if self._at is None else self.matches[self._at]
+
+    def move(self, direction: int, near: int) -> Match | None:
+        """The next match (1) or the one before (-1), around the ends; at first from the block `near` on."""
+        if not self.matches:
+            return None
+        if self._at is None:
+            at = bisect_left(self.matches, near, key=lambda match: match.index)
+            self._at = (at if direction > 0 else at - 1) % len(self.matches)
+        else:
+            self._at = (self._at + direction) % len(self.matches)
+        return self.matches[self._at]
+
+    def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[Span]]:
+        """By row, the matches in the rows drawn of a block; one that a wrap breaks is on both rows."""
+        known = self._spans.get(index)
+        if known is not None and known[0] is lines:
+            return known[1]
+        text, starts = _logical(lines)
+        by_row: dict[int, list[Span]] = {}
+        for nth, found in enumerate(self._pattern.finditer(text)):
+            for span in _parts(found.start(), found.end(), nth, lines, starts):
+                by_row.setdefault(span.row, []).append(span)
+        self._spans[index] = (lines, by_row)
+        return by_row
+
+
+def _logical(lines: Sequence[Line]) -> tuple[str, list[int]]:
+    """The text of rows as if they were not wrapped, and where each begins in it."""
+    parts: list[str] = []
+    starts: list[int] = []
+    position = 0
+    for line in lines:
+        between = "\n" if line.joins is None else line.joins
+        position += len(between)
+        starts.append(position)
+        parts += (between, line.text)
+        position += len(line.text)
+    return "".join(parts), starts
+
+
+def _parts(start: int, end: int, nth: int, lines: Sequence[Line], starts: Sequence[int]) -> list[Span]:
+    found: list[Span] = []
+    for row in range(max(0, bisect_right(starts, start) - 1), len(lines)):
+        first, length = starts[row], len(lines[row].text)
+        if first >= end:
+            break
+        if first + length > start:
+            found.append(Span(row, max(0, start - first), min(length, end - first), nth))
+    return found

@@ -1,0 +1,212 @@
+"""A block as rows, at a width and a detail: a pure function, for everything but an answer that still grows."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.markdown import render_markdown
+from codeagent.tui.transcript.blocks import (
+    ENDED,
+    Answer,
+    AnyBlock,
+    Batch,
+    Card,
+    Command,
+    Detail,
+    Ending,
+    Prompt,
+    Remark,
+    Thoughts,
+)
+from codeagent.tui.transcript.drawn import Drawn, Look, Spot
+from codeagent.tui.transcript.render_card import draw_cards, state_words
+from codeagent.tui.transcript.spelling import counted, duration, whole
+from codeagent.tui.transcript.wrap import flat, paragraph
+
+PROMPT_ROWS = 30
+"""Rows shown of what the person said, where it is longer than `_LONG_PROMPT`."""
+_LONG_PROMPT = 40
+_OPEN_THOUGHTS_ROWS = 3
+_SPEAKERS = {
+    "prompt": "you",
+    "steer": "you, while it worked",
+    "interrupt": "you, interrupting",
+    "follow_up": "you, when it was done",
+    "note": "codeagent",
+}
+_ENDINGS = {
+    "done": "done",
+    "failed": "failed",
+    "limit": "stopped at a limit",
+    "denied": "stopped: you said no",
+    "interrupted": "stopped",
+}
+
+
+def draw(block: AnyBlock, look: Look) -> Drawn:
+    """Rows of a block; none for one that has nothing to show."""
+    match block:
+        case Prompt():
+            return _prompt(block, look)
+        case Answer():
+            return draw_answer(block, render_markdown(block.text, look.width, look.palette), look)
+        case Thoughts():
+            return _thoughts(block, look)
+        case Batch():
+            return _batch(block, look)
+        case Command():
+            return _command(block, look)
+        case Remark():
+            return _remark(block, look)
+        case Ending():
+            return _ending(block, look)
+        case _:
+            assert_never(block)
+
+
+def draw_answer(block: Answer, body: list[Line], look: Look) -> Drawn:
+    """An answer whose Markdown was rendered before."""
+    if not block.cut:
+        return Drawn(body)
+    return Drawn([*body, *paragraph("the answer broke off here", look.width, look.palette.warning)])
+
+
+def toggled(block: AnyBlock, base: Detail) -> Detail | None:
+    """The block's own detail after folding or opening it, where the whole transcript is at `base`."""
+    shown = block.detail or base
+    if shown == "full":
+        return None if base != "full" else "normal"
+    return None if base == "full" else "full"
+
+
+def gap(before: AnyBlock | None, block: AnyBlock) -> int:
+    """Blank rows between two neighbours: what happens stays together, what is said stands apart."""
+    if before is None:
+        return 0
+    together = (Thoughts, Batch, Remark)
+    return 0 if isinstance(before, together) and isinstance(block, together) else 1
+
+
+def runs(block: AnyBlock) -> bool:
+    """It shows a duration that counts on."""
+    match block:
+        case Batch():
+            return any(card.state == "running" for card in block.cards)
+        case Command():
+            return block.card.state == "running"
+        case Thoughts():
+            return block.open
+        case Prompt() | Answer() | Remark() | Ending():
+            return False
+        case _:
+            assert_never(block)
+
+
+def _prompt(block: Prompt, look: Look) -> Drawn:
+    palette = look.palette
+    speaker = _SPEAKERS.get(block.source, "you")
+    label = f"{speaker}    "
+    own_row = (len(label) > look.width // 4 and len(speaker) > 3) or look.width < 30
+    found = [line([(speaker, palette.user)])] if own_row else []
+    rest = paragraph(
+        block.text.rstrip("\n"), look.width, palette.text, first="" if own_row else label, gutter_style=palette.user
+    )
+    drawn = Drawn(found + rest, margin=Segment("▌ ", palette.user))
+    if len(rest) > _LONG_PROMPT and look.detail != "full":
+        hidden = len(drawn.lines) - PROMPT_ROWS
+        more = f"… {counted(hidden, 'row', 'rows')} more: Enter shows them"
+        drawn.lines[PROMPT_ROWS:] = [line([(more, palette.muted)])]
+        drawn.spots.append(Spot(PROMPT_ROWS, PROMPT_ROWS))
+    return drawn
+
+
+def _thoughts(block: Thoughts, look: Look) -> Drawn:
+    style = look.palette.thinking
+    if not block.pieces.length:
+        return Drawn()
+    opened = look.detail == "full"
+    took = 0.0 if block.ended is None else block.ended - block.began
+    if block.open:
+        words = f"thinking {whole(look.now - block.began)}"
+    else:
+        words = f"thought for {duration(took)}" if took >= 0.05 else "thought"
+    drawn = Drawn([line([(f"{'▾' if opened or block.open else '▸'} {words}", style)])], [Spot(0, 0)])
+    if opened:
+        drawn.lines += paragraph(block.text.strip(), look.width, style, first="  ")
+    elif block.open and look.detail == "normal":
+        recent = block.pieces.last((_OPEN_THOUGHTS_ROWS + 1) * look.width).rstrip()
+        drawn.lines += paragraph(recent, look.width, style, first="  ")[-_OPEN_THOUGHTS_ROWS:]
+    return drawn
+
+
+def _batch(block: Batch, look: Look) -> Drawn:
+    opened = look.detail == "full" or (look.detail == "normal" and not block.finished)
+    words = [f"batch {block.number}" if block.number else "calls", counted(len(block.cards), "call", "calls")]
+    if block.finished:
+        words.append(duration(block.duration_ms / 1000))
+    words += _troubles(block.cards, look) if look.detail == "quiet" else []
+    header = paragraph(
+        " · ".join(words),
+        look.width,
+        look.palette.muted,
+        first="▾ " if opened else "▸ ",
+        gutter_style=look.palette.accent,
+    )
+    if look.detail == "quiet":
+        return Drawn(header, [Spot(0, len(header) - 1)])
+    below = draw_cards(block.cards, look, "  ")
+    return _joined(Drawn(header, [Spot(0, len(header) - 1)]), below)
+
+
+def _troubles(cards: list[Card], look: Look) -> list[str]:
+    """What one line about a batch must not hide: the calls that still wait or run, and those that went wrong."""
+    found = [
+        f"{flat(card.name, 40)} {state_words(card, look.now)}" for card in cards if card.state in ("running", "asking")
+    ]
+    for state in ("failed", "timeout", "denied", "skipped", "cancelled"):
+        ended = [card for card in cards if card.state == state]
+        found += [f"{len(ended)} {state_words(ended[0], look.now)}"] if ended else []
+    return found
+
+
+def _command(block: Command, look: Look) -> Drawn:
+    words = "you ran" if block.card.state in ENDED else "you run"
+    header = f"{words} a command" + ("" if block.shared else ", not shown to the model")
+    drawn = Drawn([line([(header, look.palette.muted)])], margin=Segment("▌ ", look.palette.user))
+    seen = look if look.detail != "normal" else replace(look, detail="full")
+    return _joined(drawn, draw_cards([block.card], seen, ""))
+
+
+def _joined(above: Drawn, below: Drawn) -> Drawn:
+    moved = len(above.lines)
+    above.lines += below.lines
+    above.spots += [replace(spot, first=spot.first + moved, last=spot.last + moved) for spot in below.spots]
+    return above
+
+
+def _remark(block: Remark, look: Look) -> Drawn:
+    palette = look.palette
+    word, style = {
+        "info": ("note", palette.muted),
+        "warning": ("warning", palette.warning),
+        "error": ("error", palette.error),
+    }[block.level]
+    text_style = palette.muted if block.level == "info" else palette.text
+    return Drawn(paragraph(block.text, look.width, text_style, first=f"{word}  ", gutter_style=style))
+
+
+def _ending(block: Ending, look: Look) -> Drawn:
+    palette = look.palette
+    reason = _ENDINGS.get(block.reason, flat(block.reason, 40))
+    style: Style = palette.error if block.reason == "failed" else palette.warning
+    mark = "✗ " if block.reason == "failed" else "– "
+    text = f"{reason}: {block.text}" if block.text and ":" not in reason else f"{reason}. {block.text}".rstrip(". ")
+    found = paragraph(text, look.width, style, first=mark, gutter_style=style)
+    indent = " " * cell_len(mark)
+    for item in block.lines:
+        found += paragraph(item, look.width, palette.text, first=f"{indent}· ", gutter_style=palette.muted)
+    return Drawn(found)

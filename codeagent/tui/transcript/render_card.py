@@ -1,0 +1,174 @@
+"""A tool call as rows: one line that says what it is and how it went, below it what it printed or changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from codeagent.tui.rendering.diff import counts
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.shown import ShownDiff
+from codeagent.tui.transcript import render_output
+from codeagent.tui.transcript.blocks import Card
+from codeagent.tui.transcript.drawn import Drawn, Look, Spot
+from codeagent.tui.transcript.spelling import duration, whole
+from codeagent.tui.transcript.wrap import cut, flat, indented, paragraph
+
+_LONGEST_NAME = 14
+_LONGEST_NOTE = 40
+_SHORTEST_TARGET = 8
+_SHOWN_WHILE_RUNNING = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Cells of each, so that the cards of a batch line up."""
+
+    name: int
+    target: int
+
+
+def draw_cards(cards: Sequence[Card], look: Look, gutter: str) -> Drawn:
+    """The cards of one batch behind a gutter of blanks."""
+    drawn = Drawn()
+    inner = replace(look, width=max(1, look.width - cell_len(gutter)))
+    columns = _columns(cards, inner)
+    blank = Segment(gutter)
+    for card in cards:
+        first = len(drawn.lines)
+        drawn.lines.append(indented(_headline(card, columns, inner), blank))
+        whole_at: int | None = None
+        if look.detail != "quiet":
+            below, whole_at = _below(card, replace(inner, width=max(1, inner.width - 2)))
+            deeper = Segment(gutter + "  ")
+            drawn.lines += [indented(row, deeper) for row in below]
+        drawn.spots.append(Spot(first, len(drawn.lines) - 1, card.call_id))
+        if whole_at is not None:
+            drawn.spots.append(Spot(first + 1 + whole_at, first + 1 + whole_at, card.call_id, whole=True))
+    return drawn
+
+
+def state_words(card: Card, now: float) -> str:
+    """How it stands, in words; empty where it is done and its note says so."""
+    match card.state:
+        case "planned":
+            return "planned, will ask you" if card.asks else "planned"
+        case "asking":
+            return "waiting for you"
+        case "running":
+            return "running" if card.began is None else f"running {whole(now - card.began)}"
+        case "done":
+            return ""
+        case "timeout":
+            return "timed out"
+        case "failed" | "denied" | "skipped" | "cancelled":
+            return card.state
+        case _:
+            assert_never(card.state)
+
+
+def _mark(card: Card, palette: Palette) -> tuple[str, Style]:
+    match card.state:
+        case "planned":
+            return "○", palette.muted
+        case "asking":
+            return "●", palette.warning
+        case "running":
+            return "●", palette.running
+        case "done":
+            return "✓", palette.success
+        case "failed" | "timeout":
+            return "✗", palette.error
+        case "denied" | "skipped" | "cancelled":
+            return "–", palette.warning
+        case _:
+            assert_never(card.state)
+
+
+def _columns(cards: Sequence[Card], look: Look) -> _Columns:
+    name = min(_LONGEST_NAME, max((cell_len(flat(card.name)) for card in cards), default=0))
+    note = min(_LONGEST_NOTE, max((cell_len(_note(card, look.now)) for card in cards), default=0))
+    room = look.width - 2 - name - 2 - 2 - note
+    longest = max((cell_len(flat(card.target)) for card in cards), default=0)
+    return _Columns(name, max(_SHORTEST_TARGET, min(longest, room)))
+
+
+def _headline(card: Card, columns: _Columns, look: Look) -> Line:
+    palette = look.palette
+    mark, style = _mark(card, palette)
+    name = cut(flat(card.name), columns.name)
+    target = cut(flat(card.target), columns.target)
+    note = _note(card, look.now)
+    parts: list[tuple[str, Style | None]] = [
+        (f"{mark} ", style),
+        (name + " " * (columns.name - cell_len(name) + 2), palette.accent),
+        (target, palette.text),
+    ]
+    if note:
+        room = look.width - 2 - columns.name - 2 - columns.target - 2
+        gap = " " * (columns.target - cell_len(target) + 2)
+        parts.append((gap + cut(note, max(room, 0)), style if card.state != "done" else palette.muted))
+    row = line(parts)
+    if row.strip.cell_length <= look.width:
+        return row
+    return Line(row.strip.crop(0, look.width), row.text)
+
+
+def _note(card: Card, now: float) -> str:
+    """All that is said after the target."""
+    added, removed = _changed(card)
+    said = [
+        state_words(card, now),
+        flat(card.progress, 200) if card.state == "running" else "",
+        f"+{added} −{removed}" if added or removed else "",
+        flat(card.note, 200),
+        duration(card.duration_ms / 1000) if card.duration_ms >= 1000 else "",
+    ]
+    return " · ".join(part for part in said if part) or "done"
+
+
+def _changed(card: Card) -> tuple[int, int]:
+    """Lines added and removed by what it shows, where its note does not say so."""
+    if card.note.startswith("+") or card.state not in ("done", "running", "asking"):
+        return 0, 0
+    pairs = [counts(render_output.rows_of(shown)) for shown in card.shown if isinstance(shown, ShownDiff)]
+    return sum(added for added, _ in pairs), sum(removed for _, removed in pairs)
+
+
+def _below(card: Card, look: Look) -> tuple[list[Line], int | None]:
+    """What follows the headline, and the row that offers the whole output."""
+    if card.state == "running":
+        count = _SHOWN_WHILE_RUNNING if look.detail == "full" else render_output.LIVE_ROWS
+        return (render_output.newest(card.output, count, look) if card.output is not None else []), None
+    if look.detail == "full":
+        return _everything(card, look)
+    found: list[Line] = []
+    if card.state in ("failed", "timeout", "cancelled"):
+        found += _error(card, look, most=2)
+        if card.output is not None:
+            found += render_output.newest(card.output, render_output.FAILED_ROWS, look)
+    for shown in card.shown:
+        if isinstance(shown, ShownDiff) and card.state == "done":
+            found += render_output.diff(shown, look, render_output.BRIEF_DIFF_ROWS)
+    return found, None
+
+
+def _everything(card: Card, look: Look) -> tuple[list[Line], int | None]:
+    found: list[Line] = []
+    if cell_len(flat(card.target)) > look.width - _LONGEST_NAME or "\n" in card.target:
+        found += paragraph(card.target, look.width, look.palette.muted)
+    found += _error(card, look, most=None)
+    found += render_output.everything(card.shown, look)
+    if card.output is None:
+        return found, None
+    printed, gap = render_output.whole(card.output, look)
+    return found + printed, None if gap is None else len(found) + gap
+
+
+def _error(card: Card, look: Look, most: int | None) -> list[Line]:
+    rows = paragraph(card.error, look.width, look.palette.error) if card.error else []
+    return rows if most is None else rows[:most]

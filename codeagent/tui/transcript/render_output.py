@@ -1,0 +1,106 @@
+"""What a call printed and showed, as rows: its newest lines, or all that is kept of it."""
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from rich.segment import Segment
+
+from codeagent.tui.rendering.ansi import ansi_line
+from codeagent.tui.rendering.diff import DiffRow, diff_rows, unified_lines
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.markdown import render_markdown
+from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.rendering.shown import (
+    Shown,
+    ShownDiff,
+    ShownFiles,
+    ShownImage,
+    ShownMarkdown,
+    ShownQuestion,
+    ShownTerminal,
+    ShownText,
+    ShownUnknown,
+)
+from codeagent.tui.transcript.drawn import Look
+from codeagent.tui.transcript.spelling import counted
+from codeagent.tui.transcript.wrap import indented, paragraph
+
+LIVE_ROWS = 8
+FAILED_ROWS = 6
+BRIEF_DIFF_ROWS = 12
+
+
+def newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
+    """The last lines of what was printed, each on one row."""
+    return _behind_bar((_row(raw, look) for raw in output.last(count)), look)
+
+
+def whole(output: OutputBuffer, look: Look) -> tuple[list[Line], int | None]:
+    """All that is kept, and the row that stands for what is not."""
+    kept = output.lines()
+    gap = output.gap_at
+    found = _behind_bar((_row(raw, look) for raw in kept[:gap]), look)
+    if gap is None:
+        return found, None
+    missing = f"… {counted(output.dropped, 'line', 'lines')} more: Enter opens the whole output"
+    found.append(indented(line([(missing, look.palette.accent)]), Segment("│ ", look.palette.rule)))
+    return found + _behind_bar((_row(raw, look) for raw in kept[gap:]), look), gap
+
+
+def diff(shown: ShownDiff, look: Look, most: int | None) -> list[Line]:
+    """A change; of a long one the first `most` rows and how many follow."""
+    rows = rows_of(shown)
+    brief = rows if most is None else rows[:most]
+    found = unified_lines(brief, look.width, look.palette, shown.path)
+    if len(brief) < len(rows):
+        more = f"… {counted(len(rows) - len(brief), 'row', 'rows')} more: Enter shows them"
+        found.append(line([(more, look.palette.muted)]))
+    return found
+
+
+def rows_of(shown: ShownDiff) -> Sequence[DiffRow]:
+    return diff_rows(shown.before, shown.after, shown.start_line)
+
+
+def everything(blocks: Iterable[Shown], look: Look) -> list[Line]:
+    """All a tool showed besides what it printed."""
+    return [row for block in blocks for row in _shown(block, look)]
+
+
+def _shown(block: Shown, look: Look) -> list[Line]:
+    palette, width = look.palette, look.width
+    match block:
+        case ShownDiff():
+            return diff(block, look, None)
+        case ShownMarkdown():
+            return render_markdown(block.text, width, palette)
+        case ShownText():
+            return paragraph(block.text.rstrip("\n"), width, palette.text)
+        case ShownTerminal():
+            return []
+        case ShownFiles():
+            return [row for path in block.paths for row in paragraph(path, width, palette.text)]
+        case ShownImage():
+            return paragraph(f"image {block.path} ({block.media_type})", width, palette.muted)
+        case ShownQuestion():
+            return paragraph(block.question, width, palette.text)
+        case ShownUnknown():
+            return paragraph(f"{block.type}: written by a newer version", width, palette.muted)
+        case _:
+            assert_never(block)
+
+
+def _row(raw: str, look: Look) -> Line:
+    """A printed line on one row; what is too long for it is not shown, but copied."""
+    drawn = ansi_line(raw, look.palette, look.palette.text)
+    most = look.width - 2
+    if drawn.strip.cell_length <= most:
+        return drawn
+    strip = drawn.strip.crop(0, max(0, most - 1))
+    end = Segment("…", look.palette.muted)
+    return Line(type(strip)([*strip, end], strip.cell_length + 1), drawn.text, drawn.start, drawn.joins)
+
+
+def _behind_bar(found: Iterable[Line], look: Look) -> list[Line]:
+    bar = Segment("│ ", look.palette.rule)
+    return [indented(row, bar) for row in found]

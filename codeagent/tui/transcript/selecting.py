@@ -1,0 +1,54 @@
+"""Selected text: how a row is named in a selection, and what the selected rows read."""
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.transcript.layout import Place
+from codeagent.tui.transcript.sheet import Sheet
+
+_LINES = 20
+"""Bits for the row within its block."""
+
+
+def encoded(place: Place) -> int:
+    """A number for a row that grows downwards and stays the same when heights above it change."""
+    return (place.index << _LINES) | place.line
+
+
+def decoded(number: int) -> Place:
+    return Place(number >> _LINES, number & ((1 << _LINES) - 1))
+
+
+def restyled(line: Line, start: int, end: int | None, style: Style) -> Strip:
+    """The line's strip with characters of its text, from and to (None: the end of the row), in a style on top."""
+    strip = line.strip
+    left = min(strip.cell_length, line.start + cell_len(line.text[:start]))
+    right = strip.cell_length if end is None else min(strip.cell_length, line.start + cell_len(line.text[:end]))
+    if left >= right:
+        return strip
+    middle = [Segment(text, (own or Style.null()) + style, control) for text, own, control in strip.crop(left, right)]
+    parts = [strip.crop(0, left), Strip(middle, right - left), strip.crop(right, strip.cell_length)]
+    return Strip.join([part for part in parts if part.cell_length])
+
+
+def selected_text(sheet: Sheet, selection: Selection) -> str:
+    """What a selection reads: no gutters, wrapped rows as one line, whether they are drawn at the moment or not."""
+    count = len(sheet.document.blocks)
+    first = 0 if selection.start is None else decoded(selection.start.y).index
+    last = count - 1 if selection.end is None else min(count - 1, decoded(selection.end.y).index)
+    parts: list[str] = []
+    for index in range(first, last + 1):
+        lines = sheet.draw(index).lines
+        above = sheet.gap(index) if lines else 0
+        rows = [Line(Strip.blank(0))] * above + lines
+        for number, line in enumerate(rows):
+            span = selection.get_span(encoded(Place(index, number)))
+            if span is None:
+                continue
+            start, end = max(0, span[0]), None if span[1] == -1 else max(0, span[1])
+            parts += ("\n" if line.joins is None else line.joins, line.text[start:end])
+    return "".join(parts[1:])

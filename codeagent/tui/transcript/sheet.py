@@ -1,0 +1,264 @@
+"""The document as rows at one width: draws the blocks that are looked at, keeps what it drew of the latest of them."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from codeagent.tui.rendering.growing import GrowingMarkdown
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.transcript.blocks import Answer, AnyBlock, Detail, Ending, Remark
+from codeagent.tui.transcript.document import Document
+from codeagent.tui.transcript.drawn import MARGIN, Drawn, Look
+from codeagent.tui.transcript.estimate import estimate
+from codeagent.tui.transcript.layout import Layout, Place
+from codeagent.tui.transcript.render import draw, draw_answer, gap, runs
+
+_KEPT_ROWS = 3_000
+"""Rows kept drawn besides those of the blocks in view."""
+_NARROWEST = 8
+
+
+@dataclass(slots=True)
+class _Growth:
+    """An answer that is drawn while it streams."""
+
+    markdown: GrowingMarkdown
+    fed: int
+    replaced: int
+
+
+@dataclass(slots=True)
+class _Kept:
+    drawn: Drawn
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What stays at the top of the view, whatever happens above it."""
+
+    place: Place
+    characters: int | None = None
+    """How much of the block's text is above, where widths changed since the person scrolled: rows then are
+    others, the text is not."""
+
+
+class Sheet:
+    """Rows of a document. `width` in cells with the margin; everything is lazy but the estimates."""
+
+    def __init__(self, document: Document, clock: Callable[[], float], palette: Palette) -> None:
+        self.document = document
+        self.layout = Layout()
+        self.width = 80
+        self.detail: Detail = "normal"
+        self.palette = palette
+        self.damage: dict[int, int] = {}
+        """By block, the first of its rows that was drawn anew and looks different, since the reader cleared it."""
+        self._clock = clock
+        self._kept: OrderedDict[int, _Kept] = OrderedDict()
+        self._kept_rows = 0
+        self._growing: dict[int, _Growth] = {}
+        self._seen = range(0)
+
+    @property
+    def visible(self) -> range:
+        """Blocks that `show` found in view."""
+        return self._seen
+
+    def absorb(self, changed: Iterable[int]) -> None:
+        """Take notice of new and changed blocks; those in view are drawn by the next `show`."""
+        blocks = self.document.blocks
+        for key in range(len(self.layout), len(blocks)):
+            self.layout.append(self._guess(key))
+        for key in changed:
+            height = self.layout.height(key) if key in self._seen else 0
+            self.layout.correct(key, height or self._guess(key), exact=False)
+
+    def set_width(self, width: int) -> None:
+        """Draw at another width. Everything is estimated anew."""
+        if width != self.width:
+            self.width = width
+            self._forget()
+
+    def set_detail(self, detail: Detail) -> None:
+        """Show more or less of everything that does not have a detail of its own."""
+        if detail != self.detail:
+            self.detail = detail
+            self._forget(but=(Answer, Remark, Ending))
+
+    def set_palette(self, palette: Palette) -> None:
+        """Draw in other colours, which changes no height."""
+        if palette is self.palette:
+            return
+        self.palette = palette
+        self._drop_all()
+
+    def tick(self) -> None:
+        """Draw anew what shows a duration that counts on."""
+        for index in self._seen:
+            if index < len(self.document.blocks) and runs(self.document.blocks[index]):
+                self.layout.correct(index, self.layout.height(index), exact=False)
+
+    def show(self, anchor: Anchor | None, height: int) -> int:
+        """Draw what is in view with `anchor` at the top, or the end of the document at the bottom (None).
+
+        Returns the row at the top of the view.
+        """
+        if not len(self.layout):
+            self._seen = range(0)
+            return 0
+        while True:
+            top = max(0, self.layout.total - height)
+            if anchor is not None:
+                top = min(top, self.layout.row(self._placed(anchor)))
+            first = self.layout.at(top).index
+            last = self.layout.at(top + height - 1).index
+            order = range(last, first - 1, -1) if anchor is None else range(first, last + 1)
+            stale = next((index for index in order if not self.layout.is_exact(index)), None)
+            if stale is None:
+                self._seen = range(first, last + 1)
+                self._evict()
+                return top
+            self.drawn(stale)
+
+    def drawn(self, index: int) -> Drawn:
+        """The rows of a block, drawn now if need be; its height is exact from then on."""
+        block = self.document.blocks[index]
+        kept = self._kept.get(index)
+        if kept is not None and kept.version == block.version and self.layout.is_exact(index):
+            self._kept.move_to_end(index)
+            return kept.drawn
+        fresh = self.draw(index, keep=True)
+        self._note_damage(index, kept.drawn.lines if kept is not None else [], fresh.lines)
+        self._kept_rows += len(fresh.lines) - (len(kept.drawn.lines) if kept is not None else 0)
+        self._kept[index] = _Kept(fresh, block.version)
+        self._kept.move_to_end(index)
+        self.layout.correct(index, len(fresh.lines) + self.gap(index) if fresh.lines else 0)
+        return fresh
+
+    def draw(self, index: int, *, keep: bool = False) -> Drawn:
+        """The rows of a block; without `keep` nothing is remembered of it, for readers of the whole document."""
+        block = self.document.blocks[index]
+        kept = self._kept.get(index)
+        if not keep and kept is not None and kept.version == block.version and self.layout.is_exact(index):
+            return kept.drawn
+        look = self._look(block)
+        if isinstance(block, Answer) and keep:
+            return self._grown(block, look)
+        return draw(block, look)
+
+    def gap(self, index: int) -> int:
+        """Blank rows above a block."""
+        blocks = self.document.blocks
+        return gap(blocks[index - 1] if index else None, blocks[index])
+
+    def line(self, place: Place) -> Line | None:
+        """The line at a place of the layout, as it was drawn last; None for the blank rows above a block."""
+        line = place.line - self.gap(place.index)
+        kept = self._kept.get(place.index)
+        lines = (kept.drawn if kept is not None else self.drawn(place.index)).lines
+        return lines[line] if 0 <= line < len(lines) else None
+
+    def held(self, anchor: Anchor | None) -> Anchor | None:
+        """The anchor such that it survives another width; to be called before `set_width`."""
+        if anchor is None or anchor.characters is not None:
+            return anchor
+        lines = self.drawn(anchor.place.index).lines[: max(0, anchor.place.line - self.gap(anchor.place.index))]
+        return replace(anchor, characters=sum(_length(line) for line in lines))
+
+    def work(self, milliseconds: float) -> bool:
+        """Do a part of what is not urgent, such as colours of code in view; whether there is more to do."""
+        waiting = [index for index in self._seen if index in self._growing]
+        for index in waiting:
+            markdown = self._growing[index].markdown
+            if markdown.needs_work:
+                markdown.work(milliseconds)
+                self.layout.correct(index, self.layout.height(index), exact=False)
+                self.drawn(index)
+                return True
+        return False
+
+    def _placed(self, anchor: Anchor) -> Place:
+        if anchor.characters is None:
+            return anchor.place
+        index, above = anchor.place.index, self.gap(anchor.place.index)
+        if anchor.place.line < above:
+            return anchor.place
+        rest = anchor.characters
+        lines = self.drawn(index).lines
+        for number, line in enumerate(lines):
+            rest -= _length(line)
+            if rest < 0:
+                return Place(index, number + above)
+        return Place(index, max(0, len(lines) - 1) + above)
+
+    def _grown(self, block: Answer, look: Look) -> Drawn:
+        growth = self._growing.get(block.key)
+        if growth is None or growth.replaced != block.pieces.replaced:
+            growth = _Growth(GrowingMarkdown(look.width, look.palette), 0, block.pieces.replaced)
+            self._growing[block.key] = growth
+        if growth.fed < block.pieces.length:
+            growth.markdown.append(block.pieces.since(growth.fed))
+            growth.fed = block.pieces.length
+        if not block.open:
+            growth.markdown.close()
+        lines = list(growth.markdown.lines)
+        if not block.open and not growth.markdown.needs_work:
+            del self._growing[block.key]
+        return draw_answer(block, lines, look)
+
+    def _note_damage(self, index: int, before: list[Line], after: list[Line]) -> None:
+        same = 0
+        for old, new in zip(before, after, strict=False):
+            if old is not new and old != new:
+                break
+            same += 1
+        if same < max(len(before), len(after)):
+            self.damage[index] = min(same, self.damage.get(index, same))
+
+    def _look(self, block: AnyBlock) -> Look:
+        width = max(_NARROWEST, self.width - MARGIN)
+        return Look(width, block.detail or self.detail, self.palette, self._clock())
+
+    def _guess(self, index: int) -> int:
+        block = self.document.blocks[index]
+        rows = estimate(block, max(_NARROWEST, self.width - MARGIN), block.detail or self.detail)
+        return rows + self.gap(index) if rows else 0
+
+    def _forget(self, but: tuple[type[AnyBlock], ...] = ()) -> None:
+        """Drop what was drawn, and heights with it, of all blocks but those of some types."""
+        blocks = self.document.blocks[: len(self.layout)]
+        old, self.layout = self.layout, Layout()
+        for block in blocks:
+            stays = isinstance(block, but) and old.is_exact(block.key)
+            self.layout.append(old.height(block.key) if stays else self._guess(block.key))
+            if stays:
+                self.layout.correct(block.key, old.height(block.key))
+        if not but:
+            self._drop_all()
+            return
+        for index in [index for index in self._kept if not isinstance(blocks[index], but)]:
+            self._drop(index)
+
+    def _drop_all(self) -> None:
+        self._kept.clear()
+        self._growing.clear()
+        self._kept_rows = 0
+
+    def _drop(self, index: int) -> None:
+        self._kept_rows -= len(self._kept.pop(index).drawn.lines)
+        self._growing.pop(index, None)
+
+    def _evict(self) -> None:
+        """Keep memory flat: what was not looked at for long is drawn again when it is."""
+        if self._kept_rows <= _KEPT_ROWS:
+            return
+        for index in [index for index in self._kept if index not in self._seen]:
+            if self._kept_rows <= _KEPT_ROWS:
+                return
+            self._drop(index)
+
+
+def _length(line: Line) -> int:
+    return len(line.text) + (1 if line.joins is None else len(line.joins))

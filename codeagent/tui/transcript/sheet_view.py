@@ -1,0 +1,254 @@
+"""A widget that draws the rows of a sheet that are in view, and keeps still while things change elsewhere."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.segment import Segment
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.palette import palette_of
+from codeagent.tui.transcript.document import Document
+from codeagent.tui.transcript.drawn import MARGIN
+from codeagent.tui.transcript.layout import Place
+from codeagent.tui.transcript.render import runs
+from codeagent.tui.transcript.selecting import encoded
+from codeagent.tui.transcript.sheet import Anchor, Sheet
+
+_FIRST_FLUSH = 0.012
+_FLUSH_EVERY = 1 / 30
+_SLOW = 0.020
+_SLOW_FLUSH_EVERY = 0.1
+_WORK_MS = 8.0
+"""At most so long at a time for what is not urgent."""
+_EMPTY = Line(Strip.blank(0))
+
+
+class SheetView(ScrollView):
+    """Draws a document that changes all the time: seldom enough to stay cheap, and nothing while nothing changes.
+
+    It follows the end while the end is in view. Otherwise the row at the top stays where it is, and a marker
+    counts the blocks that are new or changed further down.
+    """
+
+    DEFAULT_CSS = """
+    SheetView {
+        height: 1fr;
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+    }
+    """
+
+    def __init__(self, document: Document, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock` in seconds since the epoch, as the document's times are."""
+        super().__init__()
+        self.document = document
+        self.sheet = Sheet(document, clock, palette_of(None))
+        self.held_at: Anchor | None = None
+        """What stays at the top; None while the end is followed."""
+        self._clock = clock
+        self._window = Size(0, 0)
+        self._timer: Timer | None = None
+        self._ticker: Timer | None = None
+        self._earliest = 0.0
+        self._slow = False
+        self._counting: set[int] = set()
+        self._unread: set[int] = set()
+        self._placing = False
+        self._painting = False
+
+    @property
+    def unread(self) -> int:
+        """Blocks below the view that are new or changed since its end was left."""
+        return len(self._unread)
+
+    def on_mount(self) -> None:
+        self.sheet.set_palette(palette_of(self))
+        self.document.on_change = self._arm
+        self._arm()
+
+    def on_unmount(self) -> None:
+        self.document.on_change = _nobody
+
+    def on_resize(self) -> None:
+        """Where drawing takes long, many resizes are drawn as one."""
+        self._window = self.scrollable_content_region.size
+        if self._slow:
+            self._arm()
+        else:
+            self.flush()
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.sheet.set_palette(palette_of(self))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if self._placing or round(old_value) == round(new_value) or not len(self.sheet.layout):
+            return
+        self.go_to_row(round(new_value))
+
+    def go_to_row(self, row: int) -> None:
+        """Put a row at the top of the view; the end is followed from where it is in view."""
+        at_end = row >= self.sheet.layout.total - self._window.height
+        self.held_at = None if at_end else Anchor(self.sheet.layout.at(row))
+        self.settle()
+
+    def go_to_end(self) -> None:
+        self.held_at = None
+        self.settle()
+
+    def reveal(self, index: int, row: int) -> None:
+        """Scroll as far as is needed to have a row of a block (the gap above not counted) in view."""
+        height = self._window.height
+        while True:
+            self.sheet.drawn(index)
+            place = Place(index, row + self.sheet.gap(index))
+            wanted = self.sheet.layout.row(place)
+            top = self.scroll_offset.y
+            if top <= wanted < top + height or not height:
+                return
+            self.go_to_row(max(0, wanted - height // 3))
+            if self.scroll_offset.y == top and self.sheet.layout.row(place) == wanted:
+                return
+
+    def place_at(self, y: int) -> Place | None:
+        """The place at a row of the view; None below the end."""
+        row = self.scroll_offset.y + y
+        return self.sheet.layout.at(row) if row < self.sheet.layout.total else None
+
+    def is_marker(self, x: int, y: int) -> bool:
+        """The marker that counts what is unread is there."""
+        return y == self._window.height - 1 and x >= self._window.width - len(self._marker())
+
+    def margin(self, place: Place, line: Line | None) -> Segment:
+        """What stands to the left of a row; `line` is None for the rows above a block."""
+        return self.sheet.drawn(place.index).margin if line is not None else Segment(" " * MARGIN)
+
+    def styled(self, line: Line, place: Place) -> Strip:
+        """The row as it is drawn."""
+        return line.strip
+
+    def flush(self) -> None:
+        """Draw what changed, now."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        started = time.monotonic()
+        changed = self.document.take_changes()
+        if self._window.width and self._window.width != self.sheet.width:
+            self.held_at = self.sheet.held(self.held_at)
+            self.sheet.set_width(self._window.width)
+        self.sheet.absorb(changed)
+        self._note(changed)
+        self.settle()
+        if self.sheet.work(_WORK_MS):
+            self._arm()
+        self._slow = time.monotonic() - started > _SLOW
+        self._earliest = started + (_SLOW_FLUSH_EVERY if self._slow else _FLUSH_EVERY)
+
+    def settle(self) -> None:
+        """Draw what is in view, keep the anchor where it is, and refresh the rows of the screen that are others now."""
+        height, before = self._window.height, self.virtual_size
+        if not height:
+            return
+        top = self.sheet.show(self.held_at, height)
+        total = self.sheet.layout.total
+        if top + height >= total:
+            self.held_at = None
+            self._unread.clear()
+        self._placing = True
+        size = Size(self._window.width, total)
+        if size != before:
+            # Not assigned: that would lay out the whole screen anew.
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
+        moved = self.scroll_offset.y != top
+        self._scroll_to(y=top, force=True)
+        self._placing = False
+        self._refresh_damaged(top, everything=moved, to_end=total != before.height)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._painting = True
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._painting = False
+
+    def render_line(self, y: int) -> Strip:
+        """The row for the terminal; where the mouse asks for it, with the names of its characters in a selection."""
+        width, layout = self._window.width, self.sheet.layout
+        place = self.place_at(y)
+        line = None if place is None else self.sheet.line(place)
+        where = place or Place(len(layout), self.scroll_offset.y + y - layout.total)
+        shown = _EMPTY if line is None else line
+        margin = Segment(" " * MARGIN) if place is None else self.margin(place, line)
+        strip = Strip([margin, *self.styled(shown, where)])
+        if self._unread and y == self._window.height - 1:
+            marker = self._marker()
+            kept = strip.crop_extend(0, max(0, width - len(marker)), None)
+            strip = Strip([*kept, Segment(marker, self.sheet.palette.running)])
+        strip = strip.crop_extend(0, width, None)
+        if not self._painting:
+            strip = strip.apply_offsets(-MARGIN - shown.start, encoded(where))
+        return strip.apply_style(self.rich_style)
+
+    def _scroll_to(self, *position: Any, **options: Any) -> bool:
+        """Scroll at once: nothing glides. Every way of scrolling ends here."""
+        return super()._scroll_to(*position, **{**options, "animate": False})
+
+    def _arm(self) -> None:
+        """Draw soon: at once after a pause, at most so often while things change all the time."""
+        if self._timer is None and self.is_attached:
+            self._timer = self.set_timer(max(_FIRST_FLUSH, self._earliest - time.monotonic()), self.flush)
+
+    def _note(self, changed: frozenset[int]) -> None:
+        """Remember what is unread below the view, and what runs."""
+        blocks = self.document.blocks
+        last = self.sheet.visible[-1] if self.sheet.visible else -1
+        if self.held_at is not None:
+            self._unread |= {key for key in changed if key >= last}
+        for key in changed:
+            (self._counting.add if runs(blocks[key]) else self._counting.discard)(key)
+        if self._counting and self._ticker is None:
+            self._ticker = self.set_interval(1.0, self._tick)
+        elif not self._counting and self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
+
+    def _tick(self) -> None:
+        self.sheet.tick()
+        self.settle()
+
+    def _marker(self) -> str:
+        return f" ↓ {len(self._unread)} new "
+
+    def _refresh_damaged(self, top: int, *, everything: bool, to_end: bool) -> None:
+        """`to_end`: what follows the damage moved."""
+        damage, self.sheet.damage = self.sheet.damage, {}
+        if everything:
+            return
+        layout, height = self.sheet.layout, self._window.height
+        first, last = height, -1
+        for index, line in damage.items():
+            first = min(first, layout.offset(index) + self.sheet.gap(index) + line - top)
+            last = max(last, layout.offset(index + 1) - 1 - top)
+        if to_end:
+            first, last = min(first, height - 1), height - 1
+        if self._unread:
+            last = height - 1
+        first, last = max(0, first), min(height - 1, last)
+        if first <= last:
+            self.refresh(Region(0, first, self.size.width, last - first + 1))
+
+
+def _nobody() -> None:
+    """A document that is not drawn any more."""

@@ -1,0 +1,24 @@
+"""Numbers as words on the screen."""
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `14 s`, `2 min 5 s`, `1 h 3 min`."""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s"
+    return whole(seconds)
+
+
+def whole(seconds: float) -> str:
+    """As `duration`, without tenths: for what counts on."""
+    count = max(0, int(seconds + 0.5))
+    if count < 60:
+        return f"{count} s"
+    minutes, rest = divmod(count, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def counted(number: int, one: str, many: str) -> str:
+    return f"1 {one}" if number == 1 else f"{number:,} {many}"

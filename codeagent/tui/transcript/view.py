@@ -1,0 +1,262 @@
+"""The transcript on screen: reading, selecting, folding, searching, with the mouse or with keys."""
+
+import re
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.events import Click, MouseDown
+from textual.geometry import Offset
+from textual.message import Message
+from textual.selection import Selection
+from textual.strip import Strip
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.transcript import cursor
+from codeagent.tui.transcript.blocks import Detail
+from codeagent.tui.transcript.cursor import Stop
+from codeagent.tui.transcript.finding import Finding
+from codeagent.tui.transcript.layout import Place
+from codeagent.tui.transcript.printing import printed
+from codeagent.tui.transcript.render import toggled
+from codeagent.tui.transcript.selecting import encoded, restyled, selected_text
+from codeagent.tui.transcript.sheet import Anchor
+from codeagent.tui.transcript.sheet_view import SheetView
+from codeagent.tui.transcript.wording import wording
+
+_CURSOR = "┃ "
+_WORD = re.compile(r"\S+")
+
+
+class TranscriptView(SheetView, can_focus=True):
+    """Shows a document, and says what the person asks for with the messages below.
+
+    It takes the focus only when it is given, never by a click, so that typing goes on.
+    """
+
+    FOCUS_ON_CLICK = False
+    ALLOW_SELECT = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "step(1)", "next", show=False),
+        Binding("p", "step(-1)", "previous", show=False),
+        Binding("right_square_bracket", "step_prompt(1)", "next prompt", show=False),
+        Binding("left_square_bracket", "step_prompt(-1)", "previous prompt", show=False),
+        Binding("enter", "open", "open or fold", show=False),
+        Binding("y,c", "copy", "copy", show=False),
+        Binding("escape", "leave", "back", show=False),
+    ]
+
+    class CopyRequested(Message):
+        """Text is to be put on the clipboard."""
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+            super().__init__()
+
+    class OpenOutput(Message):
+        """The whole output of a call is to be shown."""
+
+        def __init__(self, call_id: str) -> None:
+            self.call_id = call_id
+            super().__init__()
+
+    class LinkClicked(Message):
+        """A link was clicked; nothing says that its address is harmless."""
+
+        def __init__(self, url: str) -> None:
+            self.url = url
+            super().__init__()
+
+    class Left(Message):
+        """The person wants to go on typing."""
+
+    _cursor: Stop | None = None
+    _pressed: tuple[int, int] | None = None
+    _finding: Finding | None = None
+
+    @property
+    def detail(self) -> Detail:
+        return self.sheet.detail
+
+    def set_detail(self, detail: Detail) -> None:
+        """Show more or less of everything; what stands at the top stays there."""
+        for block in self.document.blocks:
+            if block.detail is not None:
+                block.detail = None
+                self.document.touch(block)
+        self.sheet.set_detail(detail)
+        self.flush()
+        self.refresh()
+
+    def find(self, text: str) -> int:
+        """Mark the text wherever it is and go to the first place from the top of the view on; returns how many."""
+        self._finding = Finding(text, self.document.blocks)
+        self.next_match()
+        return len(self._finding.matches)
+
+    def next_match(self) -> None:
+        self._go_to_match(1)
+
+    def previous_match(self) -> None:
+        self._go_to_match(-1)
+
+    def clear_search(self) -> None:
+        self._finding = None
+        self.refresh()
+
+    def plain_text(self) -> str:
+        """Everything as it is shown, without colours."""
+        return self.as_text(self.sheet.width)
+
+    def as_text(self, width: int) -> str:
+        return printed(self.document, width, self.detail, self._clock())
+
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        return selected_text(self.sheet, selection), "\n"
+
+    def margin(self, place: Place, line: Line | None) -> Segment:
+        stop = self._cursor if self.has_focus else None
+        if stop is not None and stop.index == place.index and line is not None:
+            first, last = cursor.rows(self.sheet, stop)
+            if first <= place.line - self.sheet.gap(place.index) <= last:
+                return Segment(_CURSOR, self.sheet.palette.accent)
+        return super().margin(place, line)
+
+    def styled(self, line: Line, place: Place) -> Strip:
+        marked = self._marked(line, place)
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(encoded(place))
+        if span is None or not line.text:
+            return marked.strip
+        end = None if span[1] == -1 else max(0, span[1])
+        return restyled(marked, max(0, span[0]), len(line.text) if end is None else end, self.sheet.palette.selection)
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        self._pressed = (event.x, event.y)
+
+    def on_click(self, event: Click) -> None:
+        """A click acts where it did not select; a second one selects a word, a third the block."""
+        event.prevent_default()
+        pressed, self._pressed = self._pressed, None
+        if pressed != (event.x, event.y):
+            return
+        place = self.place_at(event.y)
+        if event.chain > 1:
+            self._select(event, whole=event.chain > 2)
+        elif self.unread and self.is_marker(event.x, event.y):
+            self.go_to_end()
+        elif "link" in event.style.meta:
+            self.post_message(self.LinkClicked(str(event.style.meta["link"])))
+        elif place is not None:
+            self._act(place)
+
+    def on_focus(self) -> None:
+        seen = self.sheet.visible
+        if self._cursor is None and seen:
+            self._cursor = Stop(seen[-1])
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def action_scroll_end(self) -> None:
+        self.go_to_end()
+
+    def action_step(self, direction: int) -> None:
+        if self._cursor is not None:
+            self._move(cursor.step(self.sheet, self._cursor, direction))
+
+    def action_step_prompt(self, direction: int) -> None:
+        if self._cursor is not None:
+            self._move(cursor.step_prompt(self.sheet, self._cursor, direction))
+
+    def action_open(self) -> None:
+        """The whole output where it is offered, else more or less of the block."""
+        if self._cursor is None:
+            return
+        call_id = cursor.offered(self.sheet, self._cursor)
+        if call_id is not None:
+            self.post_message(self.OpenOutput(call_id))
+        else:
+            self._toggle(self._cursor.index)
+
+    def action_copy(self) -> None:
+        if self._cursor is not None:
+            self.post_message(self.CopyRequested(wording(self.document.blocks[self._cursor.index])))
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def _act(self, place: Place) -> None:
+        spot = cursor.spot_at(self.sheet, place.index, place.line - self.sheet.gap(place.index))
+        if spot is not None and spot.whole:
+            self.post_message(self.OpenOutput(spot.call_id))
+        elif spot is not None:
+            self._toggle(place.index)
+
+    def _toggle(self, index: int) -> None:
+        """Fold or open one block; what is above it stays where it is."""
+        block = self.document.blocks[index]
+        block.detail = toggled(block, self.detail)
+        self.held_at = Anchor(self.sheet.layout.at(self.scroll_offset.y))
+        self.document.touch(block)
+        self.flush()
+
+    def _move(self, stop: Stop | None) -> None:
+        if stop is None:
+            return
+        self._cursor = stop
+        self.reveal(stop.index, cursor.rows(self.sheet, stop)[0])
+        self.refresh()
+
+    def _select(self, event: Click, *, whole: bool) -> None:
+        """Select the word under the mouse, or all of its block."""
+        place, offset = self.place_at(event.y), self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)[1]
+        line = None if place is None else self.sheet.line(place)
+        if place is None or line is None or offset is None:
+            return
+        if whole:
+            last = self.sheet.layout.height(place.index)
+            ends = Offset(0, encoded(Place(place.index, 0))), Offset(0, encoded(Place(place.index, last)))
+        else:
+            words = (word for word in _WORD.finditer(line.text) if word.start() <= offset.x < word.end())
+            word = next(words, None)
+            if word is None:
+                return
+            ends = Offset(word.start(), offset.y), Offset(word.end(), offset.y)
+        self.screen.selections = {self: Selection(*ends)}
+
+    def _go_to_match(self, direction: int) -> None:
+        if self._finding is None:
+            return
+        place = self.place_at(0)
+        match = self._finding.move(direction, 0 if place is None else place.index)
+        if match is None:
+            self.refresh()
+            return
+        index = match.index
+        block = self.document.blocks[index]
+        spans = self._finding.spans(index, self.sheet.drawn(index).lines)
+        shown = [span for row in spans.values() for span in row]
+        if all(span.nth < match.nth for span in shown) and (block.detail or self.detail) != "full":
+            block.detail = "full"
+            self.document.touch(block)
+            self.flush()
+            spans = self._finding.spans(index, self.sheet.drawn(index).lines)
+            shown = [span for row in spans.values() for span in row]
+        rows = [span.row for span in shown if span.nth == match.nth] or [span.row for span in shown[-1:]] or [0]
+        self.reveal(index, rows[0])
+        self.refresh()
+
+    def _marked(self, line: Line, place: Place) -> Line:
+        """The line with what was looked for; the match the person is at stands out among the others."""
+        finding = self._finding
+        if finding is None or not line.text:
+            return line
+        row = place.line - self.sheet.gap(place.index)
+        current, palette = finding.current, self.sheet.palette
+        for span in finding.spans(place.index, self.sheet.drawn(place.index).lines).get(row, ()):
+            here = current is not None and (current.index, current.nth) == (place.index, span.nth)
+            style = palette.match + palette.selection if here else palette.match
+            line = Line(restyled(line, span.start, span.end, style), line.text, line.start, line.joins)
+        return line

@@ -1,0 +1,56 @@
+"""What a block says, without how it is drawn: for copying a block and for looking through everything."""
+
+from typing import assert_never
+
+from codeagent.tui.rendering.shown import (
+    Shown,
+    ShownDiff,
+    ShownFiles,
+    ShownImage,
+    ShownMarkdown,
+    ShownQuestion,
+    ShownTerminal,
+    ShownText,
+    ShownUnknown,
+)
+from codeagent.tui.transcript.blocks import Answer, AnyBlock, Batch, Card, Command, Ending, Prompt, Remark, Thoughts
+
+
+def wording(block: AnyBlock) -> str:
+    """Everything a block holds, folded parts included; Markdown as it was written."""
+    match block:
+        case Prompt() | Answer() | Thoughts() | Remark():
+            return block.text
+        case Batch():
+            return "\n".join(card_wording(card) for card in block.cards)
+        case Command():
+            return card_wording(block.card)
+        case Ending():
+            return "\n".join([block.text or block.reason, *block.lines])
+        case _:
+            assert_never(block)
+
+
+def card_wording(card: Card) -> str:
+    """The call, its outcome, and what is kept of what it printed and changed."""
+    printed = [] if card.output is None else card.output.lines()
+    parts = [f"{card.name} {card.target}".rstrip(), card.error, *map(_shown, card.shown), *printed]
+    return "\n".join(part for part in parts if part)
+
+
+def _shown(block: Shown) -> str:
+    match block:
+        case ShownDiff():
+            return f"{block.path}\n{block.after}"
+        case ShownMarkdown() | ShownText():
+            return block.text
+        case ShownFiles():
+            return "\n".join(block.paths)
+        case ShownImage():
+            return block.path
+        case ShownQuestion():
+            return block.question
+        case ShownTerminal() | ShownUnknown():
+            return ""
+        case _:
+            assert_never(block)
