@@ -1,0 +1,137 @@
+"""Source code in colours, all at once or in slices that never hold the screen up."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from pathlib import PurePath
+from time import perf_counter
+from typing import Any
+
+from rich.style import Style
+
+from codeagent.tui.rendering.palette import Palette
+
+StyledLine = list[tuple[str, Style]]
+_LONGEST_LINE = 2_000
+_SLICE = 64
+
+_COLOURS = {
+    "Token.Comment": "comment",
+    "Token.Keyword": "keyword",
+    "Token.Keyword.Type": "type",
+    "Token.Keyword.Constant": "builtin",
+    "Token.Operator": "operator",
+    "Token.Operator.Word": "keyword",
+    "Token.Punctuation": "operator",
+    "Token.Name": "name",
+    "Token.Name.Function": "function",
+    "Token.Name.Decorator": "function",
+    "Token.Name.Class": "type",
+    "Token.Name.Exception": "type",
+    "Token.Name.Namespace": "type",
+    "Token.Name.Tag": "keyword",
+    "Token.Name.Attribute": "function",
+    "Token.Name.Builtin": "builtin",
+    "Token.Literal.String": "string",
+    "Token.Literal.Number": "number",
+    "Token.Generic.Heading": "keyword",
+    "Token.Generic.Inserted": "string",
+    "Token.Generic.Deleted": "error",
+    "Token.Error": "error",
+}
+
+
+class Highlighter:
+    """Colours code in slices; `lines` grows until `done`. Their texts together are the code, whatever it is.
+
+    A language that is not known, and code with very long lines, stays plain.
+    """
+
+    def __init__(self, code: str, language: str, palette: Palette) -> None:
+        """`language` is a name, or a file's name or path; empty means plain."""
+        self.lines: list[StyledLine] = []
+        self._palette = palette
+        self._styles: dict[object, Style] = {}
+        self._open: StyledLine = []
+        lexer = _lexer(language) if language and max(map(len, code.split("\n"))) <= _LONGEST_LINE else None
+        self._pieces = _plain(code) if lexer is None else _pieces(lexer, code)
+        self.done = False
+
+    def work(self, milliseconds: float) -> bool:
+        """Go on for about that long; whether there is more to do."""
+        end = perf_counter() + milliseconds / 1000
+        while not self.done and perf_counter() < end:
+            self._step()
+        return not self.done
+
+    def _step(self) -> None:
+        count = 0
+        for kind, text in islice(self._pieces, _SLICE):
+            count += 1
+            self._add(text, self._style(kind))
+        if count < _SLICE:
+            self.lines.append(self._open)
+            self.done = True
+
+    def _add(self, text: str, style: Style) -> None:
+        first, *rest = text.split("\n")
+        if first:
+            self._open.append((first, style))
+        for line in rest:
+            self.lines.append(self._open)
+            self._open = [(line, style)] if line else []
+
+    def _style(self, kind: Any) -> Style:
+        style = self._styles.get(kind)
+        if style is None:
+            name = str(kind)
+            while name and name not in _COLOURS:
+                name = name.rpartition(".")[0]
+            colour = self._palette.syntax.get(_COLOURS[name]) if name else None
+            style = self._palette.code if colour is None else self._palette.code + colour
+            self._styles[kind] = style
+        return style
+
+
+def highlight(code: str, language: str, palette: Palette) -> list[StyledLine]:
+    """Every line of the code in its colours; there is at least one."""
+    highlighter = Highlighter(code, language, palette)
+    highlighter.work(float("inf"))
+    return highlighter.lines
+
+
+def _plain(code: str) -> Iterator[tuple[object, str]]:
+    for number, line in enumerate(code.split("\n")):
+        yield None, line if number == 0 else "\n" + line
+
+
+def _pieces(lexer: Any, code: str) -> Iterator[tuple[object, str]]:
+    """The code as (token type, text), complete and in order whatever the lexer does."""
+    at = 0
+    try:
+        for start, kind, text in lexer.get_tokens_unprocessed(code + "\n"):
+            end = min(start + len(text), len(code))
+            if start > at:
+                yield None, code[at:start]
+                at = start
+            if end > at:
+                yield kind, code[at:end]
+                at = end
+    except Exception:  # several hundred lexers by others: where one fails, the rest is plain
+        pass
+    if at < len(code):
+        yield None, code[at:]
+
+
+@lru_cache(64)
+def _lexer(language: str) -> Any:
+    """The lexer for a language or a file name; None where there is none."""
+    # pygments takes a while to import, and most screens show no code at first
+    from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        return find_lexer_class_by_name(language)()
+    except ClassNotFound:
+        found = find_lexer_class_for_filename(PurePath(language).name)
+        return None if found is None else found()

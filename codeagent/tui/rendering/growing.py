@@ -1,0 +1,263 @@
+"""Markdown that is still being written: what is finished is drawn once, and only the end of it again."""
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from codeagent.tui.rendering.code import Highlighter, highlight
+from codeagent.tui.rendering.inline import inline_parts
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
+from codeagent.tui.rendering.markdown_blocks import Block, Piece, blocks_of, normalized, piece_end, piece_of, pieces_of
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import NARROWEST, Row, draw
+
+AT_ONCE = 100
+"""Lines of a code block that are coloured while it grows; longer ones wait for `work`."""
+_CUT = "x"
+"""Stands for the part of a paragraph that is drawn already, so that what follows is read as its continuation."""
+_DELIMITER = re.compile(r"[ \t]*[-:|][-:| \t]*")
+
+
+@dataclass
+class _Fence:
+    """A code block that is not closed yet: its lines are drawn as they come."""
+
+    language: str
+    marker: str
+    first: int
+    """The index in `lines` of its first row of code."""
+    code: list[str] = field(default_factory=list)
+
+    def closes(self, line: str) -> bool:
+        """Whether a line is at least as long a marker, and nothing else."""
+        mark = line.strip(" \t")
+        indent = len(line) - len(line.lstrip(" "))
+        return indent < 4 and line[indent:].startswith(self.marker) and not mark.strip(self.marker[0])
+
+    def may_close(self, start: str) -> bool:
+        """Whether a line that begins so may become one."""
+        return not start.strip(" \t").strip(self.marker[0])
+
+
+@dataclass
+class _Colouring:
+    """A closed code block whose rows are replaced by coloured ones as its lines are read."""
+
+    language: str
+    at: int
+    """The index in `lines` of the next row that is still plain."""
+    highlighter: Highlighter
+    done: int = 0
+
+
+class GrowingMarkdown:
+    """Takes Markdown in pieces cut anywhere. Once closed, its lines are those of `render_markdown`.
+
+    Drawing happens when `lines` is read: what an answer costs is set by how often it is looked at. A long code
+    block is plain until `work` colours it, without changing how many lines there are.
+    """
+
+    def __init__(self, width: int, palette: Palette) -> None:
+        """`width` in cells."""
+        self._width = max(width, NARROWEST)
+        self._palette = palette
+        self._frame = CodeFrame.at(self._width, palette)
+        self._lines: list[Line] = []
+        self._frozen = 0
+        self._new: list[str] = []
+        self._return = ""
+        self._dirty = False
+        self._closed = False
+        self._source = ""
+        self._gap = True
+        self._fence: _Fence | None = None
+        self._flow: Row | None = None
+        self._colouring: deque[_Colouring] = deque()
+
+    def append(self, text: str) -> None:
+        """Take a further piece; costs nothing until `lines` is read."""
+        text = self._return + text
+        self._return = "\r" if text.endswith("\r") else ""
+        self._new.append(normalized(text.removesuffix("\r")))
+        self._dirty = True
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._new.append("\n" if self._return else "")
+        self._return, self._closed, self._dirty = "", True, True
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """Everything so far. It is the same list each time, and changes with the next reading."""
+        if self._dirty:
+            self._dirty = False
+            self._advance()
+        return self._lines
+
+    @property
+    def stable(self) -> int:
+        """The lines before it will never change again, neither their text nor their colours."""
+        unsure = [self._frozen]
+        if self._fence is not None:
+            unsure.append(self._fence.first)
+        if self._colouring:
+            unsure.append(self._colouring[0].at)
+        return min(unsure)
+
+    @property
+    def needs_work(self) -> bool:
+        """Code is waiting for its colours."""
+        return bool(self._colouring)
+
+    def work(self, milliseconds: float) -> bool:
+        """Colour code for about that long; whether there is more to do."""
+        if self._colouring:
+            job = self._colouring[0]
+            more = job.highlighter.work(milliseconds)
+            self._recolour(job)
+            if not more:
+                self._colouring.popleft()
+        return self.needs_work
+
+    def _advance(self) -> None:
+        self._source += "".join(self._new)
+        self._new.clear()
+        del self._lines[self._frozen :]
+        while self._fence is None or self._read_fence(self._fence):
+            blocks = blocks_of(self._source, continued=self._flow is not None)
+            source = self._source.split("\n")
+            last = _first_open(blocks, source)
+            for block in blocks[:last]:
+                self._draw(block, source)
+            if last:
+                self._freeze("\n".join(source[blocks[last].start :]), gap=blocks[last].gap)
+                continue
+            if len(blocks) == 1 and self._open_fence(blocks[0], source):
+                continue
+            if len(blocks) == 1 and blocks[0].tokens[0].type == "paragraph_open":
+                self._freeze_rows(blocks[0].tokens[1].content)
+                blocks = blocks_of(self._source, continued=self._flow is not None)
+                source = self._source.split("\n")
+            for block in blocks:
+                self._draw(block, source)
+            break
+        if self._closed:
+            self._freeze("", gap=True)
+
+    def _freeze(self, rest: str, *, gap: bool) -> None:
+        """What is drawn stays as it is; `rest` of the source comes after it."""
+        self._frozen = len(self._lines)
+        self._source, self._gap, self._flow = rest, gap, None
+
+    def _draw(self, block: Block, source: Sequence[str]) -> None:
+        if self._flow is not None and block.start == 0:
+            rows = [self._flow]
+            for piece in pieces_of(block.tokens[1].content.removeprefix(_CUT)):
+                rows = self._extended(rows, piece)
+            self._lines += map(draw, rows)
+            return
+        self._begin(block.gap if block.start else self._gap)
+        self._lines += render_block(block, source, self._width, self._palette)
+
+    def _begin(self, gap: bool) -> None:
+        if gap and self._lines:
+            self._lines.append(BLANK)
+
+    def _extended(self, rows: list[Row], piece: Piece) -> list[Row]:
+        parts = inline_parts(piece.text, self._palette, self._palette.text)
+        return extended(rows, piece.joint, parts, self._width)
+
+    def _freeze_rows(self, text: str) -> None:
+        """Freeze the rows of a paragraph that no text to come changes: all but the last of its finished pieces."""
+        lead = len(self._source) - len(self._source.lstrip())
+        if self._flow is not None:
+            text, lead = text.removeprefix(_CUT), 1
+        at, rows = 0, [] if self._flow is None else [self._flow]
+        while (end := piece_end(text, at)) is not None:
+            if text[end] == "\n" and text.find("\n", end + 1) < 0:
+                break
+            rows = self._extended(rows, piece_of(text[at:end]))
+            at = end
+        if not at:
+            return
+        if self._flow is None:
+            self._begin(self._gap)
+        self._lines += map(draw, rows[:-1])
+        self._freeze(_CUT + self._source[lead + at :], gap=False)
+        self._flow = rows[-1]
+
+    def _open_fence(self, block: Block, source: Sequence[str]) -> bool:
+        """Begin to read a code block line by line, if it is one and its first line is complete."""
+        token = block.tokens[0]
+        opening = source[block.start]
+        if token.type != "fence" or block.start + 1 >= len(source) or "|" in opening or opening[0] in " \t":
+            return False
+        language = language_of(token.info)
+        self._begin(self._gap)
+        if language:
+            self._lines.append(self._frame.name(language, self._palette))
+        self._freeze("\n".join(source[block.start + 1 :]), gap=True)
+        self._fence = _Fence(language, token.markup, self._frozen)
+        return True
+
+    def _read_fence(self, fence: _Fence) -> bool:
+        """Draw the code that came; whether the block is closed."""
+        *complete, partial = self._source.split("\n")
+        if self._closed and partial.strip(" \t"):
+            complete, partial = [*complete, partial], ""
+        end = next((number for number, line in enumerate(complete) if fence.closes(line)), None)
+        code = complete if end is None else complete[:end]
+        fence.code += code
+        if end is None and not self._closed:
+            if code and len(fence.code) <= AT_ONCE:
+                self._draw_coloured(fence)
+            else:
+                self._draw_plain(fence, code)
+            self._freeze(partial, gap=True)
+            if partial and not fence.may_close(partial):
+                self._draw_plain(fence, [partial])
+            return False
+        self._close_fence(fence, code)
+        self._freeze("" if end is None else "\n".join([*complete[end + 1 :], partial]), gap=True)
+        return True
+
+    def _close_fence(self, fence: _Fence, code: Sequence[str]) -> None:
+        self._fence = None
+        if len(fence.code) <= AT_ONCE:
+            self._draw_coloured(fence)
+            return
+        self._draw_plain(fence, code)
+        highlighter = Highlighter("\n".join(fence.code), fence.language, self._palette)
+        self._colouring.append(_Colouring(fence.language, fence.first, highlighter))
+
+    def _draw_coloured(self, fence: _Fence) -> None:
+        del self._lines[fence.first :]
+        for line in highlight("\n".join(fence.code), fence.language, self._palette):
+            self._lines += self._frame.draw(line, under_name=bool(fence.language) and len(self._lines) == fence.first)
+
+    def _draw_plain(self, fence: _Fence, code: Sequence[str]) -> None:
+        for line in code:
+            first = bool(fence.language) and len(self._lines) == fence.first
+            self._lines += self._frame.draw([(line, self._palette.code)], under_name=first)
+
+    def _recolour(self, job: _Colouring) -> None:
+        for line in job.highlighter.lines[job.done :]:
+            rows = self._frame.draw(line, under_name=bool(job.language) and job.done == 0)
+            self._lines[job.at : job.at + len(rows)] = rows
+            job.at += len(rows)
+            job.done += 1
+
+
+def _first_open(blocks: Sequence[Block], source: Sequence[str]) -> int:
+    """The index of the block in front of which nothing changes any more, whatever text comes.
+
+    Where a block begins is certain once its first two lines are complete: the second can make a table of them.
+    """
+    for index in range(len(blocks) - 1, 0, -1):
+        start = blocks[index].start
+        item = blocks[index].tokens[0].type == "list_item_open"
+        if start + 2 < len(source) and not (item and _DELIMITER.fullmatch(source[start + 1])):
+            return index
+    return 0

@@ -1,0 +1,254 @@
+"""Markdown as lines: calm, left aligned, never wider than asked for, and copied as the text it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markdown_it.token import Token
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from codeagent.tui.rendering.code import StyledLine, highlight
+from codeagent.tui.rendering.inline import inline_parts
+from codeagent.tui.rendering.lines import Line, segment
+from codeagent.tui.rendering.markdown_blocks import (
+    Block,
+    blank,
+    blocks_of,
+    is_too_deep,
+    normalized,
+    piece_end,
+    pieces_of,
+)
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import NARROWEST, Parts, Row, draw, wrap
+from codeagent.tui.rendering.table import table_lines
+
+BLANK = Line(Strip([]))
+_BAR = "▎ "
+_GUTTER = "│ "
+
+
+@dataclass(slots=True)
+class Level:
+    """What stands in front of every row of a block within another: a quote's bar, or a list's indent."""
+
+    drawn: str
+    style: Style
+    marker: str = ""
+    """Drawn instead, in front of the first row; empty once it was."""
+    copied: bool = False
+
+
+def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
+    """All of a text at a width in cells (of at least `NARROWEST`)."""
+    source = normalized(text)
+    lines: list[Line] = []
+    rows = source.split("\n")
+    for block in blocks_of(source):
+        if lines and block.gap:
+            lines.append(BLANK)
+        lines += render_block(block, rows, width, palette)
+    return lines
+
+
+def render_block(block: Block, source: Sequence[str], width: int, palette: Palette) -> list[Line]:
+    """The lines of one block, of which `source` holds the lines."""
+    drawing = _Drawing(source, width, palette)
+    if is_too_deep(block):
+        for line in source[block.start : block.end]:
+            drawing.rows(wrap([(line, palette.text)], drawing.room, words=False))
+    else:
+        drawing.blocks(block.tokens)
+    return drawing.lines
+
+
+def extended(rows: list[Row], joint: str, parts: Parts, width: int) -> list[Row]:
+    """The rows of running text after a further piece of it; all but the last stay as they are."""
+    if not rows:
+        return wrap(parts, width)
+    last = rows[-1]
+    more = wrap([*last.parts, (joint, None), *parts], width)
+    return [*rows[:-1], Row(more[0].parts, last.joins), *more[1:]]
+
+
+def running_rows(text: str, width: int, palette: Palette, base: Style) -> list[Row]:
+    """Running text with its inline Markdown; there is at least one row."""
+    rows: list[Row] = []
+    for piece in pieces_of(text):
+        rows = extended(rows, piece.joint, inline_parts(piece.text, palette, base), width)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFrame:
+    """How code is drawn in a place: behind a gutter, of which `start` cells are not copied, in `room` cells."""
+
+    gutter: Sequence[Segment]
+    start: int
+    room: int
+
+    @classmethod
+    def at(cls, width: int, palette: Palette) -> "CodeFrame":
+        """For code that is not within anything else."""
+        return _Drawing((), width, palette).code_frame()
+
+    def name(self, language: str, palette: Palette) -> Line:
+        """The row over the code that says its language; it is not copied."""
+        (first, *_) = wrap([(language, palette.muted)], self.room, words=False)
+        return Line(draw(first, gutter=self.gutter).strip, "", self.start)
+
+    def draw(self, styled: StyledLine, *, under_name: bool) -> list[Line]:
+        """One line of code, cut where it is too long, copied as it is; the name above it takes no line of a copy."""
+        rows = wrap(list(styled), self.room, words=False)
+        if under_name:
+            rows[0] = Row(rows[0].parts, "")
+        return [draw(row, gutter=self.gutter, start=self.start, exact=True) for row in rows]
+
+
+def language_of(info: str) -> str:
+    """The language of a fence by what stands behind its opening marker."""
+    words = info.split()
+    return words[0].strip("{}.").lower() if words else ""
+
+
+class _Drawing:
+    """Draws tokens one after the other; holds how deep it is."""
+
+    def __init__(self, source: Sequence[str], width: int, palette: Palette) -> None:
+        self.lines: list[Line] = []
+        self._source = source
+        self._width = max(width, NARROWEST)
+        self._palette = palette
+        self._levels: list[Level] = []
+
+    @property
+    def room(self) -> int:
+        """Cells for text behind the levels: never less than half of the width."""
+        return max(self._width - sum(len(level.drawn) for level in self._levels), self._least())
+
+    def blocks(self, tokens: Sequence[Token]) -> None:
+        """Draw blocks that follow each other, with blank rows where the source has them."""
+        index = 0
+        while index < len(tokens):
+            end = _end_of(tokens, index)
+            start = (tokens[index].map or [0])[0]
+            if index and start and blank(self._source[start - 1]):
+                self._blank_row()
+            self._block(tokens[index:end])
+            index = end
+
+    def rows(self, rows: Sequence[Row], *, exact: bool = False) -> None:
+        for row in rows:
+            gutter, start, copied = self._gutter(row.joins is not None)
+            self.lines.append(draw(row, gutter=gutter, start=start, copied=copied, exact=exact))
+
+    def _block(self, tokens: Sequence[Token]) -> None:
+        first, inner = tokens[0], tokens[1:-1]
+        palette = self._palette
+        match first.type:
+            case "paragraph_open":
+                self.rows(running_rows(inner[0].content, self.room, palette, palette.text))
+            case "heading_open":
+                text = inner[0].content
+                style = palette.heading if piece_end(text, 0) is None else palette.text
+                self.rows(running_rows(text, self.room, palette, style))
+            case "bullet_list_open" | "ordered_list_open":
+                self.blocks(inner)
+            case "list_item_open":
+                self._item(first, inner)
+            case "blockquote_open":
+                self._within(Level(_BAR, palette.rule), inner)
+            case "fence":
+                self._code(first.content, language_of(first.info))
+            case "code_block":
+                self._code(first.content, "")
+            case "hr":
+                self._rule()
+            case "table_open":
+                self._table(tokens)
+            case _:
+                self.rows(wrap([(first.content, palette.text)], self.room))
+
+    def _item(self, token: Token, inner: Sequence[Token]) -> None:
+        marker = f"{token.info}{token.markup} " if token.info else "• "
+        level = Level(" " * len(marker), self._palette.accent, marker, copied=True)
+        self._within(level, inner)
+
+    def _within(self, level: Level, inner: Sequence[Token]) -> None:
+        self._levels.append(level)
+        if inner:
+            self.blocks(inner)
+        else:
+            self.rows([Row([])])
+        self._levels.pop()
+
+    def code_frame(self) -> CodeFrame:
+        """For code within what it is drawn in."""
+        self._levels.append(Level(_GUTTER, self._palette.rule))
+        gutter, start, _ = self._gutter(False)
+        frame = CodeFrame(gutter, start, self.room)
+        self._levels.pop()
+        return frame
+
+    def _code(self, code: str, language: str) -> None:
+        frame = self.code_frame()
+        if language:
+            self.lines.append(frame.name(language, self._palette))
+            frame = self.code_frame()
+        styled = highlight(code.removesuffix("\n"), language, self._palette)
+        for number, line in enumerate(styled):
+            self.lines += frame.draw(line, under_name=bool(language) and number == 0)
+            if number == 0:
+                frame = self.code_frame()
+
+    def _rule(self) -> None:
+        gutter, start, copied = self._gutter(False)
+        strip = Strip([*gutter, segment("─" * self.room, self._palette.rule)])
+        self.lines.append(Line(strip, copied + "---", start))
+
+    def _table(self, tokens: Sequence[Token]) -> None:
+        for row in table_lines(tokens, self.room, self._palette):
+            gutter, start, copied = self._gutter(False)
+            self.lines.append(Line(Strip([*gutter, *row.strip]), copied + row.text, start, row.joins))
+
+    def _blank_row(self) -> None:
+        bars = self._levels if self._levels and not self._levels[-1].copied else self._levels[:-1]
+        if not any(not level.copied for level in bars):
+            self.lines.append(BLANK)
+            return
+        gutter, _, _ = self._gutter(True)
+        self.lines.append(Line(Strip(gutter), "", sum(len(part.text) for part in gutter)))
+
+    def _gutter(self, continued: bool) -> tuple[list[Segment], int, str]:
+        """What stands in front of a row, the cells of it that are not copied, and what is copied of the others."""
+        parts: list[tuple[str, Style]] = []
+        copied = ""
+        for level in self._levels:
+            parts.append((level.marker or level.drawn, level.style))
+            copied = copied + (level.marker or level.drawn).replace("•", "-") if level.copied else ""
+            if not continued:
+                level.marker = ""
+        over = sum(len(text) for text, _ in parts) - (self._width - self.room)
+        while over > 0:
+            text, style = parts[0]
+            parts[0] = (text[over:], style)
+            over -= len(text)
+            if not parts[0][0]:
+                parts.pop(0)
+        gutter = [segment(text, style) for text, style in parts]
+        size = sum(len(part.text) for part in gutter)
+        kept = "" if continued else copied[-size:] if size else ""
+        return gutter, size - len(kept), kept
+
+    def _least(self) -> int:
+        return max(self._width // 2, NARROWEST)
+
+
+def _end_of(tokens: Sequence[Token], start: int) -> int:
+    depth = 0
+    for index in range(start, len(tokens)):
+        depth += tokens[index].nesting
+        if depth == 0:
+            return index + 1
+    return len(tokens)

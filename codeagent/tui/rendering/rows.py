@@ -1,0 +1,168 @@
+"""Styled text broken into rows of a width in cells, by words or anywhere."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import split_graphemes
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from codeagent.core.sanitize import visible
+from codeagent.tui.rendering.lines import Line, segment
+
+Parts = Sequence[tuple[str, Style | None]]
+"""Text with its styles, in order."""
+NARROWEST = 4
+"""Cells: no row is asked to be narrower, so that a tab and every character fit in one."""
+_TAB = 4
+# Blocks in which every character takes one cell: of Latin, Greek, Cyrillic, punctuation, currency, box drawing.
+_ODD = re.compile("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
+_NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・％’”")
+_NOT_LAST = frozenset("（「『【《〈〔‘“")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row; `joins` is what a copy puts between it and the row before, None where the text has a line end."""
+
+    parts: list[tuple[str, Style | None]]
+    joins: str | None = None
+
+
+def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
+    """Rows of at most `width` cells; a newline in the text begins a row. There is at least one.
+
+    By words, the spaces at a break are in `joins` only; a word is cut where it does not fit into a row of its
+    own. Otherwise rows are cut where they are full. What acts on a terminal is shown, tabs stay.
+    """
+    width = max(width, NARROWEST)
+    safe = [(visible(text), style) for text, style in parts if text]
+    text = "".join(part for part, _ in safe)
+    if len(text) <= width and "\n" not in text and _ODD.search(text) is None:
+        return [Row(safe)]
+    spans: list[tuple[int, int, str | None]] = []
+    at = 0
+    for line in text.split("\n"):
+        spans += [(at + start, at + end, joins) for start, end, joins in _breaks(line, width, words)]
+        at += len(line) + 1
+    return _cut(safe, spans)
+
+
+def cells(text: str) -> int:
+    """The cells `text` takes when it is drawn, at most."""
+    if _ODD.search(text) is None:
+        return len(text)
+    return sum(size for _, _, size in _measured(text))
+
+
+def draw(
+    row: Row, *, gutter: Sequence[Segment] = (), copied: str = "", start: int = 0, exact: bool = False, fill: int = 0
+) -> Line:
+    """The line of a row behind a gutter, of which the first `start` cells are not copied, and the rest as `copied`.
+
+    The spaces at its end are copied only if `exact`. `fill` cells at the end are drawn in the last style.
+    """
+    text = copied + "".join(part for part, _ in row.parts)
+    body = [segment(part, style) for part, style in row.parts]
+    if fill > 0:
+        body.append(Segment(" " * fill, row.parts[-1][1] if row.parts else None))
+    return Line(Strip([*gutter, *body]), text if exact else text.rstrip(), start, row.joins)
+
+
+def _breaks(text: str, width: int, words: bool) -> Iterable[tuple[int, int, str | None]]:
+    """Where the rows of a line are, with what joins each to the one before."""
+    if _ODD.search(text) is not None:
+        return _wide_breaks(text, width, words)
+    if not words:
+        return [(at, min(at + width, len(text)), "" if at else None) for at in range(0, max(len(text), 1), width)]
+    return _narrow_breaks(text, width)
+
+
+def _narrow_breaks(text: str, width: int) -> list[tuple[int, int, str | None]]:
+    found: list[tuple[int, int, str | None]] = []
+    joins: str | None = None
+    at = 0
+    while len(text) - at > width:
+        space = text.rfind(" ", at, at + width + 1)
+        end = at + len(text[at : max(space, at)].rstrip(" "))
+        if end == at:
+            found.append((at, at + width, joins))
+            at, joins = at + width, ""
+            continue
+        found.append((at, end, joins))
+        at = _behind(text, space)
+        joins = text[end:at]
+    if at < len(text) or not found:
+        found.append((at, len(text), joins))
+    return found
+
+
+def _behind(text: str, space: int) -> int:
+    while space < len(text) and text[space] == " ":
+        space += 1
+    return space
+
+
+def _measured(text: str) -> list[tuple[int, int, int]]:
+    """Start, end and cells of what is drawn as one character."""
+    spans = split_graphemes(text.replace("\t", "␉"))[0]
+    return [(start, end, _TAB if text[start] == "\t" else size) for start, end, size in spans]
+
+
+def _wide_breaks(text: str, width: int, words: bool) -> list[tuple[int, int, str | None]]:
+    found: list[tuple[int, int, str | None]] = []
+    spans = _measured(text)
+    joins: str | None = None
+    first = index = 0
+    while first < len(spans):
+        used, index = 0, first
+        while index < len(spans) and used + spans[index][2] <= width:
+            used += spans[index][2]
+            index += 1
+        end, after = _break(text, spans, first, index) if words and index < len(spans) else (index, index)
+        stop = spans[end][0] if end < len(spans) else len(text)
+        found.append((spans[first][0], stop, joins))
+        joins = text[stop : spans[after][0]] if after < len(spans) else ""
+        first = after
+    return found or [(0, len(text), None)]
+
+
+def _break(text: str, spans: list[tuple[int, int, int]], first: int, full: int) -> tuple[int, int]:
+    """Where a row that is full in front of `full` ends, and where the next one starts."""
+    for index in range(full, first, -1):
+        here = text[spans[index][0]]
+        before = text[spans[index - 1][0]]
+        if here == " ":
+            end = index
+            while end > first and text[spans[end - 1][0]] == " ":
+                end -= 1
+            if end == first:
+                break
+            after = index
+            while after < len(spans) and text[spans[after][0]] == " ":
+                after += 1
+            return end, after
+        wide = spans[index][2] == 2 or spans[index - 1][2] == 2
+        if wide and before != " " and here not in _NOT_FIRST and before not in _NOT_LAST:
+            return index, index
+    return full, full
+
+
+def _cut(parts: list[tuple[str, Style | None]], spans: list[tuple[int, int, str | None]]) -> list[Row]:
+    rows: list[Row] = []
+    number, at = 0, 0
+    for start, end, joins in spans:
+        row: list[tuple[str, Style | None]] = []
+        while number < len(parts):
+            text, style = parts[number]
+            begin, stop = max(start - at, 0), min(end - at, len(text))
+            if begin < stop:
+                row.append((text[begin:stop], style))
+            if at + len(text) > end:
+                break
+            at += len(text)
+            number += 1
+        rows.append(Row(row, joins))
+    return rows

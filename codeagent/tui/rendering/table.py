@@ -1,0 +1,129 @@
+"""Tables of Markdown, fitted to a width: cells wrap, and where even that has no room a row becomes a list."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from markdown_it.token import Token
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from codeagent.tui.rendering.inline import inline_parts
+from codeagent.tui.rendering.lines import Line, segment
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import NARROWEST, Row, cells, draw, wrap
+
+_BETWEEN = " │ "
+Cell = list[tuple[str, Style | None]]
+
+
+@dataclass
+class _Table:
+    aligned: list[str] = field(default_factory=list)
+    rows: list[list[Cell]] = field(default_factory=list)
+    """The first one is the heading; all have as many cells."""
+
+
+def table_lines(tokens: Sequence[Token], width: int, palette: Palette) -> Iterator[Line]:
+    """The rows of a table in at most `width` cells; copied, they are Markdown where no cell wraps."""
+    table = _read(tokens, palette)
+    natural = [max(_width(row[column]) for row in table.rows) for column in range(len(table.aligned))]
+    columns = _fitted(natural, width - len(_BETWEEN) * (len(natural) - 1))
+    if columns is None:
+        yield from _listed(table, width, palette)
+        return
+    for number, row in enumerate(table.rows):
+        yield from _row(row, columns, table.aligned, palette)
+        if number == 0:
+            between = "─┼─".join("─" * column for column in columns)
+            yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
+
+
+def _read(tokens: Sequence[Token], palette: Palette) -> _Table:
+    table = _Table()
+    head = True
+    for token in tokens:
+        match token.type:
+            case "tr_open":
+                table.rows.append([])
+            case "th_open":
+                table.aligned.append(str(token.attrs.get("style", "")).rpartition(":")[2])
+            case "thead_close":
+                head = False
+            case "inline":
+                base = palette.strong if head else palette.text
+                parts = inline_parts(token.content, palette, base)
+                table.rows[-1].append([(text.replace("\n", " "), style) for text, style in parts])
+            case _:
+                pass
+    return table
+
+
+def _width(cell: Cell) -> int:
+    return max((row_width(row) for row in wrap(cell, 10_000)), default=0)
+
+
+def row_width(row: Row) -> int:
+    return cells("".join(text for text, _ in row.parts))
+
+
+def _fitted(natural: list[int], room: int) -> list[int] | None:
+    """The columns' widths, the widest ones narrowed until all have room; None where there is too little."""
+    if room < NARROWEST * len(natural):
+        return None if sum(natural) > room else natural
+    widths = [max(width, 1) for width in natural]
+    if sum(widths) <= room:
+        return widths
+    share, left = 0, room
+    for number, width in enumerate(sorted(widths)):
+        share = left // (len(widths) - number)
+        if width > share:
+            break
+        left -= width
+    fitted = [min(width, share) for width in widths]
+    spare = room - sum(fitted)
+    for index, width in enumerate(widths):
+        if spare and width > fitted[index]:
+            fitted[index] += 1
+            spare -= 1
+    return fitted
+
+
+def _row(row: list[Cell], columns: list[int], aligned: list[str], palette: Palette) -> Iterator[Line]:
+    wrapped = [wrap(cell, column) for cell, column in zip(row, columns, strict=True)]
+    empty = Row([])
+    for level in zip_longest(*wrapped, fillvalue=empty):
+        segments: list[Segment] = []
+        text = ""
+        for index, (part, column) in enumerate(zip(level, columns, strict=True)):
+            if index:
+                segments.append(segment(_BETWEEN, palette.rule))
+                text += " | "
+            before, after = _padding(column - row_width(part), aligned[index])
+            line = draw(part, gutter=[Segment(" " * before)], exact=True)
+            segments += [*line.strip, Segment(" " * after)]
+            text += " " * before + line.text + " " * after
+        yield Line(Strip(segments), text.rstrip())
+
+
+def _padding(spare: int, aligned: str) -> tuple[int, int]:
+    match aligned:
+        case "right":
+            return spare, 0
+        case "center":
+            return spare // 2, spare - spare // 2
+        case _:
+            return 0, spare
+
+
+def _listed(table: _Table, width: int, palette: Palette) -> Iterator[Line]:
+    """Every row as its headings with what belongs to them."""
+    heading, *rows = table.rows
+    for number, row in enumerate(rows or [heading]):
+        if number:
+            yield Line(Strip([segment("─" * min(width, NARROWEST), palette.rule)]), "---")
+        for name, cell in zip(heading, row, strict=True):
+            parts = [*name, (": ", palette.muted), *cell] if rows else cell
+            for part in wrap(parts, width):
+                yield draw(part)

@@ -1,0 +1,88 @@
+"""Styled text broken into rows."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.style import Style
+
+from codeagent.core.sanitize import visible
+from codeagent.tui.rendering.rows import NARROWEST, Row, cells, draw, wrap
+
+BOLD = Style(bold=True)
+TEXTS = st.text(st.sampled_from("ab c 漢字、。（é\u0301❤\ufe0f👍\t\n\x1b\u202e—…") | st.characters(), max_size=60)
+
+
+def texts(rows: list[Row]) -> list[str]:
+    return ["".join(text for text, _ in row.parts) for row in rows]
+
+
+def joined(rows: list[Row]) -> str:
+    return "".join(
+        ("\n" if row.joins is None else row.joins) + text for row, text in zip(rows, texts(rows), strict=True)
+    )
+
+
+def test_words_are_kept_whole() -> None:
+    rows = wrap([("one two three", None)], 8)
+    assert (texts(rows), [row.joins for row in rows]) == (["one two", "three"], [None, " "])
+
+
+def test_a_word_that_is_too_long_is_cut() -> None:
+    rows = wrap([("a abcdefghij", None)], 4)
+    assert (texts(rows), [row.joins for row in rows]) == (["a", "abcd", "efgh", "ij"], [None, " ", "", ""])
+
+
+def test_a_newline_begins_a_row() -> None:
+    rows = wrap([("one\n\ntwo", None)], 8)
+    assert (texts(rows), [row.joins for row in rows]) == (["one", "", "two"], [None, None, None])
+
+
+def test_wide_characters_break_between_each_other_but_not_before_punctuation() -> None:
+    assert texts(wrap([("漢字漢、漢字", None)], 6)) == ["漢字", "漢、漢", "字"]
+
+
+def test_an_accent_stays_with_its_letter() -> None:
+    assert texts(wrap([("abce\u0301fgh", None)], 4)) == ["abce\u0301", "fgh"]
+
+
+def test_styles_go_along() -> None:
+    rows = wrap([("one ", None), ("two three", BOLD)], 8)
+    assert [row.parts for row in rows] == [[("one ", None), ("two", BOLD)], [("three", BOLD)]]
+
+
+def test_a_row_is_drawn_behind_its_gutter() -> None:
+    (row,) = wrap([("\tx  ", None)], 20)
+    line = draw(row, exact=True)
+    assert (line.text, line.strip.text) == ("\tx  ", "    x  ")
+    assert draw(row).text == "\tx"
+
+
+@given(TEXTS, st.integers(1, 20), st.booleans())
+def test_nothing_is_lost_and_no_row_is_too_wide(text: str, width: int, words: bool) -> None:
+    middle = len(text) // 2
+    rows = wrap([(text[:middle], None), (text[middle:], BOLD)], width, words=words)
+    kept = visible(text[:middle]) + visible(text[middle:])
+    assert joined(rows).rstrip(" ").lstrip("\n") == "\n".join(line for line in kept.split("\n")).rstrip(" ").lstrip(
+        "\n"
+    )
+    assert all(cell_len(draw(row).strip.text) <= max(width, NARROWEST) for row in rows)
+    assert all(draw(row).strip.cell_length <= max(width, NARROWEST) for row in rows)
+
+
+@given(st.text("ab  cd", max_size=80), st.integers(4, 12))
+def test_plain_and_wide_text_break_alike(text: str, width: int) -> None:
+    plain, wide = wrap([(text, None)], width), wrap([(text + "\n漢", None)], width)
+    assert texts(wide)[:-1] == texts(plain)
+    assert [row.joins for row in wide][:-1] == [row.joins for row in plain]
+
+
+@given(TEXTS, TEXTS, st.integers(4, 12))
+def test_rows_before_the_last_do_not_change_when_text_is_added(text: str, more: str, width: int) -> None:
+    text = text.rstrip()
+    before = texts(wrap([(text, None)], width))[:-1]
+    assert texts(wrap([(text + " " + more, None)], width))[: len(before)] == before
+
+
+@given(st.characters())
+def test_the_cells_of_every_character_are_as_rich_draws_them(character: str) -> None:
+    assert cells(visible(character)) >= cell_len(visible(character).replace("\t", "    ").replace("\n", ""))
