@@ -1,10 +1,12 @@
 """The only composition root: settings in, a running conversation out."""
 
+import asyncio
 import platform
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,17 +18,19 @@ from codeagent.agent.executor import Surroundings
 from codeagent.agent.hooks import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.steering import Queued
+from codeagent.agent.questions import Questions
 from codeagent.config.loader import parse_rules
 from codeagent.config.settings import Settings
-from codeagent.core.errors import ConfigError, SandboxUnavailable
+from codeagent.core.errors import CodeagentError, ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.policy import Policy
-from codeagent.core.ports import OutputStore, Sandbox, Workspace
+from codeagent.core.ports import Asker, OutputStore, Sandbox, SandboxInfo, Workspace
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Queued, Runtime
 from codeagent.core.tool import Tool
+from codeagent.llm.hosted import context_window, key_variables
 from codeagent.llm.resolve import open_model
+from codeagent.llm.retry import RetryingModel
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.spec import SandboxSpec
@@ -41,6 +45,7 @@ from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
+from codeagent.tools.extra.ask_user import AskUser
 from codeagent.tools.extra.output_read import OutputRead
 from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.seen import SeenFiles
@@ -61,6 +66,13 @@ class Place:
     workspace: Path
     state_dir: Path
     environment: Mapping[str, str]
+    find_key: Callable[[str], str | None] = field(default=lambda variable: None)
+    """The key kept for a variable that the environment lacks; may block. Raises ConfigError."""
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Knows the environment's secrets, and every kept key that was used."""
+        return Redactor(self.environment)
 
 
 async def open_runtime(
@@ -81,38 +93,102 @@ async def open_runtime(
         timeout_per_call=settings.limits.timeout_per_call,
         max_cost_usd=settings.limits.budget,
     )
+    redactor = place.redactor
     async with AsyncExitStack() as stack:
-        model = open_model(settings.model, api_base=settings.api_base)
+        model = await _open_model(settings.model, settings.api_base, place)
         stack.push_async_callback(model.close)
-        await model.prepare()
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
-        redactor = Redactor(place.environment)
-        log, history = _open_session(SessionStore(place.state_dir, redactor), resume, workspace)
-        stack.callback(log.close)
-        sandbox, kind, trouble = await _start_sandbox(settings, place, workspace, log.session_id, tell, stack)
+        log, history = await _opened(SessionStore(place.state_dir, redactor), resume, workspace, stack)
+        sandbox = await _start_sandbox(settings, place, workspace, log.session_id, tell, stack)
         outputs = FileOutputs(log.folder / "outputs", redactor)
         seen = SeenFiles(workspace)
         for item in history.details:
             seen.restore(item.details)
-        tools = tools_for(kind, workspace, outputs, seen)
-        conversation = Conversation(
-            model, assemble_prompt(tools, workspace, kind), tools.definitions(), strategy, limits
+        questions = Questions()
+        tools = tools_for(sandbox.kind, workspace, outputs, seen, questions)
+        prompt = assemble_prompt(tools, workspace, sandbox.kind)
+        hooks = Hooks(
+            command_hooks([CommandHook(hook.event, hook.command, workspace.root) for hook in settings.hooks]),
+            on_failure=tell,
         )
-        hooks = [CommandHook(hook.event, hook.command, workspace.root) for hook in settings.hooks]
-        around = Surroundings(
-            tools, workspace, sandbox, kind, outputs, policy, limits, Hooks(command_hooks(hooks), on_failure=tell)
-        )
-        queued = tuple(Queued(item.id, item.kind, item.text) for item in history.undelivered)
-        agent = Agent(conversation, around, log, Past(history=history.messages, queued=queued))
+        around = Surroundings(tools, workspace, sandbox.sandbox, sandbox.kind, outputs, policy, limits, hooks)
+        conversation = Conversation(model, prompt, tools.definitions(), strategy, limits)
+        agent = Agent(conversation, around, log, _past(history), questions)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
-        if trouble is not None:
+        if (trouble := sandbox.trouble) is not None:
             agent.notify("sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}")
-        return Runtime(agent, workspace, sandbox, stack.pop_all().aclose)
+        window = await asyncio.to_thread(context_window, settings.model)
+        runtime = Runtime(
+            agent=agent,
+            workspace=workspace,
+            sandbox=sandbox.sandbox,
+            sandbox_info=sandbox.info,
+            outputs=outputs,
+            tools=tools.definitions(),
+            system_prompt=prompt,
+            model=settings.model,
+            context_window=window or model.context_window,
+            use_model=_no_other_model,
+            close=stack.pop_all().aclose,
+        )
+        return replace(runtime, use_model=_ModelChange(runtime, agent, place))
 
 
-def tools_for(kind: SandboxKind | None, workspace: Workspace, outputs: OutputStore, seen: SeenFiles) -> ToolRegistry:
+async def _no_other_model(name: str, api_base: str | None) -> Runtime:
+    raise CodeagentError("this conversation keeps its model")
+
+
+@dataclass(frozen=True)
+class _ModelChange:
+    """The `use_model` of a runtime."""
+
+    runtime: Runtime
+    agent: Agent
+    place: Place
+
+    async def __call__(self, name: str, api_base: str | None) -> Runtime:
+        model = await _open_model(name, api_base, self.place)
+        try:
+            before = self.agent.use_model(model, api_base)
+        except BaseException:
+            await model.close()
+            raise
+        await before.close()
+        window = await asyncio.to_thread(context_window, name)
+        return replace(self.runtime, model=name, context_window=window or model.context_window, use_model=self)
+
+
+async def _open_model(name: str, api_base: str | None, place: Place) -> RetryingModel:
+    """The model, its library on the way; with a kept key where the environment has none. Raises CodeagentError."""
+    key = await asyncio.to_thread(_kept_key, name, api_base, place)
+    if key is not None:
+        place.redactor.learn(*key)
+    model = open_model(name, api_base=api_base, api_key=key and key[1])
+    await model.prepare()
+    return model
+
+
+def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
+    """Variable and value."""
+    variables = key_variables(name, api_base)
+    if any(place.environment.get(variable) for variable in variables):
+        return None
+    for variable in variables:
+        if value := place.find_key(variable):
+            return variable, value
+    return None
+
+
+def _past(history: History) -> Past:
+    queued = tuple(Queued(item.id, item.kind, item.text) for item in history.undelivered)
+    return Past(history=history.messages, queued=queued, notes=history.notes)
+
+
+def tools_for(
+    kind: SandboxKind | None, workspace: Workspace, outputs: OutputStore, seen: SeenFiles, asker: Asker
+) -> ToolRegistry:
     """The tools a model gets; bash only where there is something to run it in."""
     tools: list[Tool[Any]] = [
         Read(workspace, seen),
@@ -121,6 +197,7 @@ def tools_for(kind: SandboxKind | None, workspace: Workspace, outputs: OutputSto
         List(workspace),
         Search(workspace),
         OutputRead(outputs),
+        AskUser(asker),
     ]
     match kind:
         case "docker":
@@ -146,12 +223,29 @@ def describe_prompt(place: Place, kind: SandboxKind) -> str:
 def _described(place: Place, kind: SandboxKind) -> tuple[ToolRegistry, Workspace]:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return tools_for(kind, workspace, outputs, SeenFiles(workspace)), workspace
+    return tools_for(kind, workspace, outputs, SeenFiles(workspace), Questions()), workspace
 
 
 def assemble_prompt(tools: ToolRegistry, workspace: Workspace, kind: SandboxKind | None) -> str:
     where = Environment(str(workspace.root), f"{platform.system()} {platform.machine()}", kind)
     return system_prompt(tuple(tools), read_instructions(workspace), where)
+
+
+async def _opened(
+    store: SessionStore, resume: str | None, workspace: Workspace, stack: AsyncExitStack
+) -> tuple[SessionLog, History]:
+    """The session and what it holds; the stack closes it, also where nobody waits for it any more."""
+    opening = asyncio.ensure_future(asyncio.to_thread(_open_session, store, resume, workspace))
+
+    async def close() -> None:
+        await asyncio.wait({opening})
+        if not opening.cancelled() and opening.exception() is None:
+            log = opening.result()[0]
+            log.close()
+            store.discard_if_empty(log.session_id)
+
+    stack.push_async_callback(close)
+    return await asyncio.shield(opening)
 
 
 def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> tuple[SessionLog, History]:
@@ -178,22 +272,30 @@ def _refuse_other_workspace(
         raise ConfigError(f"session {session_id} belongs to another folder; nothing was run: give --cwd {there}")
 
 
+@dataclass(frozen=True)
+class _Started:
+    """A sandbox that is ready, or why there is none."""
+
+    sandbox: Sandbox | None = None
+    kind: SandboxKind | None = None
+    info: SandboxInfo | None = None
+    trouble: SandboxUnavailable | None = None
+
+
 async def _start_sandbox(
     settings: Settings, place: Place, workspace: Workspace, session: str, tell: Tell, stack: AsyncExitStack
-) -> tuple[Sandbox | None, SandboxKind | None, SandboxUnavailable | None]:
-    """A sandbox that is ready; or none, and why. Never anything weaker than what was asked for."""
+) -> _Started:
+    """Never anything weaker than what was asked for."""
     if settings.sandbox.kind == "off":
         host = HostSandbox(workspace.root, place.environment)
         stack.push_async_callback(host.close)
-        await host.start(tell)
-        return host, "host", None
+        return _Started(host, "host", await host.start(tell))
     container = docker_sandbox(settings, place, workspace.root, session)
     stack.push_async_callback(container.close)
     try:
-        await container.start(_slow(tell))
+        return _Started(container, "docker", await container.start(_slow(tell)))
     except SandboxUnavailable as error:
-        return None, None, error
-    return container, "docker", None
+        return _Started(trouble=error)
 
 
 def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> DockerSandbox:

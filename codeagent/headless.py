@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     ApprovalRequested,
@@ -40,6 +41,8 @@ EXIT_CODES: dict[RunReason, int] = {"done": 0, "failed": 1, "limit": 3, "denied"
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit code where the reader of standard output went away, as a shell reports it."""
 NOBODY = "nobody is there to ask (headless); allow it with --allow or --yes"
+NO_USER = "no user"
+"""The answer to the agent's own questions; a yes would be no answer to them."""
 _BACKLOG = 1024 * 1024
 """Unwritten bytes past which no more events are read; the agent goes on."""
 _WIDTH = 110
@@ -174,7 +177,10 @@ class Headless:
         return json.dumps(report, ensure_ascii=False)
 
     def _answer(self, event: ApprovalRequested) -> None:
-        decision = Decision("once") if self._approve else Decision("deny", NOBODY, source="auto")
+        if any(isinstance(block, QuestionBlock) for block in event.blocks):
+            decision = Decision("deny", NO_USER, source="auto")
+        else:
+            decision = Decision("once") if self._approve else Decision("deny", NOBODY, source="auto")
         if self._agent is not None:
             self._agent.respond(event.approval_id, decision)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
     ApprovalRequested,
     BatchPlanned,
@@ -107,6 +108,24 @@ class Printed:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+def runtime_of(agent: Any) -> Runtime:
+    """All a front end without a screen looks at is the agent."""
+    nothing: Any = None
+    return Runtime(
+        agent=agent,
+        workspace=nothing,
+        sandbox=None,
+        sandbox_info=None,
+        outputs=nothing,
+        tools=(),
+        system_prompt="",
+        model="play",
+        context_window=None,
+        use_model=nothing,
+        close=agent.close,
+    )
+
+
 async def play(
     events: Iterable[KnownEvent] | PlayedAgent,
     *,
@@ -118,12 +137,11 @@ async def play(
 ) -> tuple[int, Printed]:
     printed = Printed()
     agent = events if isinstance(events, PlayedAgent) else PlayedAgent(events)
-    place: Any = None
     front = Headless(
         streams or printed.streams(terminal=terminal), Redactor(environment or {}), output=output, approve=approve
     )
     try:
-        code = await front.run(Runtime(agent, place, None, agent.close), "go")
+        code = await front.run(runtime_of(agent), "go")
     finally:
         await front.close()
     return code, printed
@@ -384,3 +402,23 @@ async def test_a_large_result_is_written_whole_into_a_pipe(tmp_path: Path) -> No
     os.close(write_end)
     reader.join()
     assert len(collected[0]) == 3_000_001
+
+
+@pytest.mark.parametrize("approve", [False, True])
+async def test_the_agents_own_questions_are_answered_with_no_user_even_with_yes(approve: bool) -> None:
+    log = Log()
+    log.run()
+    log.add(
+        ApprovalRequested,
+        approval_id="c1.1",
+        call_id="c1",
+        name="ask_user",
+        target="Which?",
+        reason="asks",
+        blocks=(QuestionBlock(question="Which?"),),
+        binding="0" * 64,
+    )
+    log.end()
+    agent = PlayedAgent(log.events)
+    await play(agent, approve=approve)
+    assert agent.answers == [("c1.1", Decision("deny", "no user", source="auto"))]

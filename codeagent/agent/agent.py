@@ -1,23 +1,28 @@
-"""Agent: one conversation, to be run, steered, interrupted and stopped."""
+"""Agent: one conversation, to be run, steered, paused, interrupted and stopped."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from codeagent import __version__
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.channel import EventChannel
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor, Surroundings
-from codeagent.agent.loop import Conversation, Loop
-from codeagent.agent.steering import Queued, Steering
+from codeagent.agent.floor import Floor
+from codeagent.agent.gate import Gate
+from codeagent.agent.loop import Conversation
+from codeagent.agent.questions import Questions
+from codeagent.agent.run import Parts, Run
+from codeagent.agent.shell import Shell
+from codeagent.agent.steering import Steering
 from codeagent.core.cancel import CancelToken
-from codeagent.core.errors import CodeagentError, RunCancelled
-from codeagent.core.events import KnownEvent, MessageAdded, Notice, RunFinished, RunReason, RunStarted
+from codeagent.core.errors import CodeagentError
+from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.journal import Journal
 from codeagent.core.messages import Message, UserMessage
-from codeagent.core.policy import Decision
+from codeagent.core.model import Model
+from codeagent.core.policy import Decision, Mode
+from codeagent.core.runtime import Queued
 
 
 @dataclass(frozen=True)
@@ -28,25 +33,41 @@ class Past:
     """A valid transcript: every call in it has its result."""
     queued: tuple[Queued, ...] = ()
     """Typed and never delivered."""
+    notes: tuple[UserMessage, ...] = ()
+    """Of shared commands, never delivered."""
 
 
 class Agent:
     """One conversation over one journal (the AgentHandle of `core.runtime`)."""
 
     def __init__(
-        self, conversation: Conversation, surroundings: Surroundings, journal: Journal, past: Past | None = None
+        self,
+        conversation: Conversation,
+        surroundings: Surroundings,
+        journal: Journal,
+        past: Past | None = None,
+        questions: Questions | None = None,
     ) -> None:
+        """`questions` are those of the tools that ask the person; they are asked here from now on."""
         past = past or Past()
+        around = surroundings
         self._conversation = conversation
-        self._surroundings = surroundings
         self._journal = journal
-        self._emitter = Emitter(journal)
-        self._steering = Steering(self._emitter, past.queued)
-        self._approvals = Approvals(self._emitter)
-        self._executor = Executor(surroundings, self._emitter, self._approvals)
-        self._history = list(past.history)
+        self._emitter = emitter = Emitter(journal)
+        self._steering = Steering(emitter, past.queued, past.notes)
+        self._approvals = Approvals(emitter)
+        if questions is not None:
+            questions.connect(self._approvals)
+        self._gate, floor = Gate(emitter), Floor()
+        self._executor = Executor(around, emitter, self._approvals, floor)
+        sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
+        self._shell = Shell(sandbox, around.outputs, emitter, floor, self._steering.add_note)
+        self._parts = Parts(
+            around.workspace.root, list(past.history), self._executor, emitter, self._steering, self._gate
+        )
         self._token = CancelToken()
-        self._run_token: CancelToken | None = None
+        self._current: Run | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def session_id(self) -> str:
@@ -54,29 +75,61 @@ class Agent:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        return tuple(self._history)
+        return tuple(self._parts.history)
+
+    @property
+    def running(self) -> bool:
+        """From `start` until `run.finished` is emitted."""
+        return self._current is not None
+
+    @property
+    def queued(self) -> tuple[Queued, ...]:
+        return self._steering.waiting
 
     async def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`.
 
         A reader that stops early aborts the run. Raises CodeagentError where one is running.
         """
-        if self._run_token is not None:
-            raise CodeagentError("this agent is already running; steer it, or wait for the end")
-        channel = EventChannel()
-        self._emitter.connect(channel)
-        token = self._run_token = self._token.child()
-        task = asyncio.create_task(self._run(prompt, token))
-        task.add_done_callback(lambda _: channel.close())
+        self._refuse_second()
+        channel = self._emitter.connect(early=False)
+        task = self._begin(prompt)
+        task.add_done_callback(lambda _: self._emitter.disconnect(channel))
+        run = self._current
         try:
             async for event in channel:
                 yield event
         finally:
-            token.cancel("interrupted")
-            await task
-            token.close()
-            self._run_token = None
-            self._emitter.connect(None)
+            if run is not None:
+                run.token.cancel("interrupted")
+            await asyncio.wait({task})
+
+    def start(self, prompt: str | None) -> None:
+        self._refuse_second()
+        if prompt is None and not self.queued:
+            raise CodeagentError("nothing is queued, so there is nothing to begin with")
+        self._begin(prompt)
+
+    def events(self) -> AsyncIterator[KnownEvent]:
+        """Every event from now until the agent is closed; the first reader also gets those before it."""
+        return self._read(self._emitter.connect(early=True))
+
+    def pause(self) -> None:
+        """Does nothing while no run is going on; a pause that was not reached ends with its run."""
+        if self.running:
+            self._gate.pause()
+
+    def go_on(self) -> None:
+        self._gate.go_on()
+
+    def set_mode(self, mode: Mode) -> None:
+        if mode == self._executor.mode:
+            return
+        self._executor.set_mode(mode)
+        self._emitter.notice("mode.changed", f"the mode is {mode} from now on", mode=mode)
+
+    async def shell(self, command: str, *, shared: bool) -> None:
+        await self._shell.run(command, shared=shared)
 
     def steer(self, text: str) -> str:
         return self._steering.add("steer", text)
@@ -91,11 +144,14 @@ class Agent:
         return self._steering.take_back(queued_id)
 
     def abort(self, reason: str = "interrupted") -> None:
-        if self._run_token is not None:
-            self._run_token.cancel(reason)
+        """Stops the person's own commands as well."""
+        if self._current is not None:
+            self._current.token.cancel(reason)
+        self._shell.cancel_all(reason)
 
     def cancel_call(self, call_id: str) -> None:
         self._executor.cancel(call_id, "cancelled")
+        self._shell.cancel(call_id, "cancelled")
 
     def respond(self, approval_id: str, decision: Decision) -> bool:
         return self._approvals.respond(approval_id, decision)
@@ -107,58 +163,55 @@ class Agent:
         """Log and show a warning that belongs to the session, such as a missing sandbox."""
         self._emitter.emit(Notice(**self._emitter.head(), level="warning", code=code, text=text))
 
+    def use_model(self, model: Model, api_base: str | None) -> Model:
+        """Go on with this model; returns the one before, to be closed. Raises CodeagentError during a run."""
+        if self.running:
+            raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
+        before = self._conversation.model
+        self._conversation = replace(self._conversation, model=model)
+        self._emitter.notice("model.changed", f"the model is {model.name}", model=model.name, api_base=api_base)
+        return before
+
     async def close(self) -> None:
+        """End the run and the person's commands, then the model's connections and the log; idempotent."""
         self._token.cancel("interrupted")
+        await self._shell.close()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
         await self._conversation.model.close()
+        self._emitter.disconnect_all()
         self._journal.close()
 
-    async def _run(self, prompt: str, token: CancelToken) -> None:
-        started = time.monotonic()
-        loop = Loop(self._conversation, self._history, self._executor, self._emitter, self._steering)
-        reason: RunReason = "failed"
-        error: str | None = None
+    def _refuse_second(self) -> None:
+        if self._current is not None:
+            raise CodeagentError("this agent is already running; steer it, or wait for the end")
+
+    def _begin(self, prompt: str | None) -> "asyncio.Task[None]":
+        run = self._current = Run(self._conversation, self._parts, self._token.child())
         try:
-            self._begin(prompt)
-            reason = await loop.run(token)
-        except (RunCancelled, asyncio.CancelledError):
-            reason = "interrupted"
-            self._steering.take_back_all()
-        except CodeagentError as failure:
-            error = str(failure)
-        except Exception as failure:
-            error = f"internal error: {type(failure).__name__}: {failure}"
-        self._emitter.emit(
-            RunFinished(
-                **self._emitter.head(),
-                reason=reason,
-                text=loop.text,
-                usage=loop.meter.usage,
-                error=error,
-                turns=loop.meter.turns,
-                calls=loop.meter.calls,
-                duration_ms=round((time.monotonic() - started) * 1000),
-            )
-        )
-        await self._finish_log()
+            run.begin(prompt)
+        except BaseException:
+            self._current = None
+            raise
+        task = asyncio.create_task(self._work(run))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
-    def _begin(self, prompt: str) -> None:
-        self._emitter.emit(
-            RunStarted(
-                **self._emitter.head(),
-                model=self._conversation.model.name,
-                workspace=str(self._surroundings.workspace.root),
-                mode=self._surroundings.policy.mode,
-                strategy=str(self._conversation.strategy),
-                codeagent=__version__,
-                resumed=bool(self._history),
-            )
-        )
-        message = UserMessage.from_text(prompt)
-        self._history.append(message)
-        self._emitter.emit(MessageAdded(**self._emitter.head(), message=message))
-
-    async def _finish_log(self) -> None:
+    async def _work(self, run: Run) -> None:
+        finished = await run.work()
+        run.token.close()
+        self._gate.go_on()
+        self._current = None
+        self._emitter.emit(finished)
         try:
             await self._emitter.sync()
         except CodeagentError as failure:
             self.notify("session.write", str(failure))
+
+    async def _read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:
+        try:
+            async for event in channel:
+                yield event
+        finally:
+            self._emitter.disconnect(channel)

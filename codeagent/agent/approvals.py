@@ -29,6 +29,16 @@ class Approvals:
         exact = fingerprint(tool, arguments)
         if exact in self._granted:
             return Decision("session", "the same call was allowed for this session")
+        binding = fingerprint(tool, arguments, preview.base or "")
+        decision = await self.put(call_id, tool, preview, reason, binding, token)
+        if decision.answer == "session":
+            self._granted.add(exact)
+        return decision
+
+    async def put(
+        self, call_id: str, name: str, preview: Preview, reason: str, binding: str, token: CancelToken
+    ) -> Decision:
+        """Ask and wait, whatever was answered before. Raises RunCancelled when the token fires first."""
         self._asked += 1
         approval_id = f"{call_id}.{self._asked}"
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
@@ -38,11 +48,11 @@ class Approvals:
                 **self._emitter.head(),
                 approval_id=approval_id,
                 call_id=call_id,
-                name=tool,
+                name=name,
                 target=preview.target,
                 reason=reason,
                 blocks=preview.blocks,
-                binding=fingerprint(tool, arguments, preview.base or ""),
+                binding=binding,
             )
         )
         try:
@@ -53,8 +63,6 @@ class Approvals:
         finally:
             del self._waiting[approval_id]
         self._resolved(approval_id, call_id, decision.answer, decision)
-        if decision.answer == "session":
-            self._granted.add(exact)
         return decision
 
     def respond(self, approval_id: str, decision: Decision) -> bool:

@@ -1,23 +1,24 @@
-"""Where an event comes to be: numbered, logged, observed, and put in the reader's channel."""
+"""Where an event comes to be: numbered, logged, observed, and put into every reader's channel."""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
 from codeagent.agent.channel import EventChannel
-from codeagent.core.events import KnownEvent
+from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.journal import Journal
 
 
 class Emitter:
-    """Emitting is: append to the journal, tell the observers, put into the channel."""
+    """Emitting is: append to the journal, put into the channels, tell the observers."""
 
     def __init__(self, journal: Journal, *, agent: str = "main", clock: Callable[[], float] = time.time) -> None:
         self._journal = journal
         self._agent = agent
         self._clock = clock
         self._seq = journal.next_seq
-        self._channel: EventChannel | None = None
+        self._channels: tuple[EventChannel, ...] = ()
+        self._early: list[KnownEvent] | None = []
         self._observers: list[Callable[[KnownEvent], None]] = []
 
     def head(self) -> dict[str, Any]:
@@ -28,10 +29,16 @@ class Emitter:
     def emit(self, event: KnownEvent) -> None:
         if event.durable:
             self._journal.append(event)
-        if self._channel is not None:
-            self._channel.put(event)
+        if self._early is not None:
+            self._early.append(event)
+        for channel in self._channels:
+            channel.put(event)
         for observer in self._observers:
             observer(event)
+
+    def notice(self, code: str, text: str, **data: Any) -> None:
+        """Emit a notice of the level `info`."""
+        self.emit(Notice(**self.head(), code=code, text=text, data=data))
 
     async def sync(self) -> None:
         """Return once everything emitted is on disk. Raises SessionWriteError."""
@@ -40,6 +47,20 @@ class Emitter:
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         self._observers.append(observer)
 
-    def connect(self, channel: EventChannel | None) -> None:
-        """Send what follows to this reader."""
-        self._channel = channel
+    def connect(self, *, early: bool) -> EventChannel:
+        """A channel for one reader; `early`: with what was emitted before there was any reader."""
+        channel = EventChannel()
+        for event in (self._early or ()) if early else ():
+            channel.put(event)
+        self._early = None
+        self._channels = (*self._channels, channel)
+        return channel
+
+    def disconnect(self, channel: EventChannel) -> None:
+        """Nothing more goes there; what is unread is still read. Idempotent."""
+        self._channels = tuple(other for other in self._channels if other is not channel)
+        channel.close()
+
+    def disconnect_all(self) -> None:
+        for channel in self._channels:
+            self.disconnect(channel)

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.floor import Floor
 from codeagent.agent.hooks import Deny, Hooks, Modify
 from codeagent.agent.limits import Limits
 from codeagent.agent.outcome import Settled, cap_output, result_of_error, result_of_refusal
@@ -17,7 +18,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import PlannedCall, ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import ToolCall, ToolMessage
-from codeagent.core.policy import ApprovalSource, Policy, Verdict
+from codeagent.core.policy import ApprovalSource, Mode, Policy, Verdict
 from codeagent.core.ports import OutputStore, Sandbox, Workspace
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, OutputStream, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
@@ -73,12 +74,21 @@ class _Refused(Exception):
 class Executor:
     """Turns each call into exactly one result; nothing a call does escapes as an exception."""
 
-    def __init__(self, around: Surroundings, emitter: Emitter, approvals: Approvals) -> None:
+    def __init__(self, around: Surroundings, emitter: Emitter, approvals: Approvals, floor: Floor) -> None:
         self._around = around
         self._emitter = emitter
         self._approvals = approvals
+        self._floor = floor
         self._slots = asyncio.Semaphore(around.limits.max_concurrency)
         self._running: dict[str, CancelToken] = {}
+
+    @property
+    def mode(self) -> Mode:
+        return self._around.policy.mode
+
+    def set_mode(self, mode: Mode) -> None:
+        """Holds for every call that is not judged yet."""
+        self._around = replace(self._around, policy=replace(self._around.policy, mode=mode))
 
     def plan(self, call: ToolCall) -> PlannedCall:
         """What a person is shown before the batch runs."""
@@ -131,7 +141,7 @@ class Executor:
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), source=None)
         async with self._slots:
-            return await self._run(prepared, permit, token)
+            return await self._in_turn(prepared, permit, token)
 
     def _prepare(self, call: ToolCall) -> _Prepared:
         """Raises ToolError: not_found or invalid_args."""
@@ -185,6 +195,19 @@ class Executor:
         around = self._around
         return ToolContext(prepared.call.id, prepared.tool.name, around.workspace, around.sandbox, token, base=base)
 
+    async def _in_turn(self, prepared: _Prepared, permit: _Permit, token: CancelToken) -> Settled:
+        """What may change something waits while the person's own command runs."""
+        if prepared.tool.effect == "nothing":
+            return await self._run(prepared, permit, token)
+        try:
+            await token.guard(self._floor.enter(alone=False))
+        except RunCancelled as error:
+            return self._settle(prepared.call, result_of_refusal(error), source=permit.source)
+        try:
+            return await self._run(prepared, permit, token)
+        finally:
+            self._floor.leave(alone=False)
+
     async def _run(self, prepared: _Prepared, permit: _Permit, token: CancelToken) -> Settled:
         call, tool = prepared.call, prepared.tool
         try:
@@ -228,15 +251,16 @@ class Executor:
 
     async def _limited(self, prepared: _Prepared, permit: _Permit, token: CancelToken, watch: "_Watch") -> Result:
         """The tool's own work, under the call's token and time limit."""
-        limits = [s for s in (self._around.limits.timeout_per_call, prepared.tool.timeout) if s is not None]
+        tool = prepared.tool
+        limits = [s for s in (self._around.limits.timeout_per_call, tool.timeout) if s is not None]
         alarm = None
-        if limits:
+        if limits and not tool.waits_for_person:
             alarm = asyncio.get_running_loop().call_later(min(limits), token.cancel, f"timeout after {min(limits):g} s")
         context = replace(
             self._context(prepared, token, permit.base), on_update=watch.update, on_progress=watch.progress
         )
         try:
-            return await token.guard(prepared.tool.run(prepared.args, context))
+            return await token.guard(tool.run(prepared.args, context))
         except Exception as error:
             return result_of_error(error, executed=True, cancelled_because=token.reason)
         finally:

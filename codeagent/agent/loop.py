@@ -13,9 +13,11 @@ from codeagent.agent.asking import Asking
 from codeagent.agent.batches import Strategy, run_ordered
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
+from codeagent.agent.gate import Gate
 from codeagent.agent.limits import Limits, Meter, Reached
 from codeagent.agent.outcome import Settled
 from codeagent.agent.steering import Steering
+from codeagent.agent.stopped import Tally
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ModelError, RunCancelled
 from codeagent.core.events import (
@@ -57,25 +59,29 @@ class Loop:
         executor: Executor,
         emitter: Emitter,
         steering: Steering,
+        gate: Gate,
     ) -> None:
         self._conversation = conversation
         self._history = history
         self._executor = executor
         self._emitter = emitter
         self._steering = steering
+        self._gate = gate
         self._call_ids = {
             call.id for message in history if isinstance(message, AssistantMessage) for call in message.calls
         }
         self._batches = 0
         self._nudged = 0
         self.meter = Meter(conversation.limits)
+        self.tally = Tally()
         self.text = ""
 
     async def run(self, token: CancelToken) -> RunReason:
         """Raises RunCancelled, ModelError or SessionWriteError; every call has its result even then."""
         while True:
             token.raise_if_cancelled()
-            self._history += self._steering.deliver_steering()
+            await self._gate.wait(self._batches + 1, token)
+            self._history += self._steering.deliver_notes() + self._steering.deliver_steering()
             if (reached := self.meter.before_request()) is not None:
                 return self._limit(reached)
             answer = await self._turn(token)
@@ -108,8 +114,10 @@ class Loop:
                 await self._run_calls(answer, token)
             return answer
         except (ModelError, RunCancelled):
-            if stop is None and (partial := asking.partial()) is not None:
-                self._add(partial)
+            if stop is None:
+                self.tally.stream_closed = token.cancelled
+                if (partial := asking.partial()) is not None:
+                    self._add(partial)
             raise
         finally:
             self.meter.usage += asking.usage
@@ -140,6 +148,7 @@ class Loop:
                 if call.id not in settled:
                     settled[call.id] = self._executor.refuse(call, Cancelled(token.reason or "the run ended"))
             self._history += [settled[call.id].message for call in answer.calls]
+            self.tally.add((item.result for item in settled.values()), stopped=token.cancelled)
             for result in (item.result for item in settled.values()):
                 self.meter.executed += result.executed
                 self.meter.denied += result.error is not None and result.error.kind == "denied"
@@ -156,6 +165,7 @@ class Loop:
         for batch in self._conversation.strategy.cut(allowed):
             if token.cancelled:
                 return
+            await self._gate.wait(self._batches + 1, token)
             if interrupts := self._steering.interrupts:
                 quoted = "; ".join(f"“{item.text}”" for item in interrupts)
                 settled |= {

@@ -1,25 +1,18 @@
-"""What the person typed while the agent was working: two lanes, delivered at boundaries."""
-
-from dataclasses import dataclass
+"""What the person typed and did while the agent was working: two lanes and notes, delivered at boundaries."""
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.events import MessageAdded, QueueKind, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
-
-
-@dataclass(frozen=True)
-class Queued:
-    id: str
-    kind: QueueKind
-    text: str
+from codeagent.core.runtime import Queued
 
 
 class Steering:
     """The queues. What was queued is logged before anything is told that it was."""
 
-    def __init__(self, emitter: Emitter, waiting: tuple[Queued, ...] = ()) -> None:
+    def __init__(self, emitter: Emitter, waiting: tuple[Queued, ...] = (), notes: tuple[UserMessage, ...] = ()) -> None:
         self._emitter = emitter
         self._waiting = list(waiting)
+        self._notes = list(notes)
 
     @property
     def waiting(self) -> tuple[Queued, ...]:
@@ -37,6 +30,10 @@ class Steering:
         self._emitter.emit(SteerQueued(**head, id=item.id, kind=kind, text=text))
         return item.id
 
+    def add_note(self, note: UserMessage) -> None:
+        """Tell the model at the next boundary; the log holds already what the note is made of."""
+        self._notes.append(note)
+
     def take_back(self, queued_id: str) -> str | None:
         item = next((item for item in self._waiting if item.id == queued_id), None)
         if item is None:
@@ -48,6 +45,12 @@ class Steering:
         """After an abort: everything returns to the composer."""
         for item in self.waiting:
             self._remove(item, taken_back=True)
+
+    def deliver_notes(self) -> list[UserMessage]:
+        notes, self._notes = self._notes, []
+        for note in notes:
+            self._emitter.emit(MessageAdded(**self._emitter.head(), message=note))
+        return notes
 
     def deliver_steering(self) -> list[UserMessage]:
         """Everything meant for the boundary, in the order it was typed."""

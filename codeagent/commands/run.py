@@ -10,12 +10,12 @@ from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.commands.inject import Injection, injector
+from codeagent.config.keys import KeyStore
 from codeagent.config.loader import load_settings
-from codeagent.config.paths import state_dir, user_config_file
+from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
-from codeagent.core.redact import Redactor
 from codeagent.headless import Headless, Output, Streams
 
 
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     require_model(settings)
     injections = [Injection.parse(text) for text in args.inject]
     prompt = read_prompt(prompt)
-    place = Place(workspace, state_dir(), dict(os.environ))
+    place = Place(workspace, state_dir(), dict(os.environ), KeyStore(config_dir()).find)
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=args.resume)
 
 
@@ -90,7 +90,7 @@ async def work(
     needs_sandbox: bool = False,
 ) -> int:
     """Open, run, close; returns the exit code. Raises CodeagentError, also where a needed sandbox is missing."""
-    front = Headless(Streams.standard(), Redactor(place.environment), output=output, approve=approve)
+    front = Headless(Streams.standard(), place.redactor, output=output, approve=approve)
     try:
         runtime = await open_runtime(settings, place, resume=resume, tell=front.say, observer=front.show_outside)
         try:

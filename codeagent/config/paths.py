@@ -12,6 +12,11 @@ def state_dir() -> Path:
     return platformdirs.user_state_path("codeagent", appauthor=False)
 
 
+def config_dir() -> Path:
+    """What the person wrote or had kept; on Linux `$XDG_CONFIG_HOME/codeagent`."""
+    return platformdirs.user_config_path("codeagent", appauthor=False)
+
+
 def user_config_file() -> Path:
     """On Linux `$XDG_CONFIG_HOME/codeagent/config.toml`."""
-    return platformdirs.user_config_path("codeagent", appauthor=False) / "config.toml"
+    return config_dir() / "config.toml"

@@ -49,6 +49,14 @@ class ImageBlock(Frozen):
     media_type: str
 
 
+class QuestionBlock(Frozen):
+    """A question to the person, with answers to choose from; another one can always be given."""
+
+    type: Literal["question"] = "question"
+    question: str
+    options: tuple[str, ...] = ()
+
+
 class UnknownBlock(BaseModel):
     """A block of a newer version: kept as it is, shown by its type."""
 
@@ -57,7 +65,7 @@ class UnknownBlock(BaseModel):
     type: str
 
 
-_KNOWN = {"text", "markdown", "diff", "terminal", "files", "image"}
+_KNOWN = {"text", "markdown", "diff", "terminal", "files", "image", "question"}
 
 
 def _tag(value: Any) -> str:
@@ -72,6 +80,7 @@ DisplayBlock = Annotated[
     | Annotated[TerminalBlock, Tag("terminal")]
     | Annotated[FilesBlock, Tag("files")]
     | Annotated[ImageBlock, Tag("image")]
+    | Annotated[QuestionBlock, Tag("question")]
     | Annotated[UnknownBlock, Tag("unknown")],
     Discriminator(_tag),
 ]

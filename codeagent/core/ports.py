@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
+from codeagent.core.cancel import CancelToken
+
 FileKind = Literal["file", "directory", "link", "other"]
 
 
@@ -176,3 +178,20 @@ class Sandbox(Protocol):
 
     async def close(self) -> None:
         """Stop everything and remove it; idempotent."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the person said to a question."""
+
+    answer: str | None
+    """None where they did not answer."""
+    why: str = ""
+    """Why not, where that is known."""
+
+
+class Asker(Protocol):
+    """Someone who can be asked in the middle of a run."""
+
+    async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
+        """Wait for the answer, which need not be one of the `options`. Raises RunCancelled."""

@@ -22,8 +22,16 @@ class Redactor:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._names: dict[str, str] = {}
-        for name, value in environment.items():
-            if is_secret_name(name) and len(value) >= _SHORTEST:
+        self._pattern: re.Pattern[str] | None = None
+        self._add({name: value for name, value in environment.items() if is_secret_name(name)})
+
+    def learn(self, name: str, value: str) -> None:
+        """Mask this secret as well from now on."""
+        self._add({name: value})
+
+    def _add(self, secrets: Mapping[str, str]) -> None:
+        for name, value in secrets.items():
+            if len(value) >= _SHORTEST:
                 self._names[value] = name
                 self._names[json.dumps(value)[1:-1]] = name
                 self._names[json.dumps(value, ensure_ascii=False)[1:-1]] = name

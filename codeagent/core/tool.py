@@ -210,6 +210,8 @@ class Tool(ABC, Generic[ArgsT]):
     effect: ClassVar[Effect] = "anything"
     timeout: ClassVar[float | None] = None
     """Seconds; None: the run's own limit."""
+    waits_for_person: ClassVar[bool] = False
+    """Its time is the person's: no time limit holds for it."""
     output_limit: ClassVar[int | None] = 40_000
     """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
     concurrency: ClassVar[AccessMode] = "exclusive"

@@ -14,6 +14,7 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.shell import SHELL
 from codeagent.core.transcript import transcript_problems
 from codeagent.session.history import MAIN, fold
 from codeagent.session.records import Recording
@@ -35,7 +36,12 @@ def check_recording(recording: Recording) -> CheckReport:
     if recording.torn:
         repairs.append(f"{len(recording.tail)} bytes of an unfinished record at the end")
     own = [event for event in recording.events if event.agent == MAIN]
-    for run, last in _runs(own):
+    commands = {event.call_id for event in own if isinstance(event, ToolStarted) and event.name == SHELL}
+    of_person, of_agent = _split(own, commands)
+    problems += _repeated(of_person)
+    unanswered = sorted({*_unfinished(of_person), *(commands - _answered(of_person))})
+    repairs += [f"the command {call_id} did not end" for call_id in unanswered]
+    for run, last in _runs(of_agent):
         open_calls = _unanswered(run)
         unfinished = _unfinished(run)
         lines = [f"call {call_id} has no result" for call_id in open_calls]
@@ -53,6 +59,12 @@ def check_recording(recording: Recording) -> CheckReport:
     return CheckReport(tuple(problems), tuple(repairs))
 
 
+def _split(events: Sequence[AnyEvent], commands: set[str]) -> tuple[list[AnyEvent], list[AnyEvent]]:
+    """The tool events of the person's own commands, which heed no run's edges, and all other events."""
+    own = [event for event in events if getattr(event, "call_id", None) in commands]
+    return own, [event for event in events if getattr(event, "call_id", None) not in commands]
+
+
 def _runs(events: Sequence[AnyEvent]) -> list[tuple[Sequence[AnyEvent], bool]]:
     """The events cut at every `run.started`, each with whether it is the last run."""
     starts = [at for at, event in enumerate(events) if isinstance(event, RunStarted)] or [0]
@@ -62,9 +74,13 @@ def _runs(events: Sequence[AnyEvent]) -> list[tuple[Sequence[AnyEvent], bool]]:
 
 
 def _unanswered(run: Sequence[AnyEvent]) -> list[str]:
-    answered = {event.call_id for event in run if isinstance(event, ToolResultAdded)}
+    answered = _answered(run)
     asked = [event.call_id for event in run if isinstance(event, ToolCallAdded)]
     return [call_id for call_id in dict.fromkeys(asked) if call_id not in answered]
+
+
+def _answered(run: Sequence[AnyEvent]) -> set[str]:
+    return {event.call_id for event in run if isinstance(event, ToolResultAdded)}
 
 
 def _unfinished(run: Sequence[AnyEvent]) -> list[str]:

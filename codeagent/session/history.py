@@ -8,7 +8,9 @@ from pydantic import JsonValue
 from codeagent.core.events import (
     KnownEvent,
     MessageAdded,
+    Notice,
     QueueKind,
+    RunStarted,
     SteerDelivered,
     SteerQueued,
     ToolResultAdded,
@@ -16,6 +18,8 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.policy import Mode
+from codeagent.core.shell import shell_note
 
 MAIN = "main"
 ENDED = "cancelled: session ended"
@@ -56,6 +60,10 @@ class History:
     open_calls: tuple[OpenCall, ...]
     """In the order of their calls; in `messages` each has an error result already."""
     undelivered: tuple[QueuedText, ...]
+    notes: tuple[UserMessage, ...]
+    """Of commands the person shared, in order; the model was not told of them yet."""
+    mode: Mode | None
+    """In force at the end; None where no run began."""
     details: tuple[ToolDetails, ...]
     """In the order the calls ended."""
     dropped: tuple[str, ...]
@@ -73,6 +81,8 @@ def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
         messages=tuple(messages),
         open_calls=tuple(OpenCall(call, call.id in started) for call in calls if call.id not in results),
         undelivered=_undelivered(own),
+        notes=_notes(own),
+        mode=_mode(own),
         details=tuple(
             ToolDetails(result.name, result.details)
             for result in results.values()
@@ -140,3 +150,30 @@ def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[QueuedTex
             case _:
                 pass
     return tuple(waiting.values())
+
+
+def _notes(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[UserMessage, ...]:
+    """A note is the same text wherever it is made, so that its delivery is known by it."""
+    waiting: list[UserMessage] = []
+    for event in events:
+        match event:
+            case ToolResultAdded() if (note := shell_note(event)) is not None:
+                waiting.append(note)
+            case MessageAdded(message=UserMessage(source="note") as message) if message in waiting:
+                waiting.remove(message)
+            case _:
+                pass
+    return tuple(waiting)
+
+
+def _mode(events: Sequence[KnownEvent | UnknownEvent]) -> Mode | None:
+    mode: Mode | None = None
+    for event in events:
+        match event:
+            case RunStarted():
+                mode = event.mode
+            case Notice(code="mode.changed", data={"mode": ("ask" | "accept-edits" | "plan" | "auto") as changed}):
+                mode = changed
+            case _:
+                pass
+    return mode

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from codeagent.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -18,6 +20,7 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, TextPart, ToolCall, Usage, UserMessage
+from codeagent.core.shell import SHELL
 from codeagent.core.tool import ErrorInfo
 from codeagent.session.history import ENDED, ENDED_MIDWAY, MAIN, OpenCall, fold
 
@@ -48,6 +51,8 @@ def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now
         _add_result(writer, open_call)
     for call in _discarded(own, {open_call.call.id for open_call in history.open_calls}):
         _add_result(writer, OpenCall(call, started=False))
+    for command in _open_commands(own):
+        _add_result(writer, OpenCall(ToolCall(id=command.call_id, name=SHELL), started=True), dict(command.arguments))
     for queued in history.undelivered:
         if queued.taken_out:
             writer.add(MessageAdded, message=UserMessage.from_text(queued.text, queued.kind))
@@ -79,6 +84,13 @@ def _unfinished_tools(events: Sequence[AnyEvent]) -> list[ToolStarted]:
     return [event for event in events if isinstance(event, ToolStarted) and event.call_id not in finished]
 
 
+def _open_commands(events: Sequence[AnyEvent]) -> list[ToolStarted]:
+    """Commands of the person's own that have no result."""
+    answered = {event.call_id for event in events if isinstance(event, ToolResultAdded)}
+    started = [event for event in events if isinstance(event, ToolStarted) and event.name == SHELL]
+    return [event for event in started if event.call_id not in answered]
+
+
 def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]:
     """Calls that were announced in an answer that never came to be."""
     answered = {event.call_id for event in events if isinstance(event, ToolResultAdded)} | open_ids
@@ -90,7 +102,7 @@ def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]
     ]
 
 
-def _add_result(writer: _Writer, open_call: OpenCall) -> None:
+def _add_result(writer: _Writer, open_call: OpenCall, details: dict[str, JsonValue] | None = None) -> None:
     text = ENDED_MIDWAY if open_call.started else ENDED
     writer.add(
         ToolResultAdded,
@@ -100,6 +112,7 @@ def _add_result(writer: _Writer, open_call: OpenCall) -> None:
         is_error=True,
         executed=open_call.started,
         error=ErrorInfo(kind="cancelled", message=text.removeprefix("cancelled: ")),
+        details=details or {},
     )
 
 
@@ -119,7 +132,7 @@ def _end_run(writer: _Writer, events: Sequence[AnyEvent]) -> None:
         text=said[-1] if said else "",
         usage=sum((event.usage for event in run if isinstance(event, TurnFinished)), Usage()),
         turns=sum(isinstance(event, TurnStarted) for event in run),
-        calls=sum(isinstance(event, ToolStarted) for event in run),
+        calls=sum(isinstance(event, ToolStarted) and event.name != SHELL for event in run),
         error="the process ended before the run did",
         duration_ms=max(0, int((run[-1].ts - run[0].ts) * 1000)),
     )

@@ -4,13 +4,13 @@ import os
 import re
 import secrets
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.errors import SessionError, SessionNotFound
 from codeagent.core.events import MessageAdded, RunStarted
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
+from codeagent.core.runtime import SessionSummary
 from codeagent.session.lock import SessionLock, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.records import Recording, read_head, read_recording
@@ -20,22 +20,6 @@ DAMAGED = "events.damaged"
 LOCK = "lock"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _HEAD = 256 * 1024
-
-
-@dataclass(frozen=True)
-class SessionSummary:
-    """What a list of sessions shows; the empty string where the log does not say."""
-
-    id: str
-    modified: float
-    """When the log was last written, in seconds since the epoch."""
-    size: int
-    """Bytes of the log."""
-    workspace: str
-    model: str
-    prompt: str
-    """What the session began with."""
-    in_use: bool
 
 
 class SessionStore:
@@ -75,6 +59,17 @@ class SessionStore:
         except OSError as error:
             text = f"session {session_id} cannot be opened ({error.strerror}); nothing was changed"
             raise SessionError(text) from error
+
+    def discard_if_empty(self, session_id: str) -> None:
+        """Remove a session in which nothing happened; its log must be closed."""
+        folder = self.folder(session_id)
+        try:
+            if (folder / LOG).stat().st_size == 0:
+                for name in (LOG, LOCK):
+                    (folder / name).unlink(missing_ok=True)
+                folder.rmdir()
+        except OSError:
+            return
 
     def read(self, session_id: str) -> Recording:
         """What a session holds, also while it is in use; changes nothing. Raises SessionNotFound, SessionError."""

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.shell import SHELL
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.tools.schema import arguments_schema
 
@@ -54,6 +55,8 @@ class ToolRegistry:
     def _add(self, tool: Tool[Any]) -> None:
         if _NAME.fullmatch(tool.name) is None:
             raise ConfigError(f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -")
+        if tool.name == SHELL:
+            raise ConfigError(f"the tool name {SHELL} of {tool.source} is taken by the person's own commands")
         there = self._tools.get(tool.name)
         if there is not None and there.source == tool.source:
             raise ConfigError(f"{tool.source} has two tools named {tool.name}")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from codeagent.agent.agent import Agent, Past
 from codeagent.agent.batches import Strategy
@@ -12,14 +12,17 @@ from codeagent.agent.executor import Surroundings
 from codeagent.agent.hooks import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.questions import Questions
+from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ModelError, TranscriptError
 from codeagent.core.events import ApprovalRequested, KnownEvent
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
 from codeagent.core.policy import ApprovalKey, Decision, Policy
-from codeagent.core.ports import OutputPage
+from codeagent.core.ports import OutputPage, Sandbox
 from codeagent.core.tool import Access, Cancelled, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.transcript import transcript_problems
+from codeagent.tools.extra.ask_user import AskUser
 from codeagent.tools.registry import ToolRegistry
 
 
@@ -129,10 +132,15 @@ class Doing(Tool[Do]):
                 try:
                     await asyncio.sleep(30)
                 except asyncio.CancelledError:
-                    raise Cancelled("stopped", content=ToolResult.from_text("half the output").content) from None
+                    raise Cancelled(
+                        "stopped", details={"killed": 2}, content=ToolResult.from_text("half the output").content
+                    ) from None
             case "update":
                 await ctx.on_update("piece 1")
                 await ctx.on_update("piece 2")
+            case "edit":
+                block = DiffBlock(path="a.py", before="x", after="y")
+                return ToolResult.from_text("edited", blocks=(block,))
             case "big":
                 return ToolResult.from_text("x" * 100_000)
         return ToolResult.from_text(f"did {args.what}")
@@ -243,15 +251,18 @@ def scene(
     hooks: Hooks | None = None,
     past: Past | None = None,
     broken: Exception | None = None,
+    sandbox: Sandbox | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
+    questions = Questions()
     model, journal, outputs = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
-    registry = ToolRegistry(tuple(tools.values()))
+    registry = ToolRegistry((*tools.values(), AskUser(questions)))
     place: Any = Place()
-    around = Surroundings(registry, place, None, None, outputs, policy or Policy(), limits, hooks or Hooks())
+    kind: Literal["docker"] | None = None if sandbox is None else "docker"
+    around = Surroundings(registry, place, sandbox, kind, outputs, policy or Policy(), limits, hooks or Hooks())
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits)
-    return Scene(Agent(conversation, around, journal, past), model, journal, outputs, tools)
+    return Scene(Agent(conversation, around, journal, past, questions), model, journal, outputs, tools)
 
 
 def do(what: str, tool: str = "do", key: str = "") -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from codeagent.core.events import (
     ApprovalRequested,
     KnownEvent,
     MessageAdded,
+    Notice,
     RunFinished,
     ToolCallAdded,
     ToolFinished,
@@ -24,7 +26,12 @@ from codeagent.core.events import (
 from codeagent.core.messages import AssistantMessage, ToolCall
 from codeagent.core.policy import Decision
 from codeagent.core.transcript import transcript_problems
+from codeagent.session.check import check_recording
+from codeagent.session.history import fold
+from codeagent.session.records import Recording
+from codeagent.session.resume import closing_events
 from tests.agent.doubles import Scene, Turn, do, of, scene
+from tests.fakes import FakeSandbox
 
 call = st.one_of(
     st.builds(
@@ -43,7 +50,8 @@ turn = st.builds(
     retry_first=st.booleans(),
     error=st.sampled_from([None, None, None, ModelError("gone", kind="server")]),
 )
-act = st.tuples(st.integers(1, 40), st.sampled_from(["steer", "interrupt", "follow_up", "abort", "cancel_call"]))
+ACTS = ("steer", "interrupt", "follow_up", "abort", "cancel_call", "pause", "go_on", "mode", "shell", "cancel_shell")
+act = st.tuples(st.integers(1, 40), st.sampled_from(ACTS))
 
 
 def random_hooks(choices: list[str]) -> Hooks:
@@ -66,7 +74,7 @@ def random_hooks(choices: list[str]) -> Hooks:
 @given(
     st.lists(turn, max_size=4),
     st.sampled_from(["sequential", "parallel", "batched:2"]),
-    st.lists(act, max_size=3),
+    st.lists(act, max_size=4),
     st.lists(st.sampled_from(["once", "session", "deny"]), max_size=6),
     st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6),
     st.integers(1, 6),
@@ -75,7 +83,14 @@ def random_hooks(choices: list[str]) -> Hooks:
 def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
     turns: list[Turn], strategy: str, acts: list[tuple[int, str]], answers: list[str], vetoes: list[str], max_calls: int
 ) -> None:
-    s = scene(*turns, strategy=strategy, hooks=random_hooks(vetoes), limits=Limits(max_calls=max_calls, max_turns=8))
+    s = scene(
+        *turns,
+        strategy=strategy,
+        hooks=random_hooks(vetoes),
+        limits=Limits(max_calls=max_calls, max_turns=8),
+        sandbox=FakeSandbox([("stdout", b"out\n"), 0.001]),
+    )
+    commands: set[asyncio.Task[None]] = set()
     decisions = iter(answers)
     counted = iter(range(1, 10_000))
 
@@ -83,17 +98,51 @@ def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
         number = next(counted)
         for when, what in acts:
             if when == number:
-                perform(s, what)
+                perform(s, what, commands)
         if isinstance(event, ApprovalRequested):
             answer: Any = next(decisions, "once")
             s.agent.respond(event.approval_id, Decision(answer))
 
-    asyncio.run(s.run(on_event=on_event))
+    async def to_the_end() -> None:
+        on(s, "run.paused", lambda: asyncio.get_running_loop().call_soon(s.agent.go_on))
+        await s.run(on_event=on_event)
+        if commands:
+            await asyncio.wait(commands)
+
+    asyncio.run(to_the_end())
     check(s)
+    assert check_recording(Recording(tuple(s.journal.events))).problems == ()
+    for at in range(len(s.journal.events)):
+        assert_closes(s.journal.events[:at])
 
 
-def perform(s: Scene, what: str) -> None:
+def on(s: Scene, code: str, act: Callable[[], object]) -> None:
+    s.agent.observe(lambda event: act() if isinstance(event, Notice) and event.code == code else None)
+
+
+def assert_closes(prefix: list[KnownEvent]) -> None:
+    """A process that ended here leaves a log that is sound once it is closed."""
+    closed = [*prefix, *closing_events(prefix, "s1", 9999, 1.0)]
+    report = check_recording(Recording(tuple(closed)))
+    assert report.problems == () and all("queued text" in repair for repair in report.repairs)
+    assert transcript_problems(fold(closed).messages) == []
+
+
+def perform(s: Scene, what: str, commands: set[asyncio.Task[None]]) -> None:
     match what:
+        case "pause":
+            s.agent.pause()
+        case "go_on":
+            s.agent.go_on()
+        case "mode":
+            s.agent.set_mode("plan" if s.journal.events[-1].seq % 2 else "auto")
+        case "shell":
+            shared = s.journal.events[-1].seq % 2 == 0
+            commands.add(asyncio.ensure_future(s.agent.shell("make", shared=shared)))
+        case "cancel_shell":
+            for event in of(s.journal.events, ToolStarted):
+                if event.name == "shell":
+                    s.agent.cancel_call(event.call_id)
         case "abort":
             s.agent.abort()
         case "cancel_call":
@@ -104,7 +153,8 @@ def perform(s: Scene, what: str) -> None:
 
 def check(s: Scene) -> None:
     events = s.journal.events
-    announced = [e.call_id for e in of(events, ToolCallAdded)]
+    commands = [e.call_id for e in of(events, ToolStarted) if e.name == "shell"]
+    announced = [e.call_id for e in of(events, ToolCallAdded)] + commands
     answered = [e.call_id for e in of(events, ToolResultAdded)]
     assert Counter(answered) == Counter(announced), "exactly one result for every call"
     answers = [e.message for e in of(events, MessageAdded) if isinstance(e.message, AssistantMessage)]
@@ -116,7 +166,8 @@ def check(s: Scene) -> None:
     assert ran <= set(started)
     assert len(of(events, RunFinished)) == 1
     after = events[events.index(of(events, RunFinished)[0]) + 1 :]
-    assert {e.type for e in after} <= {"steer.queued"}, "only what was typed too late comes after the end"
+    typed = [e for e in after if getattr(e, "name", "") != "shell" and getattr(e, "code", "") != "mode.changed"]
+    assert {e.type for e in typed} <= {"steer.queued"}, "only what the person did too late comes after the end"
     assert [e.seq for e in events] == sorted({e.seq for e in events})
 
 

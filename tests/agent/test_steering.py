@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from codeagent.agent.agent import Past
-from codeagent.agent.steering import Queued
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.runtime import Queued
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
 
 THREE = (do("nap"), do("nap"), do("nap"))

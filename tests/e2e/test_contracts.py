@@ -247,3 +247,18 @@ def test_the_demo_does_not_pretend_where_there_is_no_sandbox(product: Product) -
     assert (done.code, done.out) == (1, "")
     assert "no sandbox, so bash is absent: " in done.err
     assert done.err.splitlines()[-1].startswith("codeagent: this needs a sandbox")
+
+
+def test_f34_without_a_user_a_question_is_denied_and_the_run_goes_on(product: Product) -> None:
+    question = ("ask_user", {"question": "Which one?", "options": ["a", "b"]})
+    done = product.run(product.script(calls(question), say("Then a.")), "--output", "jsonl")
+    [result] = results(done.events)
+    assert (done.code, result["error"]) == (0, {"kind": "denied", "message": "no user"})
+
+
+def test_the_first_request_is_small(product: Product) -> None:
+    """System prompt and tools as they are sent, in bytes."""
+    prompt = product.call("prompt").out
+    tools = json.loads(product.call("tools", "list", "--json").out)
+    sent = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
+    assert len(prompt.encode()) + len(json.dumps(sent).encode()) <= 8 * 1024

@@ -73,6 +73,21 @@ class Log:
             duration_ms=5,
         )
 
+    def shell(self, call_id: str, *, shared: bool, text: str = "out") -> None:
+        """A command of the person's own, from its start to its result."""
+        arguments = {"command": "make", "shared": shared}
+        self.add(ToolStarted, call_id=call_id, name="shell", target="make", arguments=arguments)
+        self.add(ToolFinished, call_id=call_id, name="shell", is_error=False, duration_ms=1)
+        self.add(
+            ToolResultAdded,
+            call_id=call_id,
+            name="shell",
+            content=(TextPart(text=text),),
+            is_error=False,
+            executed=True,
+            details={**arguments, "exit_code": 0},
+        )
+
     def end(self, reason: str = "done") -> None:
         self.add(RunFinished, reason=reason, text="bye", usage=Usage(), turns=1, calls=1, duration_ms=1)
 
@@ -103,6 +118,7 @@ def logs(draw: st.DrawFn) -> list[KnownEvent]:
     log = Log()
     ids = iter(f"c{number}" for number in range(1000))
     queued = iter(f"q{number}" for number in range(1000))
+    commands = iter(f"shell-{number}" for number in range(1000))
     for _ in range(draw(st.integers(1, 3))):
         log.run()
         log.user(draw(st.text(max_size=5)))
@@ -111,7 +127,12 @@ def logs(draw: st.DrawFn) -> list[KnownEvent]:
             _steering(draw, log, queued)
             _turn(draw, log, ids)
             log.add(TurnFinished, turn=turn + 1, stop="end", usage=Usage(input_tokens=1))
+        early = draw(st.booleans())
+        if draw(st.booleans()) and early:
+            log.shell(next(commands), shared=draw(st.booleans()))
         log.end(draw(st.sampled_from(["done", "failed", "interrupted"])))
+        if draw(st.booleans()) and not early:
+            log.shell(next(commands), shared=draw(st.booleans()))
     return log.events
 
 

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.events import KnownEvent, MessageAdded, SteerDelivered, SteerQueued, ToolResultAdded
+from codeagent.core.events import KnownEvent, MessageAdded, Notice, SteerDelivered, SteerQueued, ToolResultAdded
 from codeagent.core.messages import AssistantMessage, ToolMessage, text_of
 from codeagent.core.transcript import transcript_problems
 from codeagent.session.history import fold
@@ -127,3 +127,33 @@ def test_the_last_result_counts_where_a_call_id_was_announced_twice() -> None:
     early = result.model_copy(update={"content": (), "seq": 0})
     messages = fold([events[0], early, *events[1:]]).messages
     assert text_of(messages[2].content) == "first"  # type: ignore[union-attr]  # a tool message
+
+
+def test_a_shared_command_waits_as_a_note_until_its_message_is_there_and_others_never_do() -> None:
+    log = Log()
+    log.run()
+    log.user("go")
+    log.end()
+    log.shell("shell-5", shared=True)
+    log.shell("shell-8", shared=False)
+    [note] = fold(log.events).notes
+    assert note.source == "note" and "make" in text_of(note.content)
+    assert len(fold(log.events).messages) == 1
+    log.run()
+    log.add(MessageAdded, message=note)
+    log.user("and now")
+    assert fold(log.events).notes == ()
+    assert [message.role for message in fold(log.events).messages] == ["user"] * 3
+
+
+def test_the_mode_is_that_of_the_last_change_or_of_the_last_run() -> None:
+    log = Log()
+    assert fold(log.events).mode is None
+    log.run()
+    assert fold(log.events).mode == "ask"
+    log.add(Notice, code="mode.changed", text="plan", data={"mode": "plan"})
+    assert fold(log.events).mode == "plan"
+    log.add(Notice, code="mode.changed", text="?", data={"mode": "of a newer version"})
+    assert fold(log.events).mode == "plan"
+    log.run()
+    assert fold(log.events).mode == "ask"

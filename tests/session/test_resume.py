@@ -13,6 +13,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     UnknownEvent,
 )
+from codeagent.core.messages import text_of
 from codeagent.session.check import check_recording
 from codeagent.session.history import fold
 from codeagent.session.records import Recording
@@ -116,3 +117,35 @@ def test_text_that_had_left_its_queue_becomes_its_message_and_queued_text_stays_
     history = fold(close(log.events))
     assert history.messages[-1].source == "steer"  # type: ignore[union-attr]  # a user message
     assert [queued.id for queued in history.undelivered] == ["q2"]
+
+
+def test_a_command_of_the_persons_own_that_was_running_is_ended_and_told_where_it_was_shared() -> None:
+    log = Log()
+    log.run()
+    log.end()
+    log.shell("shell-3", shared=True)
+    started = log.events[:-2]
+    closed = close(started)
+    assert [event.type for event in closed[len(started) :]] == ["tool.finished", "tool.result"]
+    [note] = fold(closed).notes
+    assert "was stopped before it ended" in text_of(note.content)
+    assert check_recording(Recording(tuple(started))).repairs == ("the command shell-3 did not end",)
+    assert check_recording(Recording(tuple(started))).problems == ()
+
+
+def test_a_command_may_span_the_edges_of_runs() -> None:
+    log = Log()
+    log.run()
+    log.end()
+    log.shell("shell-3", shared=False)
+    started, finished, result = log.events[-3:]
+    del log.events[-2:]
+    log.run()
+    log.user("go")
+    log.end()
+    events = [
+        *log.events,
+        *(event.model_copy(update={"seq": log.seq + at}) for at, event in ((1, finished), (2, result))),
+    ]
+    assert check_recording(Recording(tuple(events))).problems == ()
+    assert started in events

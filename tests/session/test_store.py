@@ -187,3 +187,18 @@ def test_a_created_log_is_a_journal_for_an_agent(store: SessionStore) -> None:
     assert isinstance(log, SessionLog)
     assert (log.next_seq, log.folder) == (1, store.folder(log.session_id))
     log.close()
+
+
+def test_a_session_in_which_nothing_happened_leaves_nothing_behind(store: SessionStore) -> None:
+    log = store.create()
+    log.close()
+    store.discard_if_empty(log.session_id)
+    assert list(store.root.iterdir()) == []
+
+
+def test_a_session_in_which_something_happened_stays(store: SessionStore) -> None:
+    log = store.create()
+    log.append(finished_run()[0])
+    log.close()
+    store.discard_if_empty(log.session_id)
+    assert store.last() == log.session_id

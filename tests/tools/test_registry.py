@@ -50,6 +50,11 @@ def test_across_sources_the_later_is_refused_and_both_are_named() -> None:
         ToolRegistry([make("a"), make("a", "mcp:x")])
 
 
+def test_the_name_of_the_persons_own_commands_is_refused() -> None:
+    with pytest.raises(ConfigError, match="taken by the person"):
+        ToolRegistry([make("shell", "mcp:x")])
+
+
 def test_an_unknown_tool_is_answered_with_its_nearest() -> None:
     registry = ToolRegistry([make("read"), make("write"), make("search")])
     with pytest.raises(NotFound, match="Tool not found: Raed; did you mean read"):

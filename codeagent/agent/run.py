@@ -1,0 +1,87 @@
+"""One run: from a prompt to `run.finished`, whatever happens in between."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeagent import __version__
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.executor import Executor
+from codeagent.agent.gate import Gate
+from codeagent.agent.loop import Conversation, Loop
+from codeagent.agent.steering import Steering
+from codeagent.core.cancel import CancelToken
+from codeagent.core.errors import CodeagentError, RunCancelled
+from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
+from codeagent.core.messages import Message, UserMessage
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the runs of one agent share."""
+
+    root: Path
+    """The workspace's."""
+    history: list[Message]
+    executor: Executor
+    emitter: Emitter
+    steering: Steering
+    gate: Gate
+
+
+class Run:
+    def __init__(self, conversation: Conversation, parts: Parts, token: CancelToken) -> None:
+        self._conversation = conversation
+        self._parts = parts
+        self.token = token
+
+    def begin(self, prompt: str | None) -> None:
+        """Say that it starts, and with what; None: with what is queued."""
+        parts, head = self._parts, self._parts.emitter.head
+        parts.emitter.emit(
+            RunStarted(
+                **head(),
+                model=self._conversation.model.name,
+                workspace=str(parts.root),
+                mode=parts.executor.mode,
+                strategy=str(self._conversation.strategy),
+                codeagent=__version__,
+                resumed=bool(parts.history),
+            )
+        )
+        parts.history.extend(parts.steering.deliver_notes())
+        if prompt is None:
+            parts.history.extend(parts.steering.deliver_steering() or parts.steering.deliver_follow_up())
+            return
+        message = UserMessage.from_text(prompt)
+        parts.history.append(message)
+        parts.emitter.emit(MessageAdded(**head(), message=message))
+
+    async def work(self) -> RunFinished:
+        """To the end; what is returned is still to be emitted. Raises nothing."""
+        parts = self._parts
+        started = time.monotonic()
+        loop = Loop(self._conversation, parts.history, parts.executor, parts.emitter, parts.steering, parts.gate)
+        reason: RunReason = "failed"
+        error: str | None = None
+        try:
+            reason = await loop.run(self.token)
+        except (RunCancelled, asyncio.CancelledError):
+            reason = "interrupted"
+            parts.steering.take_back_all()
+            loop.tally.tell(parts.emitter)
+        except CodeagentError as failure:
+            error = str(failure)
+        except Exception as failure:
+            error = f"internal error: {type(failure).__name__}: {failure}"
+        return RunFinished(
+            **parts.emitter.head(),
+            reason=reason,
+            text=loop.text,
+            usage=loop.meter.usage,
+            error=error,
+            turns=loop.meter.turns,
+            calls=loop.meter.calls,
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )

@@ -1,0 +1,132 @@
+"""Commands the person runs themselves in the sandbox: shown as tool events, and to the model only where shared."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.floor import Floor
+from codeagent.agent.outcome import result_of_error
+from codeagent.core.cancel import CancelToken
+from codeagent.core.errors import CodeagentError
+from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.messages import UserMessage
+from codeagent.core.ports import Command, OutputStore, Sandbox
+from codeagent.core.shell import SHELL, shell_note
+from codeagent.core.tool import OutputStream, ToolResult
+from codeagent.tools.command_run import run_command
+
+Kind = Literal["docker", "host"]
+
+
+class Shell:
+    """Runs while the agent is idle, and during a run as soon as no call that may change anything is under way.
+
+    Such calls wait for it in turn; the model may go on answering meanwhile.
+    """
+
+    def __init__(
+        self,
+        sandbox: tuple[Sandbox, Kind] | None,
+        outputs: OutputStore,
+        emitter: Emitter,
+        floor: Floor,
+        deliver: Callable[[UserMessage], None],
+    ) -> None:
+        """`deliver` takes what the model is to be told."""
+        self._sandbox = sandbox
+        self._outputs = outputs
+        self._emitter = emitter
+        self._floor = floor
+        self._deliver = deliver
+        self._running: dict[str, CancelToken] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, command: str, *, shared: bool) -> None:
+        """To its end, however it ends. Raises CodeagentError where it cannot even be tried."""
+        if self._sandbox is None:
+            raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
+        if not command.strip() or "\0" in command:
+            raise CodeagentError("there is no command to run" if not command.strip() else "a command cannot hold a NUL")
+        head = self._emitter.head()
+        call_id = f"shell-{head['seq']}"
+        token = self._running[call_id] = CancelToken()
+        started = ToolStarted(
+            **head, call_id=call_id, name=SHELL, target=command, arguments={"command": command, "shared": shared}
+        )
+        self._emitter.emit(started)
+        task = asyncio.create_task(self._work(self._sandbox, call_id, command, shared, token))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            token.cancel("cancelled")
+            await asyncio.wait({task})
+            raise
+
+    def cancel(self, call_id: str, reason: str) -> None:
+        if (token := self._running.get(call_id)) is not None:
+            token.cancel(reason)
+
+    def cancel_all(self, reason: str) -> None:
+        for token in tuple(self._running.values()):
+            token.cancel(reason)
+
+    async def close(self) -> None:
+        """Return once nothing runs any more."""
+        self.cancel_all("interrupted")
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _work(
+        self, sandbox: tuple[Sandbox, Kind], call_id: str, command: str, shared: bool, token: CancelToken
+    ) -> None:
+        started_at, started = time.time(), time.monotonic()
+        result = await self._result(sandbox[0], Command(command, call_id), token)
+        del self._running[call_id]
+        duration_ms = round((time.monotonic() - started) * 1000)
+        ended = {"call_id": call_id, "name": SHELL, "is_error": result.is_error, "duration_ms": duration_ms}
+        self._emitter.emit(ToolFinished.model_validate({**self._emitter.head(), **ended}))
+        added = ToolResultAdded(
+            **self._emitter.head(),
+            call_id=call_id,
+            name=SHELL,
+            content=result.content,
+            is_error=result.is_error,
+            executed=result.executed,
+            error=result.error,
+            blocks=result.blocks,
+            details={**result.details, "command": command, "shared": shared},
+            started_at=started_at,
+            duration_ms=duration_ms,
+            approval="user",
+            sandbox=sandbox[1],
+        )
+        self._emitter.emit(added)
+        if (note := shell_note(added)) is not None:
+            self._deliver(note)
+
+    async def _result(self, sandbox: Sandbox, command: Command, token: CancelToken) -> ToolResult:
+        if self._floor.taken:
+            text = "waits for the agent's running call to end"
+            self._emitter.emit(ToolProgress(**self._emitter.head(), call_id=command.call_id, name=SHELL, text=text))
+        try:
+            await token.guard(self._floor.enter(alone=True))
+        except Exception as error:
+            return result_of_error(error, executed=False)
+
+        async def update(text: str, stream: OutputStream = "output") -> None:
+            self._emitter.emit(
+                ToolUpdated(**self._emitter.head(), call_id=command.call_id, name=SHELL, text=text, stream=stream)
+            )
+
+        try:
+            await self._emitter.sync()
+            run = await token.guard(run_command(sandbox, command, self._outputs, update, timeout=None))
+            return run.answer({})
+        except Exception as error:
+            return result_of_error(error, executed=True, cancelled_because=token.reason)
+        finally:
+            self._floor.leave(alone=True)

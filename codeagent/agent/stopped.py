@@ -1,0 +1,58 @@
+"""What stopping a run did, told to the person as it was: nothing of it is guessed."""
+
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+from codeagent.agent.emitter import Emitter
+from codeagent.core.display import DiffBlock
+from codeagent.core.tool import ToolResult
+
+
+class Tally:
+    """Collects one run's results, and which of them the stop brought about."""
+
+    def __init__(self) -> None:
+        self.stream_closed = False
+        """The model's answer was still coming."""
+        self._killed = 0
+        self._not_run = 0
+        self._left_running = 0
+        self._edits: dict[str, None] = {}
+
+    def add(self, results: Iterable[ToolResult], *, stopped: bool) -> None:
+        """The results of one answer; `stopped`: the run was cancelled while its calls ran."""
+        for result in results:
+            self._left_running += _count(result, "left_running")
+            if result.error is None:
+                self._edits |= {block.path: None for block in result.blocks if isinstance(block, DiffBlock)}
+            if stopped and result.error is not None and result.error.kind == "cancelled":
+                self._killed += _count(result, "killed")
+                self._not_run += not result.executed
+
+    def tell(self, emitter: Emitter) -> None:
+        """Emit `run.stopped`."""
+        data: dict[str, JsonValue] = {
+            "stream_closed": self.stream_closed,
+            "killed": self._killed,
+            "edits_kept": list(self._edits),
+            "not_run": self._not_run,
+            "left_running": self._left_running,
+        }
+        emitter.notice("run.stopped", self._text(), **data)
+
+    def _text(self) -> str:
+        edits = len(self._edits)
+        parts = [
+            "the answer was cut off" if self.stream_closed else "",
+            f"{self._killed} process{'es' * (self._killed != 1)} killed" if self._killed else "",
+            f"{edits} edited file{'s' * (edits != 1)} kept" if edits else "",
+            f"{self._not_run} call{'s' * (self._not_run != 1)} not run" if self._not_run else "",
+            f"{self._left_running} left running in the background" if self._left_running else "",
+        ]
+        return "stopped: " + (", ".join(part for part in parts if part) or "nothing was running")
+
+
+def _count(result: ToolResult, name: str) -> int:
+    value = result.details.get(name)
+    return value if isinstance(value, int) else 0

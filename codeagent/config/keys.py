@@ -1,0 +1,139 @@
+"""API keys a person gave us to keep: in the system's keyring, or in a file only they can read."""
+
+import json
+import os
+import re
+import stat
+import threading
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from codeagent.core.errors import ConfigError
+
+SERVICE = "codeagent"
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_KEY = re.compile(r"[!-~]{8,4096}")
+_LARGEST = 256 * 1024
+_READ_SECONDS = 2.0
+_WRITE_SECONDS = 20.0
+"""A keyring that is locked asks for its password, in a window of its own."""
+
+
+class Keyring(Protocol):
+    """The two calls of the keyring library that are used."""
+
+    def get_password(self, service: str, name: str) -> str | None: ...
+
+    def set_password(self, service: str, name: str, value: str) -> None: ...
+
+
+def _system_keyring() -> Keyring:
+    """Imported only where a key is looked for."""
+    import keyring  # takes 0.1 s
+
+    system: Any = keyring
+    ring: Keyring = system
+    return ring
+
+
+class KeyStore:
+    """Kept keys, by the environment variable each stands in for. Blocks; belongs into a thread.
+
+    The environment comes before them, and is none of this class's business.
+    """
+
+    def __init__(self, folder: Path, open_keyring: Callable[[], Keyring] = _system_keyring) -> None:
+        """`folder` is where `keys.toml` may be."""
+        self._file = folder / "keys.toml"
+        self._open_keyring = open_keyring
+
+    @property
+    def file(self) -> Path:
+        return self._file
+
+    def find(self, variable: str) -> str | None:
+        """The keyring's, else the file's. Raises ConfigError where the file is not safe to trust."""
+        found = _limited(lambda: self._open_keyring().get_password(SERVICE, variable), _READ_SECONDS)
+        if isinstance(found, str) and found:
+            return found
+        return self._read().get(variable)
+
+    def keep(self, variable: str, value: str) -> str:
+        """Keep a key; returns where, as a phrase. Raises ConfigError."""
+        value = value.strip()
+        if _VARIABLE.fullmatch(variable) is None:
+            raise ConfigError(f"{variable[:80]!r} is no name of an environment variable; nothing was kept")
+        if _KEY.fullmatch(value) is None:
+            raise ConfigError("that is no API key (8 or more letters, digits and signs in one piece); nothing was kept")
+
+        def write_and_read() -> bool:
+            ring = self._open_keyring()
+            ring.set_password(SERVICE, variable, value)
+            return ring.get_password(SERVICE, variable) == value
+
+        if _limited(write_and_read, _WRITE_SECONDS) is True:
+            return "the system's keyring"
+        self._write({**self._read(), variable: value})
+        return f"{self._file}, which only you can read"
+
+    def _read(self) -> dict[str, str]:
+        try:
+            fd = os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._refused(f"cannot be read ({error.strerror})") from error
+        with os.fdopen(fd, "rb") as file:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+                raise self._refused("is no regular file")
+            if status.st_uid != os.getuid():
+                raise self._refused("belongs to somebody else")
+            if status.st_mode & 0o077:
+                raise self._refused(f"can be read by others: chmod 600 {self._file}")
+            raw = file.read(_LARGEST)
+        try:
+            found = tomllib.loads(raw.decode())
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise self._refused("is no TOML file") from error
+        return {name: value for name, value in found.items() if isinstance(value, str)}
+
+    def _write(self, keys: dict[str, str]) -> None:
+        """Values are printable ASCII, for which JSON's strings are TOML's."""
+        text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items()))
+        new = self._file.with_name(f".keys-{os.getpid()}.toml")
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.unlink(missing_ok=True)
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(fd)
+            new.replace(self._file)
+        except OSError as error:
+            raise ConfigError(f"the key could not be kept in {self._file} ({error.strerror})") from error
+
+    def _refused(self, why: str) -> ConfigError:
+        return ConfigError(f"{self._file} {why}; its keys are not used: repair or remove it")
+
+
+def _limited(work: Callable[[], object], seconds: float) -> object:
+    """What the work returns; None where it fails or takes longer: then its thread is left behind.
+
+    Backends fail in many ways, and one that waits for a dead D-Bus service waits for ever.
+    """
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception:
+            return
+
+    thread = threading.Thread(target=run, name="keyring", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return results[0] if results else None

@@ -1,0 +1,148 @@
+"""One command line in the sandbox, from its start to a result that a model and a person can read."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from codeagent.core.display import TerminalBlock
+from codeagent.core.errors import SandboxLost
+from codeagent.core.messages import TextPart
+from codeagent.core.ports import Command, CommandResult, OutputStore, Sandbox
+from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolResult
+from codeagent.tools.command_output import CommandOutput
+
+OnUpdate = Callable[..., Awaitable[None]]
+"""As `ToolContext.on_update`."""
+_LIVE_BYTES_PER_SECOND = 1 << 20
+_Ending = Literal["done", "timeout", "cancelled"]
+
+
+@dataclass(frozen=True)
+class CommandRun:
+    """A command that has ended, or was stopped."""
+
+    command: str
+    timeout: float | None
+    ending: _Ending
+    output: CommandOutput
+    result: CommandResult
+    lost: SandboxLost | None = None
+
+    def answer(self, more: dict[str, JsonValue]) -> ToolResult:
+        """The result, with `more` among its details. Raises the ToolError that carries it where it failed."""
+        result = self.result
+        printed = self.output.finish()
+        notes = _notes(result)
+        content = (TextPart(text=_with_notes(printed, notes)),)
+        shown = TerminalBlock(command=self.command, output=_with_notes(printed, notes[1:]), exit_code=result.exit_code)
+        blocks, details = (shown,), self._details() | more
+        if self.lost is not None:
+            text = f"The sandbox was lost during the command ({self.lost}); what it did is unknown. Check first."
+            raise Failed(text, content=(TextPart(text=_with_notes(printed, [text])),), blocks=blocks, details=details)
+        stopped = "1 process stopped" if result.killed == 1 else f"{result.killed} processes stopped"
+        if self.ending == "timeout":
+            text = f"Timed out after {self.timeout:g} s; {stopped}"
+            raise TimedOut(text, content=_unless_empty(printed), blocks=blocks, details=details)
+        if self.ending == "cancelled":
+            raise Cancelled(stopped, content=_unless_empty(printed), blocks=blocks, details=details)
+        if result.exit_code != 0:
+            raise Failed(notes[0].strip("[]"), content=content, blocks=blocks, details=details)
+        return ToolResult(content=content, blocks=blocks, details=details)
+
+    def _details(self) -> dict[str, JsonValue]:
+        return {
+            "exit_code": self.result.exit_code,
+            "killed": self.result.killed,
+            "left_running": self.result.left_running,
+            "truncated": self.output.truncated,
+            "bytes": self.output.bytes,
+            "handle": self.output.handle,
+        }
+
+
+async def run_command(
+    sandbox: Sandbox, command: Command, outputs: OutputStore, on_update: OnUpdate, timeout: float | None
+) -> CommandRun:
+    """Run to the end, to the timeout (seconds) or to the cancel, and wait until everything has stopped.
+
+    A cancel shows in the result's `ending`, not as CancelledError. Raises SandboxUnavailable.
+    """
+    output = CommandOutput(lambda: outputs.create(command.call_id))
+    work = asyncio.ensure_future(sandbox.run(command, _Live(output, on_update)))
+    ending: _Ending = "done"
+    try:
+        finished, _ = await asyncio.wait({work}, timeout=timeout)
+        ending = "done" if finished else "timeout"
+    except asyncio.CancelledError:
+        ending = "cancelled"
+    if ending != "done":
+        work.cancel()
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError:
+            ending = "cancelled"
+            work.cancel()
+    if work.cancelled():
+        return CommandRun(command.text, timeout, ending, output, CommandResult(exit_code=None, stopped=True))
+    match work.exception():
+        case SandboxLost() as lost:
+            return CommandRun(command.text, timeout, ending, output, CommandResult(exit_code=None), lost)
+        case None:
+            result = work.result()
+            return CommandRun(command.text, timeout, ending if result.stopped else "done", output, result)
+        case error:
+            raise error
+
+
+class _Live:
+    """Passes output on as it comes; a flood is thinned out for whoever watches, never for the result."""
+
+    def __init__(self, output: CommandOutput, on_update: OnUpdate) -> None:
+        self._output = output
+        self._on_update = on_update
+        self._window = time.monotonic()
+        self._shown = 0
+        self._held_back = 0
+
+    async def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        text = self._output.feed(stream, data)
+        now = time.monotonic()
+        if now - self._window >= 1:
+            self._window, self._shown = now, 0
+        self._shown += len(data)
+        if self._shown > _LIVE_BYTES_PER_SECOND:
+            self._held_back += len(text)
+            return
+        if self._held_back:
+            text = f"\n[… {self._held_back} characters went by too fast to show …]\n{text}"
+            self._held_back = 0
+        if text:
+            await self._on_update(text, stream)
+
+
+def _notes(result: CommandResult) -> list[str]:
+    """What there is to say beside the output; the first is about the end, empty where that is as usual."""
+    end = "" if result.exit_code == 0 else f"[exit code {result.exit_code}]"
+    if result.exit_code is None:
+        end = "[ended without an exit code]"
+    if result.out_of_memory:
+        end = f"{end} [the sandbox ran out of memory]".strip()
+    notes = [end]
+    if result.left_running:
+        notes.append(f"[left running: {result.left_running}]")
+    return notes + [f"[{notice}]" for notice in result.notices]
+
+
+def _with_notes(printed: str, notes: list[str]) -> str:
+    lines = [printed.rstrip("\n")] if printed.strip() else []
+    lines += [note for note in notes if note]
+    return "\n".join(lines) or "(no output)"
+
+
+def _unless_empty(printed: str) -> tuple[TextPart, ...]:
+    return (TextPart(text=printed.rstrip("\n")),) if printed.strip() else ()

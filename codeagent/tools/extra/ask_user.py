@@ -1,0 +1,58 @@
+"""The `ask_user` tool: a question only the person can answer (FEATURES F34)."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from codeagent.core.messages import TextPart
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Asker, Workspace
+from codeagent.core.tool import SHARED, Access, ErrorInfo, Tool, ToolArgs, ToolContext, ToolResult
+
+_UNANSWERED = "the user did not answer"
+
+
+def _said(value: str) -> str:
+    if not value.strip():
+        raise ValueError("it is empty")
+    return value
+
+
+Said = Annotated[str, AfterValidator(_said)]
+
+
+class AskUserArgs(ToolArgs):
+    question: Said
+    options: Annotated[tuple[Said, ...], Field(max_length=9, strict=False)] = ()
+
+
+class AskUser(Tool[AskUserArgs]):
+    """Needs no approval: the question is one."""
+
+    name = "ask_user"
+    label = "Question"
+    description = (
+        "Ask the person what only they can decide, and wait for the answer. options are answers to choose from; "
+        "they may give another."
+    )
+    Args = AskUserArgs
+    permission = "auto"
+    concurrency = "shared"
+    effect = "nothing"
+    waits_for_person = True
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def access(self, args: AskUserArgs, workspace: Workspace) -> Access:
+        return SHARED
+
+    def approval_key(self, args: AskUserArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.question,))
+
+    async def run(self, args: AskUserArgs, ctx: ToolContext) -> ToolResult:
+        reply = await self._asker.ask(ctx.call_id, args.question, args.options, ctx.cancel)
+        if reply.answer is not None:
+            return ToolResult(content=(TextPart(text=reply.answer),))
+        message = reply.why or _UNANSWERED
+        return ToolResult.from_text(f"denied: {message}", error=ErrorInfo(kind="denied", message=message))
