@@ -17,10 +17,7 @@ _SHORTEST_NAME = 8
 
 
 class Header(Row):
-    """Workspace and branch on the left; model, mode and sandbox on the right, the sandbox kept longest.
-
-    Whoever sets `board.on_change` later has to call `sync`.
-    """
+    """Workspace and branch on the left; model, mode and sandbox on the right, the sandbox kept longest."""
 
     DEFAULT_CSS = """
     Header {
@@ -33,13 +30,7 @@ class Header(Row):
         self._board = board
 
     def on_mount(self) -> None:
-        before = self._board.on_change
-
-        def both() -> None:
-            before()
-            self.sync()
-
-        self._board.on_change = both
+        self._board.watch(self.sync)
 
     def sync(self) -> None:
         """Draw the board as it is now."""

@@ -24,7 +24,7 @@ _LEAD = 2
 class StatusLine(Row):
     """Draws the board whenever it changes; a timer runs only while the spinner turns or a duration counts.
 
-    `clock` gives seconds since the epoch. Whoever sets `board.on_change` later has to call `sync`.
+    `clock` gives seconds since the epoch.
     """
 
     DEFAULT_CSS = """
@@ -44,13 +44,7 @@ class StatusLine(Row):
         self._words = ""
 
     def on_mount(self) -> None:
-        before = self._board.on_change
-
-        def both() -> None:
-            before()
-            self.sync()
-
-        self._board.on_change = both
+        self._board.watch(self.sync)
         self.sync()
 
     @property
