@@ -9,7 +9,16 @@ from codeagent.tui.rendering.code import Highlighter, highlight
 from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
-from codeagent.tui.rendering.markdown_blocks import Block, Piece, blocks_of, normalized, piece_end, piece_of, pieces_of
+from codeagent.tui.rendering.markdown_blocks import (
+    Block,
+    Piece,
+    blocks_of,
+    normalized,
+    piece_end,
+    piece_of,
+    pieces_of,
+    stays,
+)
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.rows import NARROWEST, Row, draw
 
@@ -175,9 +184,7 @@ class GrowingMarkdown:
         if self._flow is not None:
             text, lead = text.removeprefix(_CUT), 1
         at, rows = 0, [] if self._flow is None else [self._flow]
-        while (end := piece_end(text, at)) is not None:
-            if text[end] == "\n" and text.find("\n", end + 1) < 0:
-                break
+        while (end := piece_end(text, at)) is not None and stays(text, at, end):
             rows = self._extended(rows, piece_of(text[at:end]))
             at = end
         if not at:

@@ -31,9 +31,7 @@ def segment(text: str, style: Style | None = None) -> Segment:
     return Segment(visible(text).replace("\n", "␊").replace("\t", "    "), style)
 
 
-def line(
-    parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = None, joins: str | None = None
-) -> Line:
+def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = None, joins: str | None = None) -> Line:
     """A row from (text, style) pairs, each made safe by `segment`."""
     body = [segment(text, style) for text, style in parts if text]
     start = 0 if gutter is None else cell_len(gutter.text)

@@ -67,6 +67,8 @@ def extended(rows: list[Row], joint: str, parts: Parts, width: int) -> list[Row]
     """The rows of running text after a further piece of it; all but the last stay as they are."""
     if not rows:
         return wrap(parts, width)
+    if not parts:
+        return rows
     last = rows[-1]
     more = wrap([*last.parts, (joint, None), *parts], width)
     return [*rows[:-1], Row(more[0].parts, last.joins), *more[1:]]

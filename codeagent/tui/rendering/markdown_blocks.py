@@ -95,6 +95,18 @@ def piece_end(text: str, at: int) -> int | None:
     return space.start() if space else at + 4 * PIECE
 
 
+def stays(text: str, at: int, end: int) -> bool:
+    """Whether a piece of a paragraph that still grows ends there whatever comes.
+
+    The last two lines may yet turn out to be something else, such as the head of a table; long ones never do.
+    """
+    known = end if text[end] == "\n" and end < at + 2 * PIECE else at + 4 * PIECE
+    if known > end and text.find("\n", end, known + 1) < 0:
+        return True
+    newline = text.find("\n", known)
+    return newline >= 0 and text.find("\n", newline + 1) >= 0
+
+
 def blank(line: str) -> bool:
     """Nothing is on the line, but what nests it."""
     return not line.strip(" \t>")

@@ -56,6 +56,4 @@ class ShownUnknown:
     type: str
 
 
-Shown = (
-    ShownText | ShownMarkdown | ShownDiff | ShownTerminal | ShownFiles | ShownImage | ShownQuestion | ShownUnknown
-)
+Shown = ShownText | ShownMarkdown | ShownDiff | ShownTerminal | ShownFiles | ShownImage | ShownQuestion | ShownUnknown
