@@ -35,6 +35,7 @@ SCOPES = {
     "transcript": "Conversation: after Tab or a click",
     "picker": "Lists",
     "page": "Pages and whole outputs",
+    "question": "Questions before the start",
 }
 """Every scope, in the order of the key sheet, with its heading."""
 
@@ -60,7 +61,7 @@ ACTIONS = (
     Action("card.because", ("r",), "no, and say why"),
     Action("card.all", ("A",), "yes to the whole batch"),
     Action("picker.choose", ("enter",), "take the marked row"),
-    Action("picker.close", ("escape",), "close, nothing changed"),
+    Action("picker.close", ("escape", "ctrl+c"), "close, nothing changed"),
     Action("picker.up", ("up", "ctrl+p"), "row above"),
     Action("picker.down", ("down", "ctrl+n"), "row below"),
     Action("picker.page_up", ("pageup",), "a page up"),
@@ -69,13 +70,15 @@ ACTIONS = (
     Action("page.find", ("slash",), "find"),
     Action("page.next", ("n",), "next match"),
     Action("page.previous", ("N",), "match before"),
-    Action("page.copy", ("c",), "copy the selection, else everything"),
+    Action("page.copy", ("c", "ctrl+c"), "copy the selection, else everything"),
     Action("page.up", ("up", "k"), "a line up"),
     Action("page.down", ("down", "j"), "a line down"),
     Action("page.page_up", ("pageup", "b"), "a page up"),
     Action("page.page_down", ("pagedown", "space"), "a page down"),
     Action("page.home", ("home", "g"), "to the beginning"),
     Action("page.end", ("end", "G"), "to the end"),
+    Action("question.yes", ("y",), "yes"),
+    Action("question.no", ("n", "enter", "escape", "ctrl+c"), "no"),
     Action("page.left", ("left",), "to the left"),
     Action("page.right", ("right",), "to the right"),
 )
