@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar
 
 from textual.actions import SkipAction
@@ -47,8 +46,8 @@ class Composer(PromptText):
         _key("up", "up", "up", "up, earlier prompts, take back"),
         _key("down", "down", "down", "down, later prompts"),
         _key("escape", "close_choices", "close_choices", "close the list"),
-        _key("ctrl+r", "search_history", "search_history", "search earlier prompts"),
-        _key("ctrl+g", "edit_outside", "edit_outside", "write in your editor"),
+        _key("ctrl+r", "search_history", "history", "search earlier prompts"),
+        _key("ctrl+g", "edit_outside", "editor", "write in your editor"),
         _key("ctrl+x", "begin_chord", "chord", "then ctrl+e: write in your editor"),
         _key("question_mark", "ask_for_keys", "keys", "all keys, where nothing is typed"),
     ]
@@ -143,7 +142,7 @@ class Composer(PromptText):
 
     def set_files(self, paths: Sequence[str]) -> None:
         """The paths `@` offers, directories with a slash at the end."""
-        self.run_worker(partial(self._index, tuple(paths)), group="index", exclusive=True)
+        self.run_worker(lambda: self._index(tuple(paths)), group="index", exclusive=True)
 
     async def _index(self, paths: tuple[str, ...]) -> None:
         self._files = await asyncio.to_thread(PathIndex, paths)
@@ -254,6 +253,7 @@ class Composer(PromptText):
         """Esc: close the list, and leave the key to others where none is open."""
         if not self.choices.is_open:
             raise SkipAction()
+        self._searched = self._word
         self._close_choices()
 
     def _close_choices(self) -> None:
@@ -304,7 +304,7 @@ class Composer(PromptText):
             self.choices.offer((), footer="looking for files…")
         else:
             self._want_files()
-            self.run_worker(partial(self._search_files, word), group="files", exclusive=True)
+            self.run_worker(lambda: self._search_files(word), group="files", exclusive=True)
 
     def _want_files(self) -> None:
         if not self._files_asked:
@@ -316,11 +316,11 @@ class Composer(PromptText):
         if self._files is None:
             return
         found = await asyncio.to_thread(self._files.search, word.query)
-        if word == self._word:
+        if word == self._word and word != self._searched:
             self._offer_paths(word, found)
 
     def _offer_files(self) -> None:
-        """Search now: the files just came, or a key chooses before the pause is over."""
+        """Search now: the files just came, or a key would choose before the pause is over."""
         if self._word is not None and self._files is not None:
             self._offer_paths(self._word, self._files.search(self._word.query))
 
@@ -332,23 +332,20 @@ class Composer(PromptText):
     def _chooses_on_enter(self) -> bool:
         """Enter takes what is on offer, unless what is typed is complete as it is."""
         self._keep_up()
-        if not self.choices.is_open or self._word is None:
+        if self._word is None:
             return False
-        if self._word.kind == "command":
-            complete = named(self._word.query, self.commands) is not None
-            return self.choices.chosen is not None and (self.choices.moved or not complete)
-        if self._searched != self._word:
-            self._offer_files()
+        if self._word.kind == "command" and not self.choices.moved and named(self._word.query, self.commands):
+            return False
         return self.choices.chosen is not None
 
     def _keep_up(self) -> None:
-        """Keys may come faster than the messages that tell of changes."""
+        """Keys come faster than the messages that tell of changes, and than files are searched."""
         if self._unfinished() != self._word:
             self._offer()
+        if self._word is not None and self._word.kind == "file" and self._word != self._searched:
+            self._offer_files()
 
     def _choose(self) -> None:
-        if self._word is not None and self._word.kind == "file" and self._searched != self._word:
-            self._offer_files()
         if (choice := self.choices.chosen) is not None:
             self.take(choice)
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import mkstemp
 from typing import Any
 
 from textual.app import App, SuspendNotSupported
@@ -37,19 +37,22 @@ def editor_command(environ: Mapping[str, str]) -> list[str]:
 async def edit_in_editor(app: App[Any], text: str) -> str:
     """What the person made of the text. The agent goes on meanwhile; nothing is drawn. Raises EditorFailed."""
     argv = editor_command(os.environ)
-    with NamedTemporaryFile("w", encoding="utf-8", errors="surrogatepass", prefix="prompt-", suffix=".md") as file:
-        file.write(text)
-        file.flush()
+    fd, name = mkstemp(prefix="prompt-", suffix=".md")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(text.encode(errors="surrogatepass"))
         try:
             with app.batch_update(), app.suspend():
-                failure = await _run([*argv, file.name])
+                failure = await _run([*argv, name])
         except SuspendNotSupported as error:
             raise EditorFailed("This terminal cannot be lent to an editor. Your text is unchanged.") from error
         if isinstance(failure, asyncio.CancelledError):
             raise failure
         if failure is not None:
             raise EditorFailed(f"{argv[0]} {failure}. Your text is unchanged.")
-        return _edited(Path(file.name))
+        return _edited(Path(name))
+    finally:
+        Path(name).unlink(missing_ok=True)  # noqa: ASYNC240  # one small file
 
 
 async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import ClassVar
 
+from rich.cells import set_cell_size
 from textual.binding import Binding, BindingType
 from textual.events import Key, Paste
 from textual.geometry import Offset
@@ -157,5 +158,5 @@ class HistorySearch(Widget, can_focus=True):
             return line([(words, palette.muted)]).strip
         chosen = at == self._at
         body = palette.selection if chosen else PLAIN
-        text = cut_end(flat(self._found[at][: 4 * width]), width - 4)
+        text = set_cell_size(cut_end(flat(self._found[at][: 4 * width]), width - 4), width - 3)
         return line([(" ▸ " if chosen else "   ", palette.accent + body), (text, palette.text + body)]).strip

@@ -135,13 +135,15 @@ class PromptText(TextArea, inherit_bindings=False):
     async def _on_key(self, event: Key) -> None:
         """Runs its own bindings at once: left to the app they would run after keys that were typed later."""
         give_usual_name(event)
-        if types_text(event) and not (event.key in self._bindings.key_to_bindings and not self.typed):
+        if types_text(event) and self.typed:
+            return
+        bound = self.screen.active_bindings.get(event.key)
+        own = bound is not None and bound.node is self
+        if types_text(event) and not own:
             return
         event.prevent_default()
-        for binding in self._bindings.key_to_bindings.get(event.key, ()):
-            if await self.app.run_action(binding.action, self):
-                event.stop()
-                return
+        if bound is not None and own and await self.app.run_action(bound.binding.action, self):
+            event.stop()
 
     async def _on_paste(self, event: Paste) -> None:
         event.stop()
@@ -259,6 +261,10 @@ class PromptText(TextArea, inherit_bindings=False):
         mark = line([(words if first else "  ", palette_of(self).user)]).strip.apply_style(self.rich_style)
         width = self.scrollable_content_region.width
         return Strip.join([mark, super().render_line(y)]).adjust_cell_length(width, self.rich_style)
+
+    def on_resize(self) -> None:
+        """Wrapped anew, the cursor may be on a row that is scrolled away."""
+        self.call_after_refresh(self.scroll_cursor_visible)
 
     def on_mount(self) -> None:
         tell_alt_enter_from_enter()
