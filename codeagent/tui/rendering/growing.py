@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from markdown_it.token import Token
+
 from codeagent.tui.rendering.code import Highlighter, highlight
 from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line
@@ -139,18 +141,18 @@ class GrowingMarkdown:
             source = self._source.split("\n")
             last = _first_open(blocks, source)
             for block in blocks[:last]:
-                self._draw(block, source)
+                self._draw(block, source, final=True)
             if last:
                 self._freeze("\n".join(source[blocks[last].start :]), gap=blocks[last].gap)
                 continue
-            if len(blocks) == 1 and self._open_fence(blocks[0], source):
+            if blocks and self._open_fence(blocks[0], source):
                 continue
             if len(blocks) == 1 and blocks[0].tokens[0].type == "paragraph_open":
                 self._freeze_rows(blocks[0].tokens[1].content)
                 blocks = blocks_of(self._source, continued=self._flow is not None)
                 source = self._source.split("\n")
             for block in blocks:
-                self._draw(block, source)
+                self._draw(block, source, final=self._closed)
             break
         if self._closed:
             self._freeze("", gap=True)
@@ -160,7 +162,7 @@ class GrowingMarkdown:
         self._frozen = len(self._lines)
         self._source, self._gap, self._flow = rest, gap, None
 
-    def _draw(self, block: Block, source: Sequence[str]) -> None:
+    def _draw(self, block: Block, source: Sequence[str], *, final: bool) -> None:
         if self._flow is not None and block.start == 0:
             rows = [self._flow]
             for piece in pieces_of(block.tokens[1].content.removeprefix(_CUT)):
@@ -168,7 +170,15 @@ class GrowingMarkdown:
             self._lines += map(draw, rows)
             return
         self._begin(block.gap if block.start else self._gap)
-        self._lines += render_block(block, source, self._width, self._palette)
+        token = block.tokens[0]
+        if token.type != "fence" or token.content.count("\n") <= AT_ONCE:
+            self._lines += render_block(block, source, self._width, self._palette)
+            return
+        fence = self._fence_of(token)
+        fence.code = token.content.removesuffix("\n").split("\n")
+        self._draw_plain(fence, fence.code)
+        if final:
+            self._colour_later(fence)
 
     def _begin(self, gap: bool) -> None:
         if gap and self._lines:
@@ -201,13 +211,17 @@ class GrowingMarkdown:
         opening = source[block.start]
         if token.type != "fence" or block.start + 1 >= len(source) or "|" in opening or opening[0] in " \t":
             return False
-        language = language_of(token.info)
         self._begin(self._gap)
+        self._fence = self._fence_of(token)
+        self._freeze("\n".join(source[block.start + 1 :]), gap=True)
+        return True
+
+    def _fence_of(self, token: Token) -> _Fence:
+        """Draw the row above a code block."""
+        language = language_of(token.info)
         if language:
             self._lines.append(self._frame.name(language, self._palette))
-        self._freeze("\n".join(source[block.start + 1 :]), gap=True)
-        self._fence = _Fence(language, token.markup, self._frozen)
-        return True
+        return _Fence(language, token.markup, len(self._lines))
 
     def _read_fence(self, fence: _Fence) -> bool:
         """Draw the code that came; whether the block is closed."""
@@ -236,6 +250,9 @@ class GrowingMarkdown:
             self._draw_coloured(fence)
             return
         self._draw_plain(fence, code)
+        self._colour_later(fence)
+
+    def _colour_later(self, fence: _Fence) -> None:
         highlighter = Highlighter("\n".join(fence.code), fence.language, self._palette)
         self._colouring.append(_Colouring(fence.language, fence.first, highlighter))
 
