@@ -8,6 +8,7 @@ from codeagent.core.display import (
     FilesBlock,
     ImageBlock,
     MarkdownBlock,
+    QuestionBlock,
     TerminalBlock,
     TextBlock,
     UnknownBlock,
@@ -20,6 +21,7 @@ from codeagent.tui.rendering.shown import (
     ShownFiles,
     ShownImage,
     ShownMarkdown,
+    ShownQuestion,
     ShownTerminal,
     ShownText,
     ShownUnknown,
@@ -48,6 +50,8 @@ def shown_block(block: DisplayBlock) -> Shown:
             return ShownFiles(block.paths)
         case ImageBlock():
             return ShownImage(block.path, block.media_type)
+        case QuestionBlock():
+            return ShownQuestion(block.question, block.options)
         case UnknownBlock():
             return ShownUnknown(block.type)
         case _:

@@ -60,11 +60,12 @@ class FindBar(Horizontal):
         yield Input(compact=True, select_on_focus=True)
         yield Static("", classes="find--label", id="found", markup=False)
 
-    def open(self, target: Searchable) -> None:
-        """Search there; what was searched for last stands ready."""
+    def open(self, target: Searchable, text: str = "") -> None:
+        """Search there; without a text, what was searched for last stands ready."""
         self._target = target
         self.display = True
         box = self.query_one(Input)
+        box.value = text or box.value
         box.focus()
         self._search(box.value)
 

@@ -1,0 +1,139 @@
+"""The application around the chat screen: theme, keys, and what stays in the terminal at the end."""
+
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.screen import Screen
+
+from codeagent.core.errors import CodeagentError
+from codeagent.core.redact import Redactor
+from codeagent.tui.guarded import GuardedApp, run_guarded
+from codeagent.tui.keymap import Keymap, load_keymap
+from codeagent.tui.ports import OpenTalk, Wish
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.screens.chat import ChatScreen
+from codeagent.tui.theme_switch import ThemeSwitch
+from codeagent.tui.themes import DEFAULT_THEME, Themes
+
+_SCROLLBACK_LINES = 2000
+"""Lines of the conversation that are left in the terminal's scrollback at the end."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where the screen keeps and finds its files."""
+
+    state: Path
+    """Drafts, prompt history, crash reports."""
+    config: Path
+    """`themes/*.yaml` and `keys.yaml` of the person's own."""
+    workspace: Path
+
+    @property
+    def drafts(self) -> Path:
+        """One draft for each folder worked in."""
+        name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
+        return self.state / "drafts" / name
+
+    @property
+    def prompts(self) -> Path:
+        return self.state / "prompts.jsonl"
+
+
+class CodeagentApp(GuardedApp):
+    """Screens, theme and keys (the Host of the chat screen); what is said and done is the chat screen's."""
+
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "codeagent"
+
+    def __init__(
+        self, open_talk: OpenTalk, wish: Wish, folders: Folders, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock` gives seconds since the epoch."""
+        super().__init__()
+        self.open_talk = open_talk
+        self.folders = folders
+        self.themes = Themes([folders.config / "themes"])
+        self.keys = Keymap()
+        self.palette = Palette()
+        self.chat = ChatScreen(self, wish)
+        self._switch = ThemeSwitch(self, self.themes, paint=self._paint, tell=self._remark)
+        self._wish = wish
+        self._clock = clock
+
+    @property
+    def kept_session(self) -> str:
+        return self.chat.stage.status.now.session
+
+    @property
+    def theme_name(self) -> str:
+        return self._switch.name
+
+    def now(self) -> float:
+        return self._clock()
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.chat
+
+    def on_mount(self) -> None:
+        self.use_theme(DEFAULT_THEME)
+        self._use_keys()
+        if self._wish.theme is not None and (problem := self.use_theme(self._wish.theme)):
+            self._remark(problem)
+
+    async def change_to(self, wish: Wish) -> None:
+        before, self.chat = self.chat, ChatScreen(self, wish)
+        await before.end()
+        await self.switch_screen(self.chat)
+
+    def use_theme(self, name: str) -> str:
+        return self._switch.use(name)
+
+    def quit(self) -> None:
+        self.run_worker(self._quit(), exclusive=True, group="quit")
+
+    async def _quit(self) -> None:
+        await self.chat.end()
+        self.exit(return_code=0)
+
+    def print_below(self, text: str) -> None:
+        with self.suspend():
+            sys.stdout.write(text + "\n")
+
+    def _use_keys(self) -> None:
+        try:
+            self.keys = load_keymap(self.folders.config / "keys.yaml")
+        except CodeagentError as error:
+            self._remark(str(error))
+        self.set_keymap(self.keys.overrides)
+
+    def _paint(self, palette: Palette) -> None:
+        self.palette = palette
+
+    def _remark(self, text: str) -> None:
+        self.chat.stage.document.remark(text, "warning")
+
+
+def run_app(open_talk: OpenTalk, wish: Wish, folders: Folders) -> int:
+    """The whole life of the screen; returns the process's exit code."""
+    redactor = Redactor(os.environ)
+    app = CodeagentApp(open_talk, wish, folders)
+    code = run_guarded(app, folders.state, redactor.clean)
+    if code == 0:
+        sys.stdout.write(redactor.clean(_farewell(app.chat)))
+    return code
+
+
+def _farewell(chat: ChatScreen) -> str:
+    """What stays in the terminal: the end of the conversation, and how to go on with it."""
+    lines = chat.transcript_text().splitlines()
+    session = chat.stage.status.now.session
+    if not lines:
+        return ""
+    again = [f"go on with it: codeagent --resume {session}"] if session else []
+    return "\n".join([*lines[-_SCROLLBACK_LINES:], "", *again, ""])

@@ -1,0 +1,324 @@
+"""The chat screen: what the person does becomes a call on the conversation; what happens is drawn from the stage."""
+
+import time
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import TextArea
+
+from codeagent.core.errors import CodeagentError
+from codeagent.tui.commands import COMMANDS
+from codeagent.tui.drafts import Draft
+from codeagent.tui.ports import Mode, Talk, Wish
+from codeagent.tui.prompt_history import PromptHistory
+from codeagent.tui.screens.host import Host
+from codeagent.tui.screens.opening import open_conversation
+from codeagent.tui.screens.slash import Slash
+from codeagent.tui.stage import Stage
+from codeagent.tui.transcript.blocks import Detail
+from codeagent.tui.transcript.view import TranscriptView
+from codeagent.tui.widgets.approval import ApprovalCard
+from codeagent.tui.widgets.composer import Composer
+from codeagent.tui.widgets.composer_area import ComposerArea
+from codeagent.tui.widgets.external_editor import edit_in_editor
+from codeagent.tui.widgets.find_bar import FindBar
+from codeagent.tui.widgets.header import Header
+from codeagent.tui.widgets.lanes import LanesView
+from codeagent.tui.widgets.status_line import StatusLine
+
+_MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+"""The round of Shift+Tab."""
+_AGAIN = 2.0
+"""Seconds within which a second Ctrl+C quits."""
+_DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
+"""The round of Ctrl+O."""
+_STOPPABLE = ("pausing", "paused", "retrying", "stopping")
+
+
+class ChatScreen(Screen[None]):
+    """One conversation."""
+
+    DEFAULT_CSS = """
+    ChatScreen {
+        layout: vertical;
+    }
+    ChatScreen > TranscriptView {
+        height: 1fr;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "step_back", "pause, then stop", id="chat.pause", show=False),
+        Binding("ctrl+c", "cancel", "copy, stop, clear; twice: quit", id="chat.cancel", show=False, priority=True),
+        Binding("ctrl+d", "quit_if_empty", "quit", id="chat.quit", show=False, priority=True),
+        Binding("ctrl+z", "app.suspend_process", "suspend", id="chat.suspend", show=False, priority=True),
+        Binding("ctrl+l", "redraw", "redraw", id="chat.redraw", show=False, priority=True),
+        Binding("shift+tab", "next_mode", "mode", id="chat.mode", show=False, priority=True),
+        Binding("ctrl+o", "next_detail", "detail", id="chat.detail", show=False, priority=True),
+        Binding("ctrl+p", "palette", "commands", id="chat.palette", show=False, priority=True),
+        Binding("ctrl+f", "find", "find", id="chat.find", show=False, priority=True),
+        Binding("f1", "keys", "keys", id="chat.keys", show=False, priority=True),
+    ]
+
+    def __init__(self, host: Host, wish: Wish) -> None:
+        super().__init__()
+        self.stage = Stage()
+        self.talk: Talk | None = None
+        self.workspace = host.folders.workspace
+        self.view = TranscriptView(self.stage.document, clock=host.now)
+        self.composer = Composer(
+            PromptHistory(host.folders.prompts), commands=COMMANDS, placeholder="What shall we do?"
+        )
+        self._card = ApprovalCard(self.stage.desk, now=host.now)
+        self._find_bar = FindBar()
+        self._draft = Draft(host.folders.drafts)
+        self._slash = Slash(self, host)
+        self._host = host
+        self._wish = wish
+        self._cancelled_at = -_AGAIN
+        self._unsent: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield Header(self.stage.status)
+        yield self.view
+        yield self._find_bar
+        yield self._card
+        yield LanesView(self.stage.lanes)
+        yield ComposerArea(self.composer)
+        yield StatusLine(self.stage.status, clock=self._host.now)
+
+    def on_mount(self) -> None:
+        self.stage.give_back = self.composer.insert_back
+        self.stage.failed = self._failed
+        self.stage.status.watch(self._sync_composer)
+        self.composer.set_text(self._wish.prompt or self._draft.load())
+        self.composer.focus()
+        self.call_after_refresh(self._open)
+
+    async def end(self) -> None:
+        """Close the conversation; what is typed is kept as the draft."""
+        self._draft.close()
+        if self.talk is not None:
+            await self.talk.close()
+
+    def transcript_text(self) -> str:
+        """The whole conversation as plain text."""
+        return self.view.plain_text()
+
+    def tell(self, text: str) -> None:
+        """One short line in place of the status line's hints."""
+        self.stage.status.set(notice=text)
+
+    def _open(self) -> None:
+        """The first frame is drawn: now what is heavy may be imported."""
+        self.run_worker(self._connect(), exit_on_error=True)
+
+    async def _connect(self) -> None:
+        try:
+            talk = await self._host.open_talk(self.stage)
+            if not await open_conversation(self.app, talk, self._wish):
+                self._host.quit()
+                return
+            self.talk = talk
+        except CodeagentError as error:
+            self.stage.document.remark(str(error), "error")
+            self.stage.status.set(phase="idle", sandbox="none")
+        for text in self._unsent:
+            self._send(text)
+        self._unsent.clear()
+
+    def _sync_composer(self) -> None:
+        self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
+        self.composer.has_queue = bool(self.stage.lanes.items)
+
+    def _failed(self, error: BaseException) -> None:
+        self.app._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    @on(Composer.Submitted)
+    def _submitted(self, message: Composer.Submitted) -> None:
+        self._send(message.text)
+
+    def _send(self, text: str) -> None:
+        """Enter: begin a run, steer the one that is going on, or end a pause."""
+        if self.talk is None:
+            self._unsent.append(text)
+            return
+        self.tell("")
+        self.view.scroll_end(animate=False)
+        if self.talk.running and text.strip():
+            self.talk.steer(text)
+        if self.stage.status.now.phase in ("pausing", "paused"):
+            self.talk.go_on()
+        elif not self.talk.running and (text.strip() or self.stage.lanes.items):
+            self.talk.send(text)
+
+    @on(Composer.FollowUp)
+    def _followed_up(self, message: Composer.FollowUp) -> None:
+        if self.talk is None:
+            self._unsent.append(message.text)
+        elif message.text.strip():
+            self.talk.follow_up(message.text)
+
+    @on(Composer.ShellSubmitted)
+    def _shell(self, message: Composer.ShellSubmitted) -> None:
+        if self.talk is None:
+            self.composer.insert_back(("!" if message.shared else "!!") + message.command)
+            self.tell("still starting: the command was not run")
+            return
+        self.talk.shell(message.command, shared=message.shared)
+
+    @on(Composer.SlashSubmitted)
+    def _command(self, message: Composer.SlashSubmitted) -> None:
+        self._slash.run(message.name, message.arguments)
+
+    @on(Composer.UnknownCommand)
+    def _unknown(self, message: Composer.UnknownCommand) -> None:
+        self._slash.unknown(message.text)
+
+    @on(Composer.TakeBackRequested)
+    def _take_back_last(self) -> None:
+        if self.talk is not None and self.stage.lanes.items:
+            self.talk.take_back(self.stage.lanes.items[-1].id)
+
+    @on(LanesView.TakeBack)
+    def _take_back(self, message: LanesView.TakeBack) -> None:
+        if self.talk is not None:
+            self.talk.take_back(message.queued_id)
+
+    @on(Composer.FocusCardRequested)
+    def _to_card(self) -> None:
+        if self.stage.desk.waiting:
+            self._card.take_focus()
+        else:
+            self.view.focus()
+
+    @on(TextArea.Changed)
+    def _typed(self) -> None:
+        self._card.typed()
+        self._draft.keep(self.composer.text)
+
+    @on(Composer.KeysRequested)
+    def _show_keys(self) -> None:
+        self._slash.run("keys")
+
+    @on(Composer.EditorRequested)
+    def _editor(self, message: Composer.EditorRequested) -> None:
+        self.run_worker(self._edit(message.text), exit_on_error=True)
+
+    async def _edit(self, text: str) -> None:
+        try:
+            self.composer.set_text(await edit_in_editor(self.app, text))
+        except CodeagentError as error:
+            self.tell(str(error))
+
+    @on(Composer.FilesWanted)
+    def _files(self) -> None:
+        if self.talk is not None:
+            self.run_worker(self._load_files(self.talk), group="files", exclusive=True)
+
+    async def _load_files(self, talk: Talk) -> None:
+        self.composer.set_files(await talk.files())
+
+    @on(ApprovalCard.Answered)
+    def _answered(self, message: ApprovalCard.Answered) -> None:
+        if self.talk is not None:
+            self.talk.answer(message.approval_id, message.answer, message.reason)
+
+    @on(ApprovalCard.Left)
+    @on(TranscriptView.Left)
+    def _back_to_composer(self) -> None:
+        self.composer.focus()
+
+    @on(TranscriptView.CopyRequested)
+    def _copy_block(self, message: TranscriptView.CopyRequested) -> None:
+        self._slash.copy_text(message.text)
+
+    @on(TranscriptView.OpenOutput)
+    def _open_output(self, message: TranscriptView.OpenOutput) -> None:
+        self._slash.show_output(message.call_id)
+
+    @on(TranscriptView.LinkClicked)
+    def _link(self, message: TranscriptView.LinkClicked) -> None:
+        self._slash.copy_text(message.url)
+
+    def on_key(self, event: events.Key) -> None:
+        """Alt with a key of the card answers from the composer."""
+        if event.key.startswith("alt+") and self.stage.desk.waiting and self._card.press(event.key):
+            event.stop()
+            event.prevent_default()
+
+    def action_step_back(self) -> None:
+        """Esc: close what is open, else pause at the next boundary; once more: stop now."""
+        if self._find_bar.display:
+            self._find_bar.close()
+        elif self.focused is not self.composer:
+            self.composer.focus()
+        elif self.talk is None or not self._busy():
+            self.tell("")
+        elif self.stage.status.now.phase in _STOPPABLE or self.stage.document.running_commands():
+            self.talk.abort()
+        else:
+            self.talk.pause()
+
+    def _busy(self) -> bool:
+        return self.talk is not None and (self.talk.running or bool(self.stage.document.running_commands()))
+
+    def action_cancel(self) -> None:
+        """Ctrl+C: copy what is selected, else stop what runs, else clear what is typed; twice: quit."""
+        if selected := self.get_selected_text():
+            self._slash.copy_text(selected)
+            self.clear_selection()
+            return
+        now = time.monotonic()
+        again, self._cancelled_at = now - self._cancelled_at < _AGAIN, now
+        if again:
+            self._host.quit()
+        elif self._busy() and self.talk is not None:
+            self.talk.abort()
+        elif not self.composer.is_blank:
+            self.composer.clear()
+            self.tell("cleared; Ctrl+C again quits, Ctrl+Z in the line brings it back")
+        else:
+            self.tell("Ctrl+C again quits")
+
+    def action_quit_if_empty(self) -> None:
+        if self.composer.is_blank:
+            self._host.quit()
+        else:
+            self.tell("there is text in the composer: Ctrl+C clears it, /exit quits and keeps it")
+
+    def action_redraw(self) -> None:
+        self.app.refresh(layout=True, repaint=True)
+
+    def action_next_mode(self) -> None:
+        if self.talk is None:
+            return
+        mode = self.stage.status.now.mode
+        following = _MODES[(_MODES.index(mode) + 1) % len(_MODES)] if mode in _MODES else "ask"
+        self.talk.set_mode(following)
+
+    def action_next_detail(self) -> None:
+        detail = _DETAILS[(_DETAILS.index(self.view.detail) + 1) % len(_DETAILS)]
+        self.view.set_detail(detail)
+        self.tell(f"detail: {detail}")
+
+    def action_palette(self) -> None:
+        self._slash.palette()
+
+    def action_find(self) -> None:
+        self.open_find("")
+
+    def open_find(self, text: str) -> None:
+        self._find_bar.open(self.view, text)
+
+    @on(FindBar.Closed)
+    def _found(self) -> None:
+        self.composer.focus()
+
+    def restore(self, text: str) -> None:
+        self.composer.insert_back(text)
+
+    def action_keys(self) -> None:
+        self._slash.run("keys")

@@ -1,0 +1,60 @@
+"""What the chat screen needs of the application around it."""
+
+from pathlib import Path
+from typing import Protocol
+
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.ports import OpenTalk, Wish
+from codeagent.tui.themes import Themes
+
+
+class Folders(Protocol):
+    """Where the screen keeps its files."""
+
+    @property
+    def state(self) -> Path: ...
+
+    @property
+    def workspace(self) -> Path: ...
+
+    @property
+    def drafts(self) -> Path:
+        """The file of this workspace's draft."""
+
+    @property
+    def prompts(self) -> Path:
+        """The file of the prompt history."""
+
+
+class Host(Protocol):
+    """The application, as the chat screen sees it."""
+
+    @property
+    def folders(self) -> Folders: ...
+
+    @property
+    def themes(self) -> Themes: ...
+
+    @property
+    def keys(self) -> Keymap: ...
+
+    @property
+    def open_talk(self) -> OpenTalk: ...
+
+    @property
+    def theme_name(self) -> str: ...
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def use_theme(self, name: str) -> str:
+        """Draw everything in that theme; returns what is wrong with it, and keeps the present one then."""
+
+    async def change_to(self, wish: Wish) -> None:
+        """Leave this conversation for another."""
+
+    def quit(self) -> None:
+        """End the program in an orderly way."""
+
+    def print_below(self, text: str) -> None:
+        """Put text into the terminal's own scrollback and come back."""

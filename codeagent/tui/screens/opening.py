@@ -1,0 +1,60 @@
+"""The way from a first frame to a conversation: asks for what is missing until nothing is, or the person leaves."""
+
+from dataclasses import replace
+from typing import Any, assert_never
+
+from textual.app import App
+
+from codeagent.core.errors import CodeagentError
+from codeagent.tui.ports import Missing, Talk, Wish
+from codeagent.tui.screens.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
+from codeagent.tui.screens.folder_question import FolderQuestion
+from codeagent.tui.screens.picker import Picker
+from codeagent.tui.screens.rows import model_rows
+
+
+async def open_conversation(app: App[Any], talk: Talk, wish: Wish) -> bool:
+    """False where the person left. Call it from a worker. Raises CodeagentError."""
+    while (missing := await talk.open(wish)) is not None:
+        following = await _ask(app, talk, wish, missing)
+        if following is None:
+            return False
+        wish = following
+    return True
+
+
+async def _ask(app: App[Any], talk: Talk, wish: Wish, missing: Missing) -> Wish | None:
+    match missing.kind:
+        case "place":
+            return replace(wish, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
+        case "model" | "key":
+            way = await app.push_screen_wait(FirstRun(missing, talk.keep_key))
+            return None if way is None else await _taken(app, talk, wish, way)
+        case "error":
+            raise CodeagentError(missing.text)
+        case _:
+            assert_never(missing.kind)
+
+
+async def _taken(app: App[Any], talk: Talk, wish: Wish, way: WayOn) -> Wish | None:
+    match way:
+        case KeyKept():
+            return await _with_key(app, talk, wish)
+        case ServerChosen(row=row):
+            return replace(wish, model=row.name, api_base=row.api_base)
+        case AddressGiven(api_base=address):
+            return replace(wish, api_base=address)
+        case DemoChosen():
+            return replace(wish, model="demo", api_base=None)
+        case _:
+            assert_never(way)
+
+
+async def _with_key(app: App[Any], talk: Talk, wish: Wish) -> Wish:
+    """A key alone is no model: where none was named, the person chooses among those it opens."""
+    if wish.model is not None:
+        return wish
+    ready = [row for row in await talk.models() if row.ready]
+    chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
+    row = next((row for row in ready if row.name == chosen), None)
+    return wish if row is None else replace(wish, model=row.name, api_base=row.api_base)

@@ -1,0 +1,219 @@
+"""What every slash command does; keys and the palette come here as well."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from textual.app import App
+
+from codeagent.core.errors import CodeagentError
+from codeagent.core.sanitize import one_line
+from codeagent.tui.clipboard import copy
+from codeagent.tui.commands import Parsed, Unknown, call, help_markdown, parse
+from codeagent.tui.ports import Mode, ModelRow, Talk, Wish
+from codeagent.tui.screens.host import Host
+from codeagent.tui.screens.key_sheet import KeySheet
+from codeagent.tui.screens.output import OutputScreen
+from codeagent.tui.screens.palette_rows import palette_rows
+from codeagent.tui.screens.picker import Picker
+from codeagent.tui.screens.rows import model_rows, session_rows
+from codeagent.tui.screens.text import TextScreen
+from codeagent.tui.screens.theme_picker import ThemePicker
+from codeagent.tui.stage import Stage
+from codeagent.tui.transcript.view import TranscriptView
+
+_MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
+_PAGES: tuple[Literal["status", "cost", "context", "config", "tools"], ...] = (
+    "status",
+    "cost",
+    "context",
+    "config",
+    "tools",
+)
+
+
+class Chat(Protocol):
+    """The chat screen, as its commands see it."""
+
+    @property
+    def app(self) -> App[Any]: ...
+
+    @property
+    def stage(self) -> Stage: ...
+
+    @property
+    def talk(self) -> Talk | None: ...
+
+    @property
+    def view(self) -> TranscriptView: ...
+
+    @property
+    def workspace(self) -> Path: ...
+
+    def tell(self, text: str) -> None:
+        """One short line about what just happened."""
+
+    def open_find(self, text: str) -> None: ...
+
+    def restore(self, text: str) -> None:
+        """Put text that was not used back into the composer."""
+
+
+class Slash:
+    """Runs commands on a chat screen; what goes wrong is told in one line."""
+
+    def __init__(self, chat: Chat, host: Host) -> None:
+        self._chat = chat
+        self._host = host
+
+    def run(self, name: str, argument: str = "") -> None:
+        """A command by its name, as the composer or the palette gives it."""
+        match call(name, argument):
+            case Unknown() as unknown:
+                self._chat.tell(str(unknown))
+                self._chat.restore(f"/{name} {argument}".rstrip())
+            case parsed if not parsed.command.while_running and self._running:
+                self._chat.tell(f"/{name} waits until the agent is done; Esc pauses it, Esc again stops it")
+                self._chat.restore(f"/{name} {argument}".rstrip())
+            case parsed:
+                self._start(self._do(parsed.command.name, parsed.argument))
+
+    def unknown(self, text: str) -> None:
+        """A slash and a word that is no command."""
+        found = parse(text)
+        self._chat.tell(str(found) if isinstance(found, Unknown) else f"{one_line(text, 40)} is no command")
+
+    def copy_text(self, text: str) -> None:
+        try:
+            self._chat.tell(copy(self._chat.app, text, self._host.folders.state / "copies"))
+        except OSError as error:
+            self._chat.tell(f"not copied: {error.strerror}; nothing was changed")
+
+    def show_output(self, call_id: str) -> None:
+        """The whole output of a call, on a page of its own."""
+        self._start(self._show_output(call_id))
+
+    def palette(self) -> None:
+        self._start(self._palette())
+
+    @property
+    def _running(self) -> bool:
+        return self._chat.talk is not None and self._chat.talk.running
+
+    def _start(self, work: Any) -> None:
+        self._chat.app.run_worker(self._told(work), exit_on_error=True)
+
+    async def _told(self, work: Any) -> None:
+        try:
+            await work
+        except CodeagentError as error:
+            self._chat.tell(str(error))
+
+    async def _do(self, name: str, argument: str) -> None:
+        """One command; pages and lists are waited for."""
+        simple: dict[str, Callable[[], None]] = {
+            "print": lambda: self._host.print_below(self._chat.view.plain_text()),
+            "find": lambda: self._chat.open_find(argument),
+            "exit": self._host.quit,
+            "copy": lambda: self._copy(argument),
+            "mode": lambda: self._mode(argument),
+        }
+        if name in simple:
+            simple[name]()
+            return
+        match name:
+            case "new":
+                await self._host.change_to(Wish(proceed=True))
+            case "resume":
+                await self._resume(argument)
+            case "model":
+                await self._model(argument)
+            case "theme":
+                await self._theme(argument)
+            case "keys":
+                await self._page(KeySheet(self._host.keys))
+            case "help":
+                await self._page(TextScreen("Help", help_markdown()))
+            case _:
+                await self._facts(name)
+
+    def _copy(self, argument: str) -> None:
+        if argument and argument != "all":
+            self._chat.tell(f"/copy takes nothing or all, not '{one_line(argument, 40)}'")
+            return
+        text = self._chat.view.plain_text() if argument else self._chat.stage.document.last_answer()
+        if text.strip():
+            self.copy_text(text)
+        else:
+            self._chat.tell("there is nothing to copy yet")
+
+    def _mode(self, argument: str) -> None:
+        chosen = next((mode for mode in _MODES if mode == argument), None)
+        if chosen is None:
+            now = self._chat.stage.status.now.mode
+            self._chat.tell(f"mode: {now}; /mode {'|'.join(_MODES)} changes it")
+        elif (talk := self._chat.talk) is not None:
+            talk.set_mode(chosen)
+
+    async def _resume(self, argument: str) -> None:
+        if argument:
+            await self._host.change_to(Wish(proceed=True, resume=argument))
+            return
+        present = self._chat.stage.status.now.session
+        sessions = [row for row in await self._talk().sessions() if row.id != present]
+        if not sessions:
+            self._chat.tell("there is no other session in this folder yet")
+            return
+        chosen = await self._pick("Resume a session", session_rows(sessions, self._host.now()))
+        if chosen is not None:
+            await self._host.change_to(Wish(proceed=True, resume=chosen))
+
+    async def _model(self, argument: str) -> None:
+        models = {row.name: row for row in await self._talk().models()}
+        present = self._chat.stage.status.now.model
+        name = argument or await self._pick("Choose the model", model_rows(models.values()), marked=present)
+        if not name:
+            return
+        missing = await self._talk().use_model(models.get(name) or ModelRow(name, "", ready=True))
+        self._chat.tell(missing.text if missing is not None else f"model: {name}")
+
+    async def _theme(self, argument: str) -> None:
+        if argument:
+            self._chat.tell(self._host.use_theme(argument) or f"theme: {argument}")
+            return
+        host = self._host
+        chosen = await self._chat.app.push_screen_wait(ThemePicker(host.themes, host.theme_name, host.use_theme))
+        if chosen:
+            self._chat.tell(f'theme: {chosen}; theme = "{chosen}" in config.toml keeps it')
+
+    async def _palette(self) -> None:
+        models = () if self._chat.talk is None or self._running else await self._chat.talk.models()
+        rows = palette_rows(self._host.themes.names(), models, running=self._running)
+        line = await self._pick("Commands", rows)
+        match parse(line or ""):
+            case Parsed(command=command, argument=argument):
+                self.run(command.name, argument)
+            case _:
+                pass  # nothing was chosen
+
+    async def _facts(self, name: str) -> None:
+        about = next(page for page in _PAGES if page == name)
+        await self._page(TextScreen(name.capitalize(), self._talk().facts(about)))
+
+    async def _show_output(self, call_id: str) -> None:
+        text = await self._talk().full_output(call_id)
+        if text is None:
+            self._chat.tell("that output is gone: it was not kept")
+            return
+        await self._page(OutputScreen("Whole output", text))
+
+    async def _pick(self, title: str, rows: Any, *, marked: str = "") -> str | None:
+        return await self._chat.app.push_screen_wait(Picker(title, rows, marked=marked))
+
+    async def _page(self, page: Any) -> None:
+        await self._chat.app.push_screen_wait(page)
+
+    def _talk(self) -> Talk:
+        if self._chat.talk is None:
+            raise CodeagentError("codeagent is still starting; try again in a moment")
+        return self._chat.talk

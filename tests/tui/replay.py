@@ -1,0 +1,145 @@
+"""The real app on recorded events: what snapshot, payload and key tests open, with time that stands still."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from codeagent.core.events import KnownEvent
+from codeagent.tui.app import CodeagentApp, Folders
+from codeagent.tui.bridge import Bridge
+from codeagent.tui.ports import Answer, Missing, Mode, ModelRow, SessionRow, Wish
+from codeagent.tui.stage import Stage
+
+ROWS = (
+    SessionRow("20261120-120000-0badcafe", 1_790_000_000.0, "the date parser fails on leap days", "demo", in_use=False),
+    SessionRow("20261119-090000-deadbeef", 1_789_900_000.0, "add a --json option", "ollama/qwen3", in_use=True),
+)
+MODELS = (
+    ModelRow("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY is set", ready=True),
+    ModelRow("openai/gpt-5", "OPENAI_API_KEY is not set", ready=False),
+    ModelRow("ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"),
+    ModelRow("demo", "follows a script; needs no key", ready=True),
+)
+
+
+class ReplayTalk:
+    """A conversation that only shows what was recorded, and notes what the person does."""
+
+    def __init__(self, stage: Stage, events: Sequence[KnownEvent], missing: Missing | None, **status: Any) -> None:
+        self.told: list[tuple[Any, ...]] = []
+        self.running = False
+        self._stage = stage
+        self._events = events
+        self._missing = missing
+        self._status = status
+
+    async def open(self, wish: Wish) -> Missing | None:
+        if self._missing is not None:
+            missing, self._missing = self._missing, None
+            return missing
+        self._stage.status.set(
+            phase="idle",
+            workspace="acme-api",
+            branch="main",
+            changes=3,
+            model="anthropic/claude-sonnet-4-5",
+            sandbox="docker, net off",
+            session="20261120-120000-0badcafe",
+            context_window=200_000,
+        )
+        bridge = Bridge(self._stage, live=True)
+        for event in self._events:
+            bridge.show(event)
+        self._stage.status.set(**self._status)
+        self.running = self._stage.status.now.phase not in ("idle", "starting")
+        return None
+
+    def send(self, text: str) -> None:
+        self.told.append(("send", text))
+
+    def steer(self, text: str) -> None:
+        self.told.append(("steer", text))
+
+    def interrupt(self, text: str) -> None:
+        self.told.append(("interrupt", text))
+
+    def follow_up(self, text: str) -> None:
+        self.told.append(("follow_up", text))
+
+    def take_back(self, queued_id: str) -> str | None:
+        self.told.append(("take_back", queued_id))
+        return None
+
+    def pause(self) -> None:
+        self.told.append(("pause",))
+        self._stage.status.set(phase="pausing")
+
+    def go_on(self) -> None:
+        self.told.append(("go_on",))
+
+    def abort(self) -> None:
+        self.told.append(("abort",))
+
+    def answer(self, approval_id: str, answer: Answer, reason: str = "") -> bool:
+        self.told.append(("answer", approval_id, answer, reason))
+        return True
+
+    def set_mode(self, mode: Mode) -> None:
+        self.told.append(("set_mode", mode))
+        self._stage.status.set(mode=mode)
+
+    def shell(self, command: str, *, shared: bool) -> None:
+        self.told.append(("shell", command, shared))
+
+    async def use_model(self, row: ModelRow) -> Missing | None:
+        self.told.append(("use_model", row.name))
+        return None
+
+    def keep_key(self, variable: str, value: str) -> str:
+        self.told.append(("keep_key", variable))
+        return "the keyring"
+
+    async def sessions(self) -> tuple[SessionRow, ...]:
+        return ROWS
+
+    async def models(self) -> tuple[ModelRow, ...]:
+        return MODELS
+
+    async def files(self) -> tuple[str, ...]:
+        return ("src/", "src/dates.py", "tests/", "tests/test_dates.py")
+
+    async def full_output(self, call_id: str) -> str | None:
+        return "\n".join(f"line {number}" for number in range(1, 1001))
+
+    def facts(self, about: str) -> str:
+        return f"# {about.capitalize()}\n\n| | |\n| --- | --- |\n| model | demo |\n"
+
+    async def close(self) -> None:
+        self.told.append(("close",))
+
+
+class ReplayApp(CodeagentApp):
+    """The app with a `ReplayTalk`; its clock shows `now` for ever."""
+
+    def __init__(
+        self,
+        events: Sequence[KnownEvent],
+        folder: Path,
+        *,
+        now: float,
+        missing: Missing | None = None,
+        wish: Wish | None = None,
+        **status: Any,
+    ) -> None:
+        self.talks: list[ReplayTalk] = []
+
+        async def open_talk(stage: Stage) -> ReplayTalk:
+            self.talks.append(ReplayTalk(stage, events, missing, **status))
+            return self.talks[-1]
+
+        folders = Folders(folder / "state", folder / "config", Path("/home/ada/acme-api"))
+        super().__init__(open_talk, wish or Wish(), folders, clock=lambda: now)
+
+    @property
+    def told(self) -> list[tuple[Any, ...]]:
+        return [call for talk in self.talks for call in talk.told]
