@@ -5,8 +5,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from markdown_it.token import Token
-
 from codeagent.tui.rendering.code import Highlighter, highlight
 from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line
@@ -14,6 +12,7 @@ from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, languag
 from codeagent.tui.rendering.markdown_blocks import (
     Block,
     Piece,
+    Token,
     blocks_of,
     normalized,
     piece_end,

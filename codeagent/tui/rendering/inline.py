@@ -1,13 +1,12 @@
 """What stands within a line of Markdown: emphasis, code, links and images as text in styles."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
-from markdown_it.token import Token
 from rich.style import Style
 
-from codeagent.tui.rendering.markdown_blocks import inline_tokens
+from codeagent.tui.rendering.markdown_blocks import Token, inline_tokens
 from codeagent.tui.rendering.palette import Palette
 
 _STRUCK = Style(strike=True)
@@ -38,7 +37,7 @@ def _may_open(url: str) -> bool:
     return address.scheme in _OPENED or not (address.scheme or address.netloc)
 
 
-def _parts(tokens: list[Token], palette: Palette, base: Style) -> Iterator[tuple[str, Style | None]]:
+def _parts(tokens: Sequence[Token], palette: Palette, base: Style) -> Iterator[tuple[str, Style | None]]:
     styles = [base]
     links: list[tuple[str, list[str]]] = []
     for token in tokens:

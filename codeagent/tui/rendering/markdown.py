@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markdown_it.token import Token
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -13,6 +12,7 @@ from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line, segment
 from codeagent.tui.rendering.markdown_blocks import (
     Block,
+    Token,
     blank,
     blocks_of,
     is_too_deep,

@@ -7,13 +7,10 @@ line is taken in pieces, across which no emphasis, code or link reaches.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, table
-from markdown_it.token import Token
+from typing import Protocol
 
 PIECE = 4_000
 """Characters of a paragraph that are taken at once, at least."""
@@ -21,14 +18,38 @@ NESTING = 40
 """Blocks deeper than this are shown as they are written."""
 _SPACES = " \t\n"
 _SPACE = re.compile(f"[{_SPACES}]")
-_CONTINUED = "continued"
+
+
+class Token(Protocol):
+    """What the parser finds: a block or a piece of text, its beginning, or its end."""
+
+    type: str
+    level: int
+    content: str
+    info: str
+    markup: str
+    attrs: dict[str, str | int | float]
+    map: list[int] | None
+    """The first line, and the line behind the last one."""
+
+    @property
+    def nesting(self) -> int:
+        """1 for a beginning, -1 for an end, else 0."""
+
+
+class Parser(Protocol):
+    """Takes Markdown apart."""
+
+    def blocks(self, text: str, *, longest: int, continued: bool) -> Sequence[Token]: ...
+
+    def inline(self, text: str) -> Sequence[Token]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """One top-level block, or one item of a top-level list."""
 
-    tokens: list[Token]
+    tokens: Sequence[Token]
     start: int
     """Its first line in the source, from 0."""
     end: int
@@ -51,19 +72,13 @@ def normalized(text: str) -> str:
 
 def blocks_of(text: str, *, continued: bool = False) -> list[Block]:
     """The top-level blocks of normalized text; `continued` says that its first line began earlier."""
-    tokens: list[Token] = []
-    parser = _parser()
-    parser.block.parse(text, parser, {_CONTINUED: continued}, tokens)
-    lines = text.split("\n")
-    return list(_blocks(tokens, lines))
+    tokens = _parser().blocks(text, longest=PIECE, continued=continued)
+    return list(_blocks(tokens, text.split("\n")))
 
 
-def inline_tokens(text: str) -> list[Token]:
+def inline_tokens(text: str) -> Sequence[Token]:
     """The tokens of a piece of running text."""
-    tokens: list[Token] = []
-    parser = _parser()
-    parser.inline.parse(text, parser, {}, tokens)
-    return tokens
+    return _parser().inline(text)
 
 
 def pieces_of(text: str) -> list[Piece]:
@@ -117,7 +132,7 @@ def is_too_deep(block: Block) -> bool:
     return max(token.level for token in block.tokens) >= NESTING - 1
 
 
-def _blocks(tokens: list[Token], lines: list[str]) -> Iterator[Block]:
+def _blocks(tokens: Sequence[Token], lines: list[str]) -> Iterator[Block]:
     first = 0
     for index, token in enumerate(tokens):
         if token.level or token.nesting > 0:
@@ -126,7 +141,7 @@ def _blocks(tokens: list[Token], lines: list[str]) -> Iterator[Block]:
         first = index + 1
 
 
-def _split(tokens: list[Token], lines: list[str]) -> Iterator[Block]:
+def _split(tokens: Sequence[Token], lines: list[str]) -> Iterator[Block]:
     start, end = _lines_of(tokens[0])
     if tokens[0].type not in ("bullet_list_open", "ordered_list_open"):
         yield Block(tokens, start, end, True)
@@ -143,17 +158,8 @@ def _lines_of(token: Token) -> tuple[int, int]:
 
 
 @lru_cache(1)
-def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
-    parser.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
-    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
-    return parser
+def _parser() -> Parser:
+    # the library takes longer to load than all of the first frame's drawing
+    from codeagent.tui.rendering.markdown_parser import LibraryParser
 
-
-def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table, unless its first two lines are long: what began as long text is not changed by what follows."""
-    if start == 0 and state.env.get(_CONTINUED):
-        return False
-    if start + 1 < end and any(state.eMarks[line] - state.bMarks[line] > PIECE for line in (start, start + 1)):
-        return False
-    return table(state, start, end, silent)
+    return LibraryParser(NESTING)

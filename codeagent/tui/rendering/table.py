@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from markdown_it.token import Token
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line, segment
+from codeagent.tui.rendering.markdown_blocks import Token
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.rows import NARROWEST, Row, cells, draw, wrap
 
@@ -101,6 +101,7 @@ def _row(row: list[Cell], columns: list[int], aligned: list[str], palette: Palet
                 segments.append(segment(_BETWEEN, palette.rule))
                 text += " | "
             before, after = _padding(column - row_width(part), aligned[index])
+            after = 0 if index == len(columns) - 1 else after
             line = draw(part, gutter=[Segment(" " * before)], exact=True)
             segments += [*line.strip, Segment(" " * after)]
             text += " " * before + line.text + " " * after
