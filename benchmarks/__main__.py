@@ -5,7 +5,7 @@ import sys
 
 from benchmarks.measure import Figure
 
-GROUPS = ("startup", "turns", "commands", "search")
+GROUPS = ("startup", "turns", "commands", "search", "screen")
 
 
 def main(names: list[str]) -> int:

@@ -28,8 +28,10 @@ class Terminal:
     def __init__(self, process: "subprocess.Popen[bytes]", master: int) -> None:
         self.process = process
         self._master = master
-        self._tail = b""
+        self._tail = self._recent = b""
         self._letters: Iterator[str] = iter(())
+        self._watched_for = b""
+        self.watched = False
 
     def type(self, text: str) -> float:
         """Write it as if typed; returns the time."""
@@ -47,6 +49,11 @@ class Terminal:
         found = time.monotonic()
         self._tail = self._tail.partition(wanted)[2]
         return found
+
+    def watch(self, needle: str) -> None:
+        """Set `watched` as soon as this comes, whatever else is waited for."""
+        self._watched_for = needle.encode()
+        self.watched = self._watched_for in self._tail
 
     def drain(self, seconds: float) -> None:
         """Read for that long."""
@@ -104,6 +111,9 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:
             return False
+        recent = self._recent + data
+        self.watched = self.watched or (self._watched_for != b"" and self._watched_for in recent)
+        self._recent = recent[-256:]
         self._tail = self._tail[-4096:] + data
         return bool(data)
 

@@ -88,7 +88,6 @@ class PtyScreen:
         self._rest = b""
         self._emulated = _Emulated(*size)
         self._stream = pyte.ByteStream(self._emulated)
-        self._closed = False
         _set_size(slave, size)
         self.attributes_before = termios.tcgetattr(slave)
         environment = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PATH": os.environ["PATH"], **(env or {})}
@@ -153,23 +152,19 @@ class PtyScreen:
 
     def wait_for(self, what: str | Callable[[], bool], timeout: float = PATIENCE) -> None:
         """Until the text is on screen, or the predicate is true. Raises AssertionError with the screen."""
-        met = (lambda: what in "\n".join(self._emulated.display)) if isinstance(what, str) else None
         deadline = time.monotonic() + timeout
         while True:
+            over = self.process.poll() is not None or time.monotonic() > deadline
             with self._heard:
-                if met is not None and met():
-                    return
                 seen = len(self._raw)
-            if met is None and callable(what) and what():
+                on_screen = isinstance(what, str) and what in "\n".join(self._emulated.display)
+            if on_screen or (callable(what) and what()):
                 return
-            if time.monotonic() > deadline or (self._closed and len(self.raw) == seen):
-                if met is None and callable(what) and what():
-                    return
-                raise AssertionError(f"never seen: {what!r}; the screen was\n{self.text()}\n{self.raw[-400:]!r}")
             with self._heard:
-                if len(self._raw) == seen:
-                    # A predicate may depend on more than the screen: it is asked again soon.
-                    self._heard.wait(0.5 if met is not None else 0.02)
+                # A predicate may depend on more than the screen, and the end of the program writes nothing.
+                heard = len(self._raw) > seen or self._heard.wait(0.02 if callable(what) else 0.2)
+            if over and not heard:
+                raise AssertionError(f"never seen: {what!r}; the screen was\n{self.text()}\n{self.raw[-400:]!r}")
 
     def wait_until_silent(self, seconds: float = 0.15, timeout: float = PATIENCE) -> None:
         """Until nothing was written for that long."""
@@ -252,9 +247,6 @@ class PtyScreen:
                 self._raw += data
                 self._feed(data)
                 self._heard.notify_all()
-        with self._heard:
-            self._closed = True
-            self._heard.notify_all()
 
     def _feed(self, data: bytes) -> None:
         data = self._rest + data

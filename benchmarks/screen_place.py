@@ -1,0 +1,62 @@
+"""A workspace with settings and sessions of its own, scripts for the model in it, and a long session to resume."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import CODEAGENT, run, workspace
+
+_ROOT = Path(__file__).parents[1]
+LAST_ANSWER = "the-last-answer-of-the-session"
+
+
+@dataclass(frozen=True)
+class Place:
+    workspace: Path
+    home: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "DOCKER_HOST", "VIRTUAL_ENV") if name in os.environ}
+        folders = {name: str(self.home / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
+        return kept | folders | {"HOME": str(self.home), "PYTHONPATH": str(_ROOT)}
+
+    @property
+    def session(self) -> str:
+        """The id of the newest session."""
+        return max(path.name for path in (self.home / "XDG_STATE_HOME").glob("codeagent/sessions/*"))
+
+    def script(self, *turns: dict[str, Any]) -> str:
+        """The name of a model that answers with these turns."""
+        path = self.home / f"script-{len(list(self.home.glob('script-*')))}.json"
+        path.write_text(json.dumps(turns))
+        return f"script:{path}"
+
+    def long_session(self, turns: int) -> str:
+        """The id of a recorded session of that many tool turns: twice as many messages."""
+        (self.workspace / "notes.txt").write_text("a line of text\n" * 20)
+        answers = [
+            {"text": f"Looking at part {number}: **bold**, `code` and a list.\n\n- one\n- two\n", "calls": [call]}
+            for number in range(turns)
+            for call in [["read", {"path": "notes.txt"}]]
+        ]
+        model = self.script(*answers, {"text": LAST_ANSWER})
+        limits = ["--max-turns", str(turns + 5), "--max-calls", str(turns + 5)]
+        command = [*CODEAGENT, "run", "--model", model, "--sandbox", "off", "--output", "json", *limits, "look"]
+        done = run(command, cwd=self.workspace, env=self.env)
+        session: str = json.loads(done.stdout)["session"]
+        return session
+
+
+@contextmanager
+def place() -> Iterator[Place]:
+    with workspace() as folder, tempfile.TemporaryDirectory(prefix="codeagent-bench-home-") as home:
+        git = ["git", "-C", str(folder), "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "empty"], check=True)
+        yield Place(folder, Path(home))
