@@ -63,6 +63,10 @@ class LinePane(ScrollView):
         overflow-y: auto;
         scrollbar-gutter: stable;
         scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 0;
+        scrollbar-background: $background;
+        scrollbar-background-hover: $background;
+        scrollbar-background-active: $background;
     }
     """
     can_focus = False
@@ -84,18 +88,19 @@ class LinePane(ScrollView):
         self._width = 0
         self._timer: Timer | None = None
         self._to_end = False
+        self.reserve = 0
+        """Rows that others need, where the height is auto: both together take at most half of the screen."""
 
-    def show(self, pieces: Sequence[Piece], *, keep_place: bool = False) -> None:
+    def show(self, pieces: Sequence[Piece]) -> None:
         """Replace what is shown, and go to its beginning."""
         self._pieces = tuple(pieces)
         self._laid.clear()
         self._to_end = False
-        if not keep_place:
-            self.scroll_to(y=0, animate=False)
+        self.scroll_to(y=0, animate=False)
         self._lay()
 
-    def rows(self, width: int, enough: int) -> int:
-        """How many rows there are at a width, counted up to `enough`."""
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        enough = max(0, viewport.height // 2 - self.reserve)
         laid = self._at(width - self.styles.scrollbar_size_vertical)
         laid.reach(enough)
         return min(len(laid.lines), enough)

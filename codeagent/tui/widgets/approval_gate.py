@@ -1,0 +1,49 @@
+"""Whether what is asked was on screen to its end, without which nothing can be allowed."""
+
+from textual.errors import NoWidget
+
+from codeagent.tui.widgets.line_pane import LinePane
+
+TOO_SMALL = "too small to show it: enlarge the window to allow"
+UNKNOWN = "part of it cannot be shown here: it cannot be allowed"
+NOT_DRAWN = "not drawn yet: press again"
+
+
+class Gate:
+    """Open for what the pane shows once its last line was on screen at the present width."""
+
+    def __init__(self, pane: LinePane) -> None:
+        self._pane = pane
+        self._seen: tuple[tuple[str, ...], int] | None = None
+
+    def look(self, asked: tuple[str, ...]) -> None:
+        """Take note of what is on screen now; called after it was drawn. `asked` are the ids of what is shown."""
+        if self._pane.at_end and self._drawn():
+            self._seen = (asked, self._pane.layout_width)
+
+    def why_closed(self, asked: tuple[str, ...], *, whole: bool) -> str:
+        """What has to happen before allowing; empty where the gate is open. `whole`: the pane can show all of it."""
+        if not whole:
+            return UNKNOWN
+        if not self._drawn():
+            return TOO_SMALL
+        if self._seen == (asked, self._pane.layout_width):
+            return ""
+        below, more = self._pane.below, "" if self._pane.complete else "+"
+        if not below and not more:
+            return NOT_DRAWN
+        return f"{below}{more} more {'line' if below == 1 and not more else 'lines'}: scroll to the end to allow"
+
+    def _drawn(self) -> bool:
+        """The pane is on screen with all its rows and columns, and nothing lies over it."""
+        pane = self._pane
+        if not pane.is_attached or not pane.display or pane.screen is not pane.app.screen:
+            return False
+        size = pane.scrollable_content_region.size
+        if size.height < 1 or size.width < max(1, pane.widest):
+            return False
+        try:
+            shown = pane.screen.find_widget(pane)
+        except NoWidget:
+            return False
+        return shown.visible_region == shown.region

@@ -1,0 +1,130 @@
+"""What the approval card shows and which choice is marked, as plain state."""
+
+from collections.abc import Iterator, Sequence
+
+from codeagent.tui.stage import Waiting
+from codeagent.tui.widgets.approval_body import Asked, asked, blank, pieces
+from codeagent.tui.widgets.approval_choices import NO, SCROLL, choices_of, choices_of_all
+from codeagent.tui.widgets.approval_keys import Choice
+from codeagent.tui.widgets.line_pane import Piece
+from codeagent.tui.widgets.question_body import question_pieces
+
+
+class ApprovalSheet:
+    """The questions of a desk, of which the oldest is shown, or all calls that wait. Nothing here draws."""
+
+    def __init__(self) -> None:
+        self.shown: tuple[Asked, ...] = ()
+        self.listing = False
+        """All calls that wait are shown, to be allowed together."""
+        self.split = False
+        self.marked = NO
+        """The key of the choice that Enter would take."""
+        self.moved = False
+        """The person moved the mark: only then Enter takes anything."""
+        self.picked: int | None = None
+        """The answer of an agent's question that Enter would give, from 0."""
+        self.sent: dict[str, str] = {}
+        """Answers that were given and not yet confirmed, by id."""
+        self.drafts: dict[str, str] = {}
+        """Reasons that were begun, by id."""
+        self._asked: dict[str, Asked] = {}
+
+    def update(self, waiting: Sequence[Waiting]) -> bool:
+        """Take the desk as it is now; True where a question is new."""
+        known = self._asked
+        self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
+        self.sent = {key: value for key, value in self.sent.items() if key in self._asked}
+        self.drafts = {key: value for key, value in self.drafts.items() if key in self._asked}
+        return bool(self._asked.keys() - known.keys())
+
+    def turn(self) -> bool:
+        """Show what should be in front; True where that is something else than before."""
+        before = self.ids
+        self.listing = self.listing and len(self.calls) > 1
+        self.shown = self.calls if self.listing else tuple(self._asked.values())[:1]
+        if self.ids == before:
+            return False
+        self.marked, self.moved, self.picked = NO if self.shown and not self.front.question else "", False, None
+        return True
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(each.waiting.approval_id for each in self.shown)
+
+    @property
+    def count(self) -> int:
+        """Questions that wait."""
+        return len(self._asked)
+
+    @property
+    def front(self) -> Asked:
+        """The first one shown. Raises IndexError where nothing waits."""
+        return self.shown[0]
+
+    @property
+    def front_id(self) -> str:
+        return self.front.waiting.approval_id
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The answers to choose from; none where a call waits for permission."""
+        return self.front.question.options if self.front.question is not None else ()
+
+    @property
+    def whole(self) -> bool:
+        """All that is asked can be shown."""
+        return all(each.whole for each in self.shown)
+
+    @property
+    def calls(self) -> tuple[Asked, ...]:
+        """Those that could be allowed together."""
+        return tuple(each for key, each in self._asked.items() if each.question is None and key not in self.sent)
+
+    def choices(self, *, wide: bool) -> tuple[Choice, ...]:
+        """`wide`: two versions fit beside each other."""
+        if self.listing:
+            return choices_of_all(len(self.shown))
+        splits = wide and bool(self.front.rows)
+        return choices_of(self.front, several=len(self.calls) > 1, splits=splits, is_split=self.split)
+
+    def body(self, *, wide: bool) -> Iterator[Piece]:
+        """Everything that is asked."""
+        if self.front.question is not None:
+            yield from question_pieces(self.front.question, self.picked)
+            return
+        for at, each in enumerate(self.shown, 1):
+            if at > 1:
+                yield blank
+            heading = f"{at} of {len(self.shown)}" if self.listing else ""
+            yield from pieces(each, split=self.split and wide, heading=heading)
+
+    def keys(self, *, wide: bool) -> frozenset[str]:
+        """All that answer, or move what Enter would take."""
+        digits = (str(at) for at in range(1, min(9, len(self.options)) + 1))
+        moves = ("left", "right", "enter", *(("up", "down") if self.options else ()))
+        return frozenset((*digits, *moves, *(choice.key for choice in self.choices(wide=wide))))
+
+    def scrolls(self, key: str) -> bool:
+        """The key moves the text, not a choice."""
+        return key in SCROLL and not (self.options and key in ("up", "down"))
+
+    @property
+    def entered(self) -> str:
+        """The key that Enter stands for; none until the person moved to what it should take."""
+        if self.picked is not None:
+            return str(self.picked + 1)
+        return self.marked if self.moved else ""
+
+    def move(self, step: int, *, wide: bool) -> None:
+        """Mark the next choice, or the one before."""
+        keys = [choice.key for choice in self.choices(wide=wide) if len(choice.key) == 1]
+        at = keys.index(self.marked) if self.marked in keys else keys.index(NO)
+        self.marked = keys[max(0, min(at + step, len(keys) - 1))]
+        self.moved, self.picked = True, None
+
+    def pick(self, step: int) -> None:
+        """Mark the next answer, or the one before."""
+        last = len(self.options) - 1
+        self.picked = max(0, min((-1 if self.picked is None else self.picked) + step, last))
+        self.moved, self.marked = False, ""

@@ -1,0 +1,29 @@
+"""The words in the upper edge of the card."""
+
+from collections.abc import Sequence
+
+from codeagent.tui.widgets.approval_body import Asked
+from codeagent.tui.widgets.fitting import Part, flat
+from codeagent.tui.widgets.status_text import duration
+
+
+def title_parts(shown: Sequence[Asked]) -> tuple[Part, ...]:
+    """What is asked: `edit  src/dates.py  +3 −1`, or how many calls are listed."""
+    if len(shown) > 1:
+        return (Part(f"{len(shown)} calls wait: all of them?", 90, lambda palette: palette.strong),)
+    front = shown[0]
+    if front.question is not None:
+        return (Part("a question for you", 90, lambda palette: palette.strong),)
+    name = Part(flat(front.waiting.name), 90, lambda palette: palette.strong)
+    target = Part(flat(front.waiting.target), 70, lambda palette: palette.text)
+    if front.changed is None:
+        return (name, target)
+    added, removed = front.changed
+    return (name, target, Part(f"+{added} −{removed}", 60))
+
+
+def waiting_parts(shown: Sequence[Asked], waiting: int, now: float) -> tuple[Part, ...]:
+    """`1 of 3  waiting 12 s`; `now` in seconds since the epoch."""
+    age = duration(now - min(each.waiting.asked_at for each in shown))
+    count = f"1 of {waiting}" if waiting > 1 and len(shown) == 1 else ""
+    return (Part(count, 90), Part(f"waiting {age}", 50))

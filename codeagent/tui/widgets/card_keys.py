@@ -1,0 +1,45 @@
+"""The keys of the approval card, as the person set them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.widgets.approval_keys import Choice
+
+_ACTIONS = {"y": "card.once", "a": "card.session", "n": "card.deny", "r": "card.because", "A": "card.all"}
+
+
+def keymap_of(widget: object) -> Keymap:
+    """The keymap of the app a widget lives in; the default one where it has none."""
+    keymap = getattr(getattr(widget, "app", None), "keys", None)
+    return keymap if isinstance(keymap, Keymap) else Keymap()
+
+
+def card_key(key: str, keymap: Keymap) -> str:
+    """What a key means to the card: the letter of its action by default, or the key itself, without Alt.
+
+    `alt+shift+a` is `A`; a letter that the person gave to nothing means nothing: the empty string.
+    """
+    plain = _plain(key)
+    for letter, action in _ACTIONS.items():
+        if {key, key.removeprefix("alt+"), plain} & set(keymap.keys_of(action)):
+            return letter
+    return "" if plain in _ACTIONS else plain
+
+
+def labelled(choices: Sequence[Choice], keymap: Keymap) -> tuple[Choice, ...]:
+    """The choices with the keys that take them now."""
+    return tuple(
+        replace(choice, label=keymap.shown(_ACTIONS[choice.key])) if choice.key in _ACTIONS else choice
+        for choice in choices
+    )
+
+
+def _plain(key: str) -> str:
+    """Without modifiers, a letter with Shift as its capital; other modifiers than Alt make another key."""
+    *modifiers, name = key.split("+")
+    if set(modifiers) - {"alt", "shift"}:
+        return key
+    if "shift" in modifiers:
+        return name.upper() if len(name) == 1 else f"shift+{name}"
+    return name

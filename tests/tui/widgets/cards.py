@@ -1,0 +1,108 @@
+"""A small screen with an approval card, a composer and a clock that only moves when told."""
+
+from textual.app import App, ComposeResult
+from textual.events import Key, Paste
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from codeagent.tui.rendering.shown import Shown, ShownDiff, ShownQuestion, ShownTerminal
+from codeagent.tui.stage import Desk, Waiting
+from codeagent.tui.widgets.approval import ApprovalCard
+
+BEFORE = "def days(y):\n    return 366 if y % 4 == 0 else 365\n\n\nclass Calendar:\n    pass\n"
+AFTER = BEFORE.replace("y % 4 == 0", "y % 4 == 0 and y % 100 != 0")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeComposer(Input):
+    """Tells the card about every key, as the chat screen does, and hands it Alt and Tab."""
+
+    def _on_paste(self, event: Paste) -> None:
+        super()._on_paste(event)
+        event.prevent_default()
+        self.screen.query_one(ApprovalCard).typed()
+
+    async def _on_key(self, event: Key) -> None:
+        card = self.screen.query_one(ApprovalCard)
+        if event.key == "tab" and not self.value:
+            event.stop()
+            event.prevent_default()
+            card.take_focus()
+        elif event.key.startswith("alt+"):
+            event.stop()
+            event.prevent_default()
+            card.press(event.key)
+        else:
+            card.typed()
+            await super()._on_key(event)
+
+
+class CardApp(App[None]):
+    CSS = "#view { height: 1fr; } FakeComposer { height: 1; border: none; }"
+
+    def __init__(self, *waiting: Waiting) -> None:
+        super().__init__()
+        self.desk = Desk(waiting)
+        self.clock = Clock()
+        self.answers: list[tuple[str, str, str]] = []
+        self.bells = 0
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="view")
+        yield ApprovalCard(self.desk, clock=self.clock, now=self.clock)
+        yield FakeComposer()
+
+    def on_mount(self) -> None:
+        self.composer.focus()
+
+    def bell(self) -> None:
+        self.bells += 1
+
+    @property
+    def card(self) -> ApprovalCard:
+        return self.query_one(ApprovalCard)
+
+    @property
+    def composer(self) -> FakeComposer:
+        return self.query_one(FakeComposer)
+
+    def on_approval_card_answered(self, message: ApprovalCard.Answered) -> None:
+        self.answers.append((message.approval_id, message.answer, message.reason))
+
+    def on_approval_card_left(self) -> None:
+        self.composer.focus()
+
+    def text(self) -> str:
+        """The screen as it is drawn."""
+        return "\n".join(strip.text.rstrip() for strip in self.screen._compositor.render_strips())
+
+    async def keys(self, pilot: Pilot[None], *keys: str, apart: float = 1.0) -> None:
+        """Press keys, `apart` seconds between them."""
+        await pilot.pause()
+        for key in keys:
+            self.clock.now += apart
+            await pilot.press(key)
+            await pilot.pause()
+
+
+def asking(name: str, approval_id: str, target: str, *shown: Shown, reason: str = "this tool asks") -> Waiting:
+    return Waiting(approval_id, f"call-{approval_id}", name, target, reason, shown, 988.0)
+
+
+def command(text: str, approval_id: str = "b") -> Waiting:
+    return asking("bash", approval_id, text.split("\n")[0], ShownTerminal(text))
+
+
+def edit(approval_id: str = "e", before: str = BEFORE, after: str = AFTER) -> Waiting:
+    return asking("edit", approval_id, "src/dates.py", ShownDiff("src/dates.py", before, after, 41))
+
+
+def question(*options: str, approval_id: str = "q") -> Waiting:
+    return asking("ask_user", approval_id, "Which?", ShownQuestion("Which **one**?", options), reason="")

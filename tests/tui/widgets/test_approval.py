@@ -1,0 +1,207 @@
+import pytest
+
+from codeagent.tui.rendering.shown import ShownFiles, ShownImage, ShownMarkdown, ShownText
+from codeagent.tui.widgets.reason_input import ReasonInput
+from tests.tui.widgets.cards import CardApp, asking, command, edit, question
+
+
+async def test_nothing_is_shown_while_nothing_waits() -> None:
+    app = CardApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert not app.card.display
+        assert not app.card.take_focus()
+        app.desk.add(command("ls"))
+        await pilot.pause()
+        assert app.card.display
+        app.desk.clear()
+        await pilot.pause()
+        assert not app.card.display
+
+
+async def test_the_title_says_what_is_asked_and_since_when() -> None:
+    app = CardApp(edit(), command("ls"))
+    async with app.run_test(size=(80, 24)):
+        title = next(row for row in app.text().split("\n") if "╭" in row)
+        assert title.startswith("╭─ edit  src/dates.py  +1 −1 ─")
+        assert title.endswith("─ 1 of 2  waiting 12 s ─╮")
+
+
+async def test_the_composer_keeps_at_least_half_of_the_screen() -> None:
+    app = CardApp(command("\n".join(f"echo {number}" for number in range(200))))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert app.card.size.height == 12
+        assert app.composer.region.bottom <= 24
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y", "once"), ("a", "session"), ("n", "deny")])
+@pytest.mark.parametrize("way", ["tab", "alt"])
+async def test_each_key_answers_through_the_focus_and_with_alt(key: str, answer: str, way: str) -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, *(("tab", key) if way == "tab" else (f"alt+{key}",)))
+        assert app.answers == [("b", answer, "")]
+        assert app.composer.value == ""
+
+
+async def test_a_second_press_does_not_answer_twice() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "y", "y", "n", "a")
+        assert app.answers == [("b", "once", "")]
+        assert "sent: once" in app.text()
+
+
+async def test_enter_and_space_do_nothing_until_a_choice_was_moved_to() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "enter", "space", "enter")
+        assert app.answers == []
+        assert "›n no" in app.text()
+        await app.keys(pilot, "left", "left")
+        assert "›y once" in app.text()
+        await app.keys(pilot, "enter")
+        assert app.answers == [("b", "once", "")]
+
+
+async def test_escape_and_tab_give_the_focus_back() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        for key in ("escape", "tab"):
+            await app.keys(pilot, "tab")
+            assert app.focused is app.card
+            await app.keys(pilot, key)
+            assert app.focused is app.composer
+        assert app.answers == []
+
+
+async def test_the_last_answer_gives_the_focus_back() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "y")
+        app.desk.clear()
+        await pilot.pause()
+        assert app.focused is app.composer
+
+
+async def test_a_reason_is_typed_in_the_card_and_sent_with_enter() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "r", "w", "h", "y", "space", "n", "enter")
+        assert app.answers == [("b", "deny", "why n")]
+
+
+async def test_a_reason_survives_other_questions_and_escape() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "r", "n", "o", "t")
+        app.desk.add(edit())
+        await app.keys(pilot, "escape")
+        assert not app.card.has_class("-writing")
+        assert app.focused is app.card
+        await app.keys(pilot, "r")
+        assert app.card.query_one(ReasonInput).value == "not"
+        await app.keys(pilot, "enter")
+        assert app.answers == [("b", "deny", "not")]
+
+
+async def test_a_question_that_goes_away_takes_its_reason_along() -> None:
+    app = CardApp(command("ls"), edit())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "r", "x")
+        app.desk.remove("b")
+        await pilot.pause()
+        assert app.focused is app.card
+        await app.keys(pilot, "r")
+        assert app.card.query_one(ReasonInput).value == ""
+
+
+async def test_the_list_of_all_goes_back_to_one_by_one() -> None:
+    app = CardApp(command("ls", "1"), command("pwd", "2"), question("a"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "A")
+        assert "2 calls wait: all of them?" in app.text()
+        await app.keys(pilot, "n")
+        assert "1 of 3" in app.text()
+        await app.keys(pilot, "A", "escape")
+        assert "1 of 3" in app.text()
+        assert app.answers == []
+
+
+async def test_every_kind_of_block_is_shown() -> None:
+    shown = (
+        ShownText("a text"),
+        ShownMarkdown("**all** of it"),
+        ShownFiles(("a.py", "b.py")),
+        ShownImage("p.png", "image/png"),
+    )
+    app = CardApp(asking("tool", "t", "x", *shown))
+    async with app.run_test(size=(80, 24)):
+        for text in (
+            "asked because: this tool asks",
+            "a text",
+            "**all** of it",
+            "a.py",
+            "b.py",
+            "image p.png (image/png)",
+        ):
+            assert text in app.text()
+
+
+async def test_split_is_offered_where_it_fits() -> None:
+    app = CardApp(edit())
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "t split" not in app.text()
+        await pilot.resize_terminal(120, 40)
+        await pilot.pause()
+        assert "t split" in app.text()
+        await app.keys(pilot, "alt+t")
+        assert "t unified" in app.text()
+
+
+async def test_markup_in_what_is_asked_is_only_text() -> None:
+    app = CardApp(asking("[red]x", "m", "[@click=app.quit]t[/]", ShownText("[on red]a[/] [/]"), reason="[b]why"))
+    async with app.run_test(size=(80, 24)):
+        for text in ("[red]x", "[@click=app.quit]t[/]", "[on red]a[/] [/]", "[b]why"):
+            assert text in app.text()
+
+
+async def test_a_question_is_answered_by_its_number() -> None:
+    app = CardApp(question("red", "green"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "1. red" in app.text()
+        await app.keys(pilot, "tab", "enter", "2")
+        assert app.answers == [("q", "once", "green")]
+
+
+async def test_a_question_is_answered_by_moving_to_an_option() -> None:
+    app = CardApp(question("red", "green"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "down", "down", "up", "enter")
+        assert app.answers == [("q", "once", "red")]
+
+
+async def test_a_question_takes_any_other_answer() -> None:
+    app = CardApp(question("red", "green"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "r", "enter")
+        assert app.answers == []
+        await app.keys(pilot, "b", "l", "u", "e", "enter")
+        assert app.answers == [("q", "once", "blue")]
+
+
+async def test_a_question_without_options_is_typed_at_once() -> None:
+    app = CardApp(question())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "4", "2", "enter")
+        assert app.answers == [("q", "once", "42")]
+
+
+async def test_a_question_can_be_declined_or_left_waiting() -> None:
+    app = CardApp(question("red"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "escape")
+        assert app.answers == []
+        assert app.focused is app.composer
+        await app.keys(pilot, "alt+n")
+        assert app.answers == [("q", "deny", "")]

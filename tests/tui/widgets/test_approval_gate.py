@@ -1,0 +1,139 @@
+import random
+
+import pytest
+
+from codeagent.tui.rendering.shown import ShownUnknown
+from codeagent.tui.widgets.line_pane import LinePane
+from tests.tui.widgets.cards import CardApp, asking, command, edit
+
+SIZES = [(120, 40), (80, 24), (30, 10)]
+PIECES = [
+    "git status",
+    "\n",
+    "\n\n\n",
+    " " * 300,
+    "\t\t",
+    "rm -rf /",
+    "x" * 400,
+    "é長",
+    "\x1b[2J",
+    "\u202e",
+    "&& ",
+    "|",
+    "'",
+]
+
+
+def random_command(seed: int) -> str:
+    chance = random.Random(seed)
+    return "".join(chance.choices(PIECES, k=chance.randint(1, 30))).strip() or "ls"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[int, int]) -> None:
+    app = CardApp()
+    gated = 0
+    async with app.run_test(size=size) as pilot:
+        for seed in range(12):
+            text = random_command(seed)
+            app.desk.add(command(text, f"b{seed}"))
+            await pilot.pause()
+            pane = app.card.query_one(LinePane)
+            while not pane.complete:
+                await pilot.pause(0.01)
+            await pilot.pause()
+            drawn = app.text()
+            await app.keys(pilot, "alt+y")
+            if not app.answers:
+                gated += 1
+                assert "to the end" in drawn
+                pane.turn("end")
+                await pilot.pause()
+                await pilot.pause()
+                await app.keys(pilot, "alt+y")
+            else:
+                assert len(pane.lines) <= pane.size.height
+                assert all(line.strip.text.rstrip() in drawn for line in pane.lines)
+            assert app.answers == [(f"b{seed}", "once", "")]
+            app.answers.clear()
+            app.desk.remove(f"b{seed}")
+    assert gated
+
+
+async def test_a_command_with_sixty_newlines_cannot_hide_its_tail() -> None:
+    app = CardApp(command("git status" + "".join(f"\n: {number}" for number in range(60)) + "\nrm -rf /"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "more lines: scroll to the end to allow" in app.text()
+        await app.keys(pilot, "alt+y", "alt+a")
+        assert app.answers == []
+        assert "scroll to the end to allow" in app.text()
+        await app.keys(pilot, *["alt+pagedown"] * 7)
+        await app.keys(pilot, "alt+a")
+        assert app.answers == [("b", "session", "")]
+
+
+async def test_a_narrower_screen_closes_the_gate_again() -> None:
+    app = CardApp(command("x" * 1500))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "to the end to allow" not in app.text()
+        await pilot.resize_terminal(40, 24)
+        await pilot.pause()
+        await app.keys(pilot, "alt+y")
+        assert app.answers == []
+        await app.keys(pilot, "alt+end")
+        await app.keys(pilot, "alt+y")
+        assert app.answers == [("b", "once", "")]
+
+
+@pytest.mark.parametrize("size", [(20, 3), (3, 24)])
+async def test_a_terminal_too_small_to_show_it_cannot_approve(size: tuple[int, int]) -> None:
+    app = CardApp(command("ls -la"))
+    async with app.run_test(size=size) as pilot:
+        await app.keys(pilot, "alt+end", "alt+y")
+        assert app.answers == []
+        await app.keys(pilot, "alt+n")
+        assert app.answers == [("b", "deny", "")]
+
+
+async def test_twenty_by_five_can_still_be_answered() -> None:
+    app = CardApp(command("ls -la"))
+    async with app.run_test(size=(20, 5)) as pilot:
+        await app.keys(pilot, "alt+y")
+        assert app.answers == []
+        await app.keys(pilot, "alt+end")
+        await app.keys(pilot, "alt+y")
+        assert app.answers == [("b", "once", "")]
+
+
+async def test_what_this_version_cannot_show_cannot_be_allowed() -> None:
+    app = CardApp(asking("deploy", "d", "prod", ShownUnknown("hologram")))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "alt+y")
+        assert app.answers == []
+        assert "cannot be shown" in app.text()
+        await app.keys(pilot, "alt+n")
+        assert app.answers == [("d", "deny", "")]
+
+
+async def test_the_whole_batch_is_listed_whole_before_it_can_be_allowed() -> None:
+    app = CardApp(command("ls\n" * 30 + "true", "1"), edit("2"), command("pwd", "3"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "A", "y", "A")
+        assert app.answers == []
+        assert "3 calls wait: all of them?" in app.text()
+        await app.keys(pilot, "end")
+        await app.keys(pilot, "A")
+        assert app.answers == [("1", "once", ""), ("2", "once", ""), ("3", "once", "")]
+
+
+async def test_a_question_that_arrives_closes_the_gate_of_the_list_again() -> None:
+    app = CardApp(command("ls", "1"), command("pwd", "2"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "A")
+        app.desk.add(command("rm -rf /", "3"))
+        await app.keys(pilot, "A", apart=0.4)
+        assert app.answers == []
+        await pilot.pause()
+        assert "3 calls wait" in app.text()
