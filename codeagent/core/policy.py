@@ -12,6 +12,8 @@ Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 ApprovalSource = Literal["auto", "user", "rule", "hook"]
 
+ALWAYS_ASKS = "this tool asks"
+"""The reason where neither a rule nor the call itself gives one."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
 
@@ -114,7 +116,7 @@ class Policy:
             return Verdict("auto", "auto", "this tool needs no question")
         if self.mode == "auto" or (self.mode == "accept-edits" and effect == "files"):
             return Verdict("auto", "auto", f"the mode {self.mode} does not ask")
-        return Verdict("prompt", "auto", "this tool asks")
+        return Verdict("prompt", "auto", ALWAYS_ASKS)
 
 
 def _having(permission: Permission, rules: list[Rule]) -> list[Rule]:

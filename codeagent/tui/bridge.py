@@ -28,7 +28,7 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
-from codeagent.tui.outcomes import note_of, shown_block, state_of
+from codeagent.tui.outcomes import error_of, note_of, reason_of, shown_block, state_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.stage import QueuedText, Stage, Waiting
@@ -167,7 +167,9 @@ class Bridge:
                 document.card(event.call_id, event.name, event.target).state = "asking"
                 shown = tuple(shown_block(block) for block in event.blocks)
                 desk.add(
-                    Waiting(event.approval_id, event.call_id, event.name, event.target, event.reason, shown, event.ts)
+                    Waiting(
+                        event.approval_id, event.call_id, event.name, event.target, reason_of(event), shown, event.ts
+                    )
                 )
             case ApprovalResolved():
                 document.card(event.call_id, "").state = "planned"
@@ -194,7 +196,7 @@ class Bridge:
             case ToolResultAdded():
                 card.state, card.note, card.progress = state_of(event), note_of(event), ""
                 card.duration_ms = event.duration_ms
-                card.error = "" if event.error is None else event.error.message
+                card.error = error_of(event)
                 card.shown = tuple(shown_block(block) for block in event.blocks)
                 card.output = _output_of(event) or card.output
         document.touch_card(event.call_id)

@@ -13,8 +13,9 @@ from codeagent.core.display import (
     TextBlock,
     UnknownBlock,
 )
-from codeagent.core.events import ToolResultAdded
+from codeagent.core.events import ApprovalRequested, ToolResultAdded
 from codeagent.core.messages import text_of
+from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.tui.rendering.shown import (
     Shown,
     ShownDiff,
@@ -83,6 +84,18 @@ def note_of(result: ToolResultAdded) -> str:
             return _count(details["files"], "file", "files")
         case _:
             return ""
+
+
+def error_of(result: ToolResultAdded) -> str:
+    """What went wrong, where the note does not say it already."""
+    if result.error is None or note_of(result).startswith("exit "):
+        return ""
+    return result.error.message
+
+
+def reason_of(asked: ApprovalRequested) -> str:
+    """Why the person is asked; empty where it is only that this tool always asks."""
+    return "" if asked.reason == ALWAYS_ASKS else asked.reason
 
 
 def _lines_read(text: str) -> str:
