@@ -14,8 +14,12 @@ $(READY): requirements.lock pyproject.toml
 engine: ## a Docker engine: started here where that is possible, explained where not
 	@bash .ci/engine
 
-demo: setup engine ## an agent fixes a bug in a throwaway repository
-	$(BIN)/codeagent demo --headless
+demo: setup engine ## an agent fixes a bug in a throwaway repository: on the screen, or headless without a terminal
+	@if [ -t 0 ] && [ -t 1 ] && [ "$$TERM" != dumb ]; then \
+		echo "opening the screen; make demo | cat shows the same without one"; exec $(BIN)/codeagent demo; \
+	else \
+		echo "no terminal here: running headless" >&2; exec $(BIN)/codeagent demo --headless; \
+	fi
 
 test: setup engine ## every test; docker tests need an engine
 	$(BIN)/pytest

@@ -20,7 +20,10 @@ COMMANDS = {
     "sandbox": "the container that commands run in",
     "doctor": "what works here and what is missing",
 }
-"""Command → what it does. Each is the module of that name in `codeagent.commands`, imported when needed."""
+"""Command → what it does. Each is the module of that name in `codeagent.commands`, imported when needed.
+
+Without one the screen opens: `codeagent.commands.chat`.
+"""
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
@@ -47,13 +50,13 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = build_parser([name for name in arguments[:1] if name in COMMANDS])
     try:
-        args = parser.parse_args(arguments)
-        if args.command is None:
-            parser.print_help(sys.stderr)
-            return USAGE_ERROR
-        return _run(load(args.command), args)
+        if arguments[:1] and arguments[0] in COMMANDS:
+            return _run(load(arguments[0]), build_parser(arguments[:1]).parse_args(arguments))
+        parser = build_screen_parser()
+        if arguments[:1] and not arguments[0].startswith("-"):
+            _refuse_what_is_no_folder(parser, arguments[0])
+        return _run(load("chat"), parser.parse_args(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE_ERROR
     except KeyboardInterrupt:
@@ -73,6 +76,31 @@ def build_parser(loaded: Sequence[str]) -> argparse.ArgumentParser:
         if name in loaded:
             load(name).add_arguments(command)
     return parser
+
+
+def build_screen_parser() -> argparse.ArgumentParser:
+    """The parser for a command line without a command, which opens the screen; its help lists the commands."""
+    listed = "\n".join(f"    {name:<12}{summary}" for name, summary in COMMANDS.items())
+    parser = _Parser(
+        prog="codeagent",
+        usage="codeagent [PATH] [options]\n       codeagent COMMAND ...",
+        description="A terminal coding agent. Without a command it opens the chat screen.",
+        epilog=f"commands:\n{listed}\n\ncodeagent COMMAND --help says more about each.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"codeagent {__version__}")
+    load("chat").add_arguments(parser)
+    return parser
+
+
+def _refuse_what_is_no_folder(parser: argparse.ArgumentParser, word: str) -> None:
+    if os.path.isdir(word):  # noqa: PTH112  # pathlib would be imported for this alone
+        return
+    import difflib  # only for whoever mistyped
+
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    hint = f"did you mean {near[0]}?" if near else 'a prompt goes to codeagent run "what to do"'
+    parser.error(f"{word[:80]!r} is neither a command nor a folder; {hint}")
 
 
 def load(name: str) -> Command:

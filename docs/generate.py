@@ -13,12 +13,13 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 from codeagent.agent.loop import Loop
-from codeagent.cli import COMMANDS, build_parser
+from codeagent.cli import COMMANDS, build_parser, build_screen_parser
 from codeagent.core.display import (
     DiffBlock,
     FilesBlock,
     ImageBlock,
     MarkdownBlock,
+    QuestionBlock,
     TerminalBlock,
     TextBlock,
     UnknownBlock,
@@ -40,7 +41,7 @@ DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
 _VALUES: tuple[type[BaseModel], ...] = (
     UserMessage, AssistantMessage, ToolCall, Thinking, TextPart, ImagePart, Usage, PlannedCall, ErrorInfo,
-    TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock,
+    TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock, QuestionBlock,
 )  # fmt: skip
 _NOTE = "<!-- Written by docs/generate.py; `make docs` writes it anew. -->"
 
@@ -59,7 +60,8 @@ def main() -> int:
 
 def command_line() -> str:
     """The page about every command, its arguments and the exit codes."""
-    parts = ["# Command line", _NOTE, _intro()]
+    screen = build_screen_parser()
+    parts = ["# Command line", _NOTE, _intro(), "## codeagent", screen.description or "", *_arguments(screen)]
     parser = build_parser(list(COMMANDS))
     for name, command in _subcommands(parser).items():
         parts += [f"## codeagent {name}", command.description or "", *_arguments(command)]

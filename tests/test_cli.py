@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from codeagent import __version__, cli
+from codeagent.commands.chat import MODES
 from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.policy import Mode
 
 
 @pytest.fixture(autouse=True)
@@ -38,10 +41,63 @@ def test_help_lists_every_command() -> None:
     assert all(f"    {name} " in done.stdout for name in cli.COMMANDS)
 
 
-def test_without_a_command_help_is_printed_and_the_exit_code_is_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_screens_options_too() -> None:
+    printed = run("--help").stdout
+    assert printed.startswith("usage: codeagent [PATH] [options]\n")
+    assert all(option in printed for option in ("--model", "--resume", "--continue", "--mode", "--theme", "--sandbox"))
+
+
+def test_without_a_terminal_there_is_one_line_that_points_to_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
     printed = capsys.readouterr()
-    assert (printed.out, printed.err.splitlines()[0]) == ("", "usage: codeagent [-h] [--version] COMMAND ...")
+    assert printed.out == "" and len(printed.err.splitlines()) == 1
+    assert "needs a terminal" in printed.err and "codeagent run" in printed.err
+
+
+def test_what_a_screen_needs_is_looked_at_without_loading_it() -> None:
+    code = "import sys; from codeagent.cli import main; main([]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert set(done.stdout.split()).isdisjoint({"textual", "pydantic", "asyncio", "rich"})
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_nothing_heavy(option: str) -> None:
+    code = f"import sys; from codeagent.cli import main; main([{option!r}]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert set(done.stdout.split()).isdisjoint({"textual", "pydantic", "asyncio", "rich"})
+
+
+def test_a_dumb_terminal_cannot_show_the_screen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.isatty", lambda fd: True)
+    monkeypatch.setenv("TERM", "dumb")
+    assert cli.main([]) == 2
+    assert "TERM is dumb" in capsys.readouterr().err
+
+
+def test_the_modes_of_the_screen_are_those_there_are() -> None:
+    assert get_args(Mode) == MODES
+
+
+def test_a_folder_opens_the_screen_there_with_what_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    opened: list[tuple[Path, dict[str, object]]] = []
+
+    def open_screen(workspace: Path, **wish: object) -> int:
+        opened.append((workspace, {name: value for name, value in wish.items() if value is not None}))
+        return 0
+
+    monkeypatch.setattr("codeagent.commands.chat.open_screen", open_screen)
+    monkeypatch.setattr("codeagent.commands.chat.require_terminal", lambda instead: None)
+    (tmp_path / "project").mkdir()
+    assert cli.main(["project", "--model", "m", "--mode", "plan", "--theme", "ink", "--sandbox", "off"]) == 0
+    assert cli.main(["--continue"]) == cli.main(["--resume"]) == cli.main(["--resume", "2026", "project"]) == 0
+    assert opened == [
+        (tmp_path / "project", {"model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"}),
+        (tmp_path, {"resume": "last"}),
+        (tmp_path, {"resume": "last"}),
+        (tmp_path / "project", {"resume": "2026"}),
+    ]
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
@@ -53,7 +109,12 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["nonsense"], "'nonsense' is neither a command nor a folder"),
+        (["fix", "the", "bug"], 'a prompt goes to codeagent run "what to do"'),
+        (["sesions", "list"], "did you mean sessions?"),
+        (["--model", "m", "nonsense"], "'nonsense' is neither a command nor a folder"),
+        (["--resume", "a", "--continue"], "not allowed with"),
+        (["demo"], "codeagent demo --headless"),
         (["--modle"], "--modle"),
         (["run"], "PROMPT"),
         (["run", "hi", "--mode", "yolo"], "invalid choice: 'yolo'"),

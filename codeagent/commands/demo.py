@@ -7,45 +7,68 @@ import sys
 import tempfile
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from codeagent.bootstrap import Place
-from codeagent.commands.run import settings_of, work
-from codeagent.config.paths import state_dir
-from codeagent.config.settings import Settings
+from codeagent.commands.chat import open_screen, require_terminal
 from codeagent.core.errors import CodeagentError
-from codeagent.headless import Output
-from codeagent.llm.demo import DEMO_PROMPT, demo_files
+from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
 
 _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--headless", action="store_true", help="print the run instead of opening a screen")
+    parser.add_argument(
+        "--headless",
+        action="store_true",
+        help="print the run, every question answered yes, instead of opening a screen",
+    )
     parser.add_argument(
         "--output",
-        choices=get_args(Output),
+        choices=("text", "json", "jsonl"),
         default="text",
-        help="text (default), json: one object at the end, jsonl: one event per line",
+        help="with --headless: text (default), json: one object at the end, jsonl: one event per line",
     )
     parser.add_argument(
         "--sandbox", choices=("docker", "off"), help="off runs the demo's commands on this machine (default: docker)"
     )
+    parser.add_argument("--theme", metavar="NAME", help="of the screen")
 
 
-def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
-    """Raises CodeagentError where the repository cannot be made."""
+def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    """Raises CodeagentError where the repository cannot be made, ConfigError where there is no terminal."""
+    if not args.headless:
+        require_terminal("codeagent demo --headless prints the run instead")
     repository = make_repository(Path(tempfile.mkdtemp(prefix="codeagent-demo-")), os.environ)
-    args.model = "demo"
-    place = Place(repository, state_dir(), dict(os.environ))
-    return _show(settings_of(args, repository), place, args.output)
-
-
-async def _show(settings: Settings, place: Place, output: Output) -> int:
-    code = await work(settings, place, DEMO_PROMPT, [], output=output, approve=True, needs_sandbox=True)
-    if sys.stderr is not None:
-        print(f"the repository is kept: git -C {place.workspace} diff", file=sys.stderr)
+    if args.headless:
+        return _headless(args, repository)
+    wish = {"model": "demo", "mode": "ask", "sandbox": args.sandbox, "theme": args.theme, "prompt": DEMO_PROMPT}
+    code = open_screen(repository, **wish)
+    _say_where(repository)
     return code
+
+
+def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any, int]:
+    # The screen comes without what a headless run imports.
+    from codeagent.bootstrap import Place
+    from codeagent.commands.given import settings_of
+    from codeagent.commands.run import work
+    from codeagent.config.paths import state_dir
+
+    args.model = "demo"
+    settings = settings_of(args, repository)
+    place = Place(repository, state_dir(), dict(os.environ))
+
+    async def show() -> int:
+        code = await work(settings, place, DEMO_PROMPT, [], output=args.output, approve=True, needs_sandbox=True)
+        _say_where(repository)
+        return code
+
+    return show()
+
+
+def _say_where(repository: Path) -> None:
+    if sys.stderr is not None:
+        print(f"the repository is kept: git -C {repository} diff", file=sys.stderr)
 
 
 def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from codeagent import __version__
 from codeagent.bootstrap import Place, docker_sandbox
-from codeagent.commands.run import settings_of, workspace_of
+from codeagent.commands.given import settings_of, workspace_of
 from codeagent.config.loader import ENVIRONMENT
 from codeagent.config.paths import PROJECT_FILE, state_dir, user_config_file
 from codeagent.config.settings import Settings

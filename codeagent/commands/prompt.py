@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from codeagent.bootstrap import Place, describe_prompt
-from codeagent.commands.run import workspace_of
+from codeagent.commands.given import workspace_of
 from codeagent.config.paths import state_dir
 
 

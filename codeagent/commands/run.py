@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
+from codeagent.commands.given import settings_of, workspace_of
 from codeagent.commands.inject import Injection, injector
 from codeagent.config.keys import KeyStore
-from codeagent.config.loader import load_settings
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
@@ -104,25 +104,6 @@ async def work(
         await front.close()
 
 
-def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
-    """Raises ConfigError."""
-    given = vars(args)
-    flags: dict[str, Any] = {
-        name: given[name] for name in ("model", "api_base", "mode", "strategy") if given.get(name) is not None
-    }
-    limits = {
-        name: given[name]
-        for name in ("max_turns", "max_calls", "timeout_per_call", "budget")
-        if given.get(name) is not None
-    }
-    if limits:
-        flags["limits"] = limits
-    flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
-    if given.get("sandbox") is not None:
-        flags["sandbox"] = {"kind": args.sandbox}
-    return load_settings(flags, environment=os.environ, user_file=user_config_file(), workspace=workspace)
-
-
 def require_model(settings: Settings) -> None:
     """Raises ConfigError that says how to name one."""
     if settings.model is None:
@@ -138,16 +119,6 @@ def _scripted(settings: Settings) -> str:
     if settings.model is not None and (settings.model == "demo" or settings.model.startswith("script:")):
         return "Play the script."
     raise ConfigError('there is no PROMPT: codeagent run "what to do"; - reads it from standard input')
-
-
-def workspace_of(folder: Path) -> Path:
-    """The workspace's path, absolute. Raises ConfigError."""
-    try:
-        if folder.is_dir():
-            return folder.absolute()
-    except (OSError, ValueError):
-        pass
-    raise ConfigError(f"--cwd {str(folder)!r} is not a folder; nothing was run")
 
 
 def read_prompt(argument: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place, docker_sandbox
-from codeagent.commands.run import settings_of, workspace_of
+from codeagent.commands.given import settings_of, workspace_of
 from codeagent.config.paths import state_dir
 from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox

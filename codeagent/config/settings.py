@@ -59,3 +59,7 @@ class Settings(Section):
     rules: RuleSettings = RuleSettings()
     sandbox: SandboxSettings = SandboxSettings()
     hooks: tuple[HookSettings, ...] = ()
+    theme: Annotated[str, Field(min_length=1)] | None = None
+    """Of the screen; None: its own default."""
+    bell: bool = True
+    """The terminal's bell, once, when the person is waited for."""

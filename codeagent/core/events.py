@@ -276,7 +276,7 @@ Event = Annotated[
     Annotated[KnownEvent, Field(discriminator="type"), Tag("known")] | Annotated[UnknownEvent, Tag("unknown")],
     Discriminator(_tag),
 ]
-_adapter: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(Event)
+_adapter: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
 
 
 def parse_event(value: object) -> KnownEvent | UnknownEvent:

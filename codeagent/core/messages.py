@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Frozen(BaseModel):
     """Base of the vocabulary: immutable, and strict about unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class TextPart(Frozen):

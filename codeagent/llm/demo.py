@@ -1,31 +1,12 @@
-"""The demo: a small project with a bug in it, and a scripted model that finds and fixes it."""
+"""The demo's model: a script that finds and fixes the bug in the demo's project."""
 
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 from codeagent.llm.script import parse_script
 from codeagent.llm.scripted import ScriptedModel
 
-DEMO_PROMPT = "The tests fail. Find out why, fix it, and show me that they pass."
-
 
 def demo_model() -> ScriptedModel:
-    """The scripted model that fits `demo_files` and `DEMO_PROMPT`."""
+    """The scripted model that fits `llm.demo_files`."""
     script = (files("codeagent.llm") / "demo.json").read_text(encoding="utf-8")
     return ScriptedModel(parse_script(script, "demo"), name="demo")
-
-
-def demo_files() -> dict[str, str]:
-    """The project's files: path relative to its root → text."""
-    return dict(sorted(_walk(files("codeagent.llm") / "demo_project", "")))
-
-
-def _walk(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
-    """Python files are stored as `*.py.txt`: they are the demo's data, not our modules."""
-    found: list[tuple[str, str]] = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            found += _walk(entry, f"{prefix}{entry.name}/")
-        else:
-            found.append((prefix + entry.name.removesuffix(".txt"), entry.read_text(encoding="utf-8")))
-    return found

@@ -82,7 +82,7 @@ def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
         open_calls=tuple(OpenCall(call, call.id in started) for call in calls if call.id not in results),
         undelivered=_undelivered(own),
         notes=_notes(own),
-        mode=_mode(own),
+        mode=last_mode(own),
         details=tuple(
             ToolDetails(result.name, result.details)
             for result in results.values()
@@ -166,7 +166,8 @@ def _notes(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[UserMessage, ..
     return tuple(waiting)
 
 
-def _mode(events: Sequence[KnownEvent | UnknownEvent]) -> Mode | None:
+def last_mode(events: Iterable[KnownEvent | UnknownEvent]) -> Mode | None:
+    """In force at the end; None where no run began."""
     mode: Mode | None = None
     for event in events:
         match event:
@@ -177,3 +178,17 @@ def _mode(events: Sequence[KnownEvent | UnknownEvent]) -> Mode | None:
             case _:
                 pass
     return mode
+
+
+def last_model(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[str, str | None, bool] | None:
+    """Name and address of the model at the end, and whether it was chosen in the session; None: there was none."""
+    found: tuple[str, str | None, bool] | None = None
+    for event in events:
+        match event:
+            case RunStarted() if found is None or found[0] != event.model:
+                found = (event.model, None, False)
+            case Notice(code="model.changed", data={"model": str(name), "api_base": (str() | None) as api_base}):
+                found = (name, api_base, True)
+            case _:
+                pass
+    return found

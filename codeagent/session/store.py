@@ -80,6 +80,12 @@ class SessionStore:
         except OSError as error:
             raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
+    def size(self, session_id: str) -> int:
+        """Bytes of its log, which only grows. Raises SessionNotFound."""
+        if not self._is_session(session_id):
+            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+        return self._stat(session_id).st_size
+
     def find(self, prefix: str) -> str:
         """The one session whose id begins with `prefix`. Raises SessionNotFound."""
         matches = [session_id for session_id in self._ids() if session_id.startswith(prefix)] if prefix else []

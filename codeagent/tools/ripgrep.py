@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import os
-import shutil
 import signal
 import sysconfig
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -13,12 +12,23 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
+from codeagent.core.programs import find_program
 from codeagent.core.tool import Failed, InvalidArgs
 
 _CHUNK = 1 << 18
 _LAST_WORDS_SECONDS = 2.0
 """How long a killed ripgrep is waited for: its end must not hold up an answer that is there."""
 _LONGEST_RECORD = 24 << 20
+_SAME_FILES = (
+    "--no-config",
+    "--no-follow",
+    "--no-messages",
+    "--hidden",
+    "--no-require-git",
+    "--no-ignore-global",
+    "--glob=!.git",
+)
+"""What decides which files there are: hidden ones too, ignore rules of the workspace alone."""
 _USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be compiled", "not allowed in a regex")
 
 
@@ -51,13 +61,7 @@ def find_ripgrep(workspace: Path) -> str | None:
     own = Path(sysconfig.get_path("scripts")) / "rg"
     if os.access(own, os.X_OK):
         return str(own)
-    outside = [
-        folder
-        for folder in os.environ.get("PATH", "").split(os.pathsep)
-        if Path(folder).is_absolute() and not Path(folder).resolve().is_relative_to(workspace)
-    ]
-    found = shutil.which("rg", path=os.pathsep.join(outside))
-    return found if found is None or not Path(found).resolve().is_relative_to(workspace) else None
+    return find_program("rg", workspace)
 
 
 async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, None]:
@@ -66,16 +70,7 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, N
     `root` is a directory's descriptor, the child's working directory. Raises InvalidArgs with
     ripgrep's words for a bad pattern, Failed where it could not search.
     """
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *_arguments(query),
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        cwd=f"/proc/self/fd/{root}",
-        pass_fds=(root,),
-        env={"LC_ALL": "C.UTF-8"},
-    )
+    process = await _started(program, root, _arguments(query))
     errors = asyncio.ensure_future(_errors(process))
     found = False
     try:
@@ -95,6 +90,42 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, N
         await asyncio.wait({asyncio.ensure_future(_ended(process, errors))}, timeout=_LAST_WORDS_SECONDS)
 
 
+async def list_files(program: str, root: int, most: int) -> list[str]:
+    """Paths of at most `most` files that a search would look at, in no particular order.
+
+    `root` as with `search`. Raises Failed where ripgrep could not list them.
+    """
+    process = await _started(program, root, ["--files", "--null", *_SAME_FILES, "--no-ignore-parent", "./"])
+    errors = asyncio.ensure_future(_errors(process))
+    stdout = process.stdout
+    paths: list[str] = []
+    rest = b""
+    try:
+        while stdout is not None and len(paths) < most and (chunk := await stdout.read(_CHUNK)):
+            *whole, rest = (rest + chunk).split(b"\0")
+            paths += [os.fsdecode(path).removeprefix("./") for path in whole]
+        if not paths and (message := await errors):
+            raise _failure(message)
+        return paths[:most]
+    finally:
+        if process.returncode is None:
+            _kill(process.pid)
+        await asyncio.wait({asyncio.ensure_future(_ended(process, errors))}, timeout=_LAST_WORDS_SECONDS)
+
+
+async def _started(program: str, root: int, arguments: list[str]) -> Process:
+    return await asyncio.create_subprocess_exec(
+        program,
+        *arguments,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=f"/proc/self/fd/{root}",
+        pass_fds=(root,),
+        env={"LC_ALL": "C.UTF-8"},
+    )
+
+
 def _kill(pid: int) -> None:
     """Not by `Process.kill`, which takes the exit status away from asyncio where the process has just ended."""
     try:
@@ -112,8 +143,7 @@ async def _ended(process: Process, errors: "asyncio.Future[str]") -> None:
 
 
 def _arguments(query: Query) -> list[str]:
-    arguments = ["--json", "--no-config", "--no-follow", "--no-messages", "--hidden", "--no-require-git"]
-    arguments.append("--no-ignore-global")
+    arguments = ["--json", *_SAME_FILES]
     if query.path == ".":
         arguments.append("--no-ignore-parent")
     if query.literal:
@@ -121,7 +151,7 @@ def _arguments(query: Query) -> list[str]:
     arguments.append("--ignore-case" if query.ignore_case else "--case-sensitive")
     if query.glob is not None:
         arguments.append(f"--glob={query.glob}")
-    arguments.append("--glob=!.git")
+        arguments.append("--glob=!.git")
     return [*arguments, f"--regexp={query.pattern}", "--", f"./{query.path}"]
 
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from codeagent.core.messages import Message, TextPart, ToolCall, ToolMessage, UserMessage
-from codeagent.llm.demo import DEMO_PROMPT, demo_files, demo_model
+from codeagent.llm.demo import demo_model
+from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
 from tests.llm.asking import ask, request
 
 

@@ -1,0 +1,85 @@
+"""`codeagent`: the chat screen on a folder. Imports nothing heavy: the first frame comes before all of that."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from codeagent.core.errors import ConfigError
+
+MODES = ("ask", "accept-edits", "plan", "auto")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("path", metavar="PATH", nargs="?", default=".", help="the folder to work in (default: here)")
+    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
+    add("--api-base", metavar="URL", help="address of the model's server")
+    add("--mode", choices=MODES, help="what is asked about: ask (default), accept-edits, plan or auto")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume",
+        metavar="ID",
+        nargs="?",
+        const="last",
+        help="go on with a session: the beginning of its id is enough; without one, the last in this folder",
+    )
+    again.add_argument(
+        "--continue", dest="resume", action="store_const", const="last", help="go on with the last session here"
+    )
+    add("--theme", metavar="NAME", help="of the screen; /theme shows them")
+    add(
+        "--sandbox",
+        choices=("docker", "off"),
+        help="off runs commands on this machine, each one asked about (default: docker)",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """The exit code once the screen is closed. Raises ConfigError."""
+    workspace = Path(args.path)
+    if not workspace.is_dir():
+        raise ConfigError(f"{args.path!r} is neither a command nor a folder; see codeagent --help")
+    require_terminal('codeagent run "what to do" works without one')
+    return open_screen(
+        workspace.absolute(),
+        model=args.model,
+        api_base=args.api_base,
+        mode=args.mode,
+        sandbox=args.sandbox,
+        theme=args.theme,
+        resume=args.resume,
+    )
+
+
+def require_terminal(instead: str) -> None:
+    """Raises ConfigError where a screen cannot be shown; `instead` says what can be done."""
+    if not (os.isatty(0) and os.isatty(1)):
+        raise ConfigError(f"the screen needs a terminal on standard input and output; {instead}")
+    if os.environ.get("TERM") == "dumb":
+        raise ConfigError(f"the screen needs a terminal that can draw, and TERM is dumb; {instead}")
+
+
+def open_screen(workspace: Path, **wish: Any) -> int:
+    """Show it until the person leaves; `wish` are fields of `tui.ports.Wish`."""
+    # Nothing of the screen is imported where another command, or --help, is asked for.
+    import asyncio
+
+    from codeagent.config.paths import config_dir, state_dir
+    from codeagent.tui.app import Folders, run_app
+    from codeagent.tui.ports import Talk, Wish
+    from codeagent.tui.stage import Stage
+
+    async def open_talk(stage: Stage) -> Talk:
+        return await asyncio.to_thread(_conversation, workspace, stage)
+
+    folders = Folders(state=state_dir(), config=config_dir(), workspace=workspace)
+    return run_app(open_talk, Wish(**wish), folders)
+
+
+def _conversation(workspace: Path, stage: Any) -> Any:
+    """Called in a thread after the first frame: these imports take most of the start."""
+    from codeagent.commands.launching import LocalLauncher
+    from codeagent.tui.conversation import Conversation
+
+    return Conversation(LocalLauncher(workspace), stage)

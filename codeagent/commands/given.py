@@ -1,0 +1,37 @@
+"""From what a command line gave to the settings of a conversation."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from codeagent.config.loader import load_settings
+from codeagent.config.paths import user_config_file
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
+
+_PLAIN = ("model", "api_base", "mode", "strategy", "theme")
+_LIMITS = ("max_turns", "max_calls", "timeout_per_call", "budget")
+
+
+def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
+    """What was not given is left to environment and files. Raises ConfigError."""
+    given = vars(args)
+    flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
+    limits = {name: given[name] for name in _LIMITS if given.get(name) is not None}
+    if limits:
+        flags["limits"] = limits
+    flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
+    if given.get("sandbox") is not None:
+        flags["sandbox"] = {"kind": given["sandbox"]}
+    return load_settings(flags, environment=os.environ, user_file=user_config_file(), workspace=workspace)
+
+
+def workspace_of(folder: Path) -> Path:
+    """The workspace's path, absolute. Raises ConfigError."""
+    try:
+        if folder.is_dir():
+            return folder.absolute()
+    except (OSError, ValueError):
+        pass
+    raise ConfigError(f"--cwd {str(folder)!r} is not a folder; nothing was run")

@@ -1,0 +1,191 @@
+"""What the screen opens on this machine: conversations, sessions, models, keys, files."""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from codeagent.bootstrap import Place, open_runtime
+from codeagent.commands.given import settings_of
+from codeagent.config.keys import KeyStore
+from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.settings import Settings
+from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
+from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.redact import Redactor
+from codeagent.core.runtime import Runtime, SessionSummary
+from codeagent.core.tool import ToolError
+from codeagent.llm.hosted import OFFERED, key_variables
+from codeagent.llm.local_servers import LocalServer, local_servers
+from codeagent.session.history import last_mode, last_model
+from codeagent.session.store import SessionStore
+from codeagent.tools.ripgrep import find_ripgrep, list_files
+from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.workspace.git_facts import git_facts
+
+LAST = "last"
+"""Stands for the session of this workspace that was written to last."""
+_MOST_FILES = 200_000
+_OLLAMA = "Ollama"
+_DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
+
+Events = tuple[KnownEvent | UnknownEvent, ...]
+
+
+class LocalLauncher:
+    """The Launcher of `tui.launcher`, for one workspace."""
+
+    def __init__(self, workspace: Path, keys: KeyStore | None = None) -> None:
+        """`workspace` is absolute; `keys` are those below the person's configuration unless given."""
+        self._workspace = workspace
+        self._keys = keys or KeyStore(config_dir())
+        self._store = SessionStore(state_dir(), Redactor(os.environ))
+        self._read: tuple[str, int, Events] = ("", 0, ())
+
+    @property
+    def workspace(self) -> Path:
+        return self._workspace
+
+    def settings(self, wish: Wish) -> Settings:
+        """With what was chosen in the session that is resumed, where no flag says otherwise.
+
+        Raises ConfigError, SessionError.
+        """
+        given = argparse.Namespace(
+            model=wish.model, api_base=wish.api_base, mode=wish.mode, sandbox=wish.sandbox, theme=wish.theme
+        )
+        settings = settings_of(given, self._workspace)
+        return settings if wish.resume is None else self._as_recorded(settings, wish, self.find(wish.resume))
+
+    async def missing(self, settings: Settings, wish: Wish) -> Missing | None:
+        if wish.resume is None and not wish.proceed and (odd := self._odd_place()):
+            return Missing("place", odd)
+        if settings.model is None:
+            return Missing("model", "no model is set", servers=_rows(await local_servers()))
+        variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
+        if not variables or await self._has_key(variables):
+            return None
+        return Missing("key", f"{settings.model} needs a key: {variables[0]} is not set", variable=variables[0])
+
+    async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:
+        loop = asyncio.get_running_loop()
+
+        def tell_here(text: str) -> None:
+            loop.call_soon_threadsafe(tell, text)
+
+        place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find)
+        return await open_runtime(settings, place, resume=resume, tell=tell_here, observer=lambda event: None)
+
+    def sessions(self) -> tuple[SessionSummary, ...]:
+        return tuple(item for item in self._store.summaries() if item.workspace == str(self._workspace))
+
+    def find(self, session: str) -> str:
+        if session != LAST:
+            return self._store.find(session)
+        if not (found := self.sessions()):
+            raise SessionNotFound(f"there is no session of {self._workspace} yet")
+        return found[0].id
+
+    def recorded(self, session_id: str) -> Events:
+        """As long as the log does not grow it is read once."""
+        size = self._store.size(session_id)
+        if self._read[:2] != (session_id, size):
+            self._read = (session_id, size, self._store.read(session_id).events)
+        return self._read[2]
+
+    async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
+        names = [] if settings.model in (None, _DEMO.name) else [settings.model]
+        names += [name for name in OFFERED if name != settings.model]
+        probing = asyncio.ensure_future(local_servers())
+        rows = await asyncio.gather(*(self._row(name, settings) for name in names if name is not None))
+        first = [row for row in rows if row.name == settings.model]
+        return (*first, *_rows(await probing), *rows[len(first) :], _DEMO)
+
+    def keep_key(self, variable: str, value: str) -> str:
+        return self._keys.keep(variable, value)
+
+    async def files(self) -> tuple[str, ...]:
+        """At most 200,000 of them. Raises CodeagentError."""
+        program = await asyncio.to_thread(find_ripgrep, self._workspace)
+        if program is None:
+            raise CodeagentError("ripgrep is missing, so files cannot be listed: install codeagent again")
+        try:
+            root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise CodeagentError(f"{self._workspace} cannot be read ({error.strerror})") from error
+        try:
+            paths = await list_files(program, root, _MOST_FILES)
+        except ToolError as error:
+            raise CodeagentError(str(error)) from error
+        finally:
+            os.close(root)
+        return await asyncio.to_thread(_with_folders, paths)
+
+    def git_facts(self) -> tuple[str, int]:
+        facts = git_facts(self._workspace)
+        return facts.branch, facts.changes
+
+    def _as_recorded(self, settings: Settings, wish: Wish, session_id: str) -> Settings:
+        events = self.recorded(session_id)
+        changes: dict[str, object] = {}
+        if wish.mode is None and (mode := last_mode(events)) is not None:
+            changes["mode"] = mode
+        if wish.model is None and (last := last_model(events)) is not None:
+            name, api_base, chosen = last
+            if chosen:
+                changes |= {"model": name, "api_base": api_base}
+            elif settings.model is None:
+                changes["model"] = name
+        return settings.model_copy(update=changes)
+
+    def _odd_place(self) -> str:
+        """Why this is hardly the folder that is meant; empty where it may be."""
+        folder = self._workspace.resolve()
+        if folder == Path("/"):
+            return "this is the root of the whole file system, not a project"
+        if folder == Path.home().resolve():
+            return "this is your home folder, not a project"
+        if not any(os.path.lexists(above / ".git") for above in (folder, *folder.parents)):
+            return "this folder is in no git repository"
+        return ""
+
+    async def _has_key(self, variables: Iterable[str]) -> bool:
+        wanted = tuple(variables)
+        if any(os.environ.get(variable) for variable in wanted):
+            return True
+        return any(await asyncio.gather(*(asyncio.to_thread(self._keys.find, variable) for variable in wanted)))
+
+    async def _row(self, name: str, settings: Settings) -> ModelRow:
+        current = name == settings.model
+        api_base = settings.api_base if current else None
+        variables = await asyncio.to_thread(key_variables, name, api_base)
+        try:
+            ready = not variables or await self._has_key(variables)
+        except ConfigError:
+            ready = False
+        where = f"at {api_base}" if api_base else "hosted"
+        about = where if ready else f"hosted, needs {variables[0]}"
+        return ModelRow(name, f"in use, {about}" if current else about, ready, api_base)
+
+
+def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
+    """Ollama is spoken to in its own way; the others by address, under a name that says whose format that is."""
+    return tuple(
+        ModelRow(f"ollama/{model}", "Ollama on this machine", True)
+        if server.name == _OLLAMA
+        else ModelRow(f"openai/{model}", f"{server.name} on this machine", True, server.api_base)
+        for server in servers
+        for model in server.models
+    )
+
+
+def _with_folders(paths: Iterable[str]) -> tuple[str, ...]:
+    found: set[str] = set()
+    for path in paths:
+        found.add(path)
+        end = path.rfind("/")
+        while end > 0 and (folder := path[: end + 1]) not in found:
+            found.add(folder)
+            end = path.rfind("/", 0, end)
+    return tuple(sorted(found))

@@ -1,0 +1,42 @@
+"""The product on a pty."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.product import Event, Product
+from tests.pty_screen import PtyScreen
+
+READY = "What shall we do?"
+"""The composer's placeholder: it is empty and reads keys."""
+
+
+def open_screen(
+    product: Product,
+    *arguments: str,
+    sandbox: str = "off",
+    size: tuple[int, int] = (100, 30),
+    before: tuple[str, ...] = (),
+) -> PtyScreen:
+    """`codeagent` with these arguments, waited for until a prompt can be typed."""
+    command = [*before, sys.executable, "-m", "codeagent", "--sandbox", sandbox, *arguments]
+    root = str(Path(__file__).parents[2])
+    screen = PtyScreen(command, env=product.environment | {"PYTHONPATH": root}, cwd=product.workspace, size=size)
+    screen.wait_for(READY)
+    return screen
+
+
+def ask(screen: PtyScreen, prompt: str = "go") -> None:
+    screen.send(prompt, "enter")
+
+
+def long_answer(last: str = "the very last word", paragraphs: int = 400, delay_ms: float = 3) -> dict[str, Any]:
+    """A stream that goes on for a while."""
+    text = "\n\n".join(f"paragraph {number} of a long answer with **bold** words" for number in range(paragraphs))
+    return {"text": f"{text}\n\n{last}", "delay_ms": delay_ms}
+
+
+def prompts(events: list[Event]) -> list[str]:
+    """What the log says the person said."""
+    added = (event["message"] for event in events if event["type"] == "message.added")
+    return [part["text"] for message in added if message["role"] == "user" for part in message["content"]]

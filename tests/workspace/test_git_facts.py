@@ -1,0 +1,110 @@
+"""Branch and changes are told without running anything of the repository's."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codeagent.workspace.git_facts import GitFacts, git_facts
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
+    return subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    (folder / "src").mkdir(parents=True)
+    for name in ("a.txt", "b.txt", "src/c.txt"):
+        (folder / name).write_text(f"{name}\n")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "one")
+    return folder
+
+
+def test_a_clean_repository_has_its_branch_and_no_changes(repository: Path) -> None:
+    assert git_facts(repository) == GitFacts("main", 0)
+
+
+def test_changed_staged_new_and_removed_files_count_and_ignored_ones_do_not(repository: Path) -> None:
+    (repository / "a.txt").write_text("changed\n")
+    (repository / "b.txt").unlink()
+    (repository / "new.txt").write_text("new\n")
+    (repository / "staged.txt").write_text("new\n")
+    git(repository, "add", "staged.txt")
+    (repository / ".git/info/exclude").write_text("*.log\n")
+    (repository / "x.log").write_text("ignored\n")
+    git(repository, "checkout", "-qb", "feature/x")
+    assert git_facts(repository) == GitFacts("feature/x", 4)
+    assert git_facts(repository).changes == len(git(repository, "status", "--porcelain").splitlines())
+
+
+def test_refs_may_be_packed_the_head_detached_or_without_a_commit(repository: Path, tmp_path: Path) -> None:
+    git(repository, "pack-refs", "--all")
+    git(repository, "gc", "-q")
+    assert git_facts(repository) == GitFacts("main", 0)
+    git(repository, "checkout", "-q", "--detach")
+    assert git_facts(repository) == GitFacts(git(repository, "rev-parse", "HEAD")[:8], 0)
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    git(fresh, "init", "-q")
+    assert git_facts(fresh) == GitFacts("main", 0)
+    (fresh / "a").write_text("x")
+    assert git_facts(fresh) == GitFacts("main", 1)
+
+
+def test_below_the_root_only_what_is_there_counts(repository: Path) -> None:
+    (repository / "a.txt").write_text("changed\n")
+    (repository / "src/c.txt").write_text("changed\n")
+    assert git_facts(repository / "src") == GitFacts("main", 1)
+
+
+def test_without_git_there_is_nothing_to_tell(tmp_path: Path) -> None:
+    assert git_facts(tmp_path) == GitFacts()
+
+
+def test_a_git_directory_elsewhere_is_not_read(repository: Path, tmp_path: Path) -> None:
+    worktree = tmp_path / "worktree"
+    worktree.mkdir()
+    (worktree / ".git").write_text(f"gitdir: {repository}/.git\n")
+    assert git_facts(worktree) == GitFacts()
+    (worktree / ".git").unlink()
+    (worktree / ".git").symlink_to(repository / ".git")
+    assert git_facts(worktree) == GitFacts()
+
+
+def poison(repository: Path, canary: Path) -> None:
+    """Everything `git status` would run, each leaving the canary."""
+    program = repository / "evil.sh"
+    program.write_text(f"#!/bin/sh\ntouch {canary}\ncat\n")
+    program.chmod(0o755)
+    (repository / ".gitattributes").write_text("*.txt filter=evil diff=evil\n")
+    for key in ("filter.evil.clean", "filter.evil.process", "core.fsmonitor", "diff.evil.textconv", "core.pager"):
+        git(repository, "config", key, str(program))
+    for hook in ("post-index-change", "fsmonitor-watchman", "pre-commit"):
+        shutil.copy(program, repository / ".git/hooks" / hook)
+    os.utime(repository / "a.txt", (1, 1))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_nothing_the_repository_names_is_run(repository: Path, tmp_path: Path, nested: bool) -> None:
+    canary = tmp_path / "canary"
+    outer = repository
+    if nested:
+        outer = tmp_path / "outer"
+        outer.mkdir()
+        git(outer, "init", "-q")
+        shutil.move(repository, outer / "inner")
+        git(outer, "add", "inner")
+        git(outer, "commit", "-qm", "a repository in a repository")
+        repository = outer / "inner"
+    poison(repository, canary)
+    git_facts(outer)
+    assert not canary.exists()
+    subprocess.run(["git", "status"], cwd=outer, capture_output=True)
+    assert canary.exists(), "the poison works under plain git"
