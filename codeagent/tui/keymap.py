@@ -14,12 +14,12 @@ from codeagent.tui.settings_file import BadFile, Entry, read_entries
 
 _KEPT = "no key was changed"
 _BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
-_WRITTEN_IN = frozenset({"chat", "composer", "picker"})
+_WRITTEN_IN = frozenset({"chat", "composer", "history", "picker"})
 """Scopes in which the person writes: a key that types text stays text there."""
 _APPROVES = frozenset({"card.once", "card.session", "card.all"})
 _AROUND = "chat"
 """Its keys also work while the focus is inside, in one of these."""
-_INSIDE = frozenset({"composer", "card", "transcript"})
+_INSIDE = frozenset({"composer", "history", "card", "transcript"})
 
 
 class KeymapError(ConfigError):
@@ -101,7 +101,7 @@ def _key(action: Action, written: str, entry: Entry) -> str:
         key = spelled(written)
     except BadKey as problem:
         raise BadFile(entry.line, entry.key, one_line(str(problem), 80)) from problem
-    if types_text(key) and action.scope in _WRITTEN_IN:
+    if types_text(key) and action.scope in _WRITTEN_IN and key not in action.keys:
         raise BadFile(
             entry.line, entry.key, f"'{shown(key)}' types text there; take one with Ctrl or Alt, or F1 to F24"
         )

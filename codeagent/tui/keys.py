@@ -5,7 +5,7 @@ import string
 from textual.keys import _character_to_key  # the spelling a keymap of Textual needs; there is no public one
 
 _ORDER = ("alt", "ctrl", "shift", "super")
-_ALIASES = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape", "ctrl+h": "backspace"}
+_ALIASES = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
 """Pairs a terminal sends as the same key."""
 _SHORT = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdn": "pagedown", "ins": "insert"}
 NAMED = (

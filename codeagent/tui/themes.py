@@ -71,7 +71,10 @@ class Themes:
         path = path or bundled_folder() / f"{name}.yaml"
         if not (NAME.fullmatch(name) and path.is_file()):
             raise ThemeError(f"there is no theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme")
-        stamp = path.stat().st_mtime_ns
+        try:
+            stamp = path.stat().st_mtime_ns
+        except OSError as problem:
+            raise ThemeError(f"{path.name}: cannot be read ({problem.strerror}); {_KEPT}") from problem
         if self._read.get(path, (0,))[0] != stamp:
             self._read[path] = (stamp, load_theme(path))
         return self._read[path][1]
@@ -79,6 +82,14 @@ class Themes:
     def is_own(self, name: str) -> bool:
         """The theme comes from one of the person's folders, where it may change at any time."""
         return self._own_path(name) is not None
+
+    def stamp(self, name: str) -> int | None:
+        """When the file of the person's own theme changed last, in nanoseconds; None where there is no such file."""
+        path = self._own_path(name)
+        try:
+            return None if path is None else path.stat().st_mtime_ns
+        except OSError:
+            return None
 
     def _own_path(self, name: str) -> Path | None:
         if not NAME.fullmatch(name):

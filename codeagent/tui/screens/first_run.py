@@ -197,7 +197,7 @@ class FirstRun(ModalScreen[WayOn | None]):
 
 
 def _rows(missing: Missing) -> Sequence[PickerRow]:
-    kept = "kept in the keyring, or in a file only you can read"
+    kept = "kept in the keyring, or a private file"
     return (
         PickerRow("key", "Paste a key", f"{missing.variable}: {kept}" if missing.variable else kept),
         *(PickerRow(f"server:{at}", row.name, row.about) for at, row in enumerate(missing.servers)),

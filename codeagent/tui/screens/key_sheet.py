@@ -1,21 +1,24 @@
 """What every key does: `?` when nothing is written, or F1."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from rich.cells import cell_len
+from rich.style import Style
 from textual.widget import Widget
 
 from codeagent.tui.actions import SCOPES
 from codeagent.tui.keymap import Keymap, KeyRow
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import Row, wrap
 from codeagent.tui.screens.page import Page, Pane
-from codeagent.tui.widgets.fitting import cut_end
 from codeagent.tui.widgets.line_pane import LinePane
 
-_KEYS = 24
+_KEYS = 22
 """Cells of the column of keys, where there is room for that."""
+_NAMED = 96
+"""Cells from which on there is room for the names that `keys.yaml` takes."""
 
 
 class KeyPane(LinePane):
@@ -34,11 +37,10 @@ class KeyPane(LinePane):
         return "\n".join(f"{row.keys}\t{row.about}\t{row.id}".rstrip() for row in self._rows)
 
     def _piece(self, width: int, palette: Palette) -> Iterator[Line]:
-        names = max(cell_len(row.id) for row in self._rows)
         for scope, rows in groupby(self._rows, key=lambda row: row.scope):
             yield line([(SCOPES[scope], palette.heading)])
             for row in rows:
-                yield _drawn(row, width, names, palette)
+                yield from _drawn(row, width, palette)
             yield line([])
 
 
@@ -57,18 +59,21 @@ class KeySheet(Page):
         return [self._pane]
 
 
-def _drawn(row: KeyRow, width: int, names: int, palette: Palette) -> Line:
+def _drawn(row: KeyRow, width: int, palette: Palette) -> Iterator[Line]:
+    """Keys and what they do side by side, each in as many rows as it needs; behind them the name, where it fits."""
     column = min(_KEYS, max(8, width // 3))
-    keys = cut_end(row.keys, column)
-    room = width - column - 4
-    name = row.id + (" (yours)" if row.own else "")
-    beside = name if room >= cell_len(row.about) + 2 + cell_len(name) else ""
-    about = cut_end(row.about, room)
-    gap = " " * max(0, width - 2 - column - 2 - cell_len(about) - max(names + 8, cell_len(beside)))
-    return line(
-        [
-            ("  " + keys + " " * (column - cell_len(keys) + 2), palette.accent if row.own else palette.strong),
-            (about, palette.text),
-            (gap + beside if beside else "", palette.muted),
-        ]
-    )
+    name = (row.id + (", yours" if row.own else "")) if width >= _NAMED else ("yours" if row.own else "")
+    room = max(8, width - column - 4 - (cell_len(name) + 2 if name else 0))
+    keys = wrap([(row.keys, palette.accent if row.own else palette.strong)], column)
+    about = wrap([(row.about, palette.text)], room)
+    for at, (left, right) in enumerate(zip_longest(keys, about)):
+        parts: list[tuple[str, Style | None]] = [("  ", None), *_filled(left, column), ("  ", None)]
+        if at == 0 and name:
+            yield line([*parts, *_filled(right, room), ("  " + name, palette.muted)])
+        else:
+            yield line([*parts, *(right.parts if right else ())])
+
+
+def _filled(row: Row | None, width: int) -> list[tuple[str, Style | None]]:
+    parts = list(row.parts) if row else []
+    return [*parts, (" " * max(0, width - sum(cell_len(text) for text, _ in parts)), None)]

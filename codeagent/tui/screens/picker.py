@@ -7,6 +7,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Resize
 from textual.screen import ModalScreen
 
 from codeagent.tui.screens.line_input import LineInput
@@ -15,6 +16,10 @@ from codeagent.tui.screens.title_row import HintRow, TitleRow
 
 Preview = Callable[[str], None]
 """Is told the key of the row that is marked, while the person still chooses."""
+
+
+_AROUND = 3
+"""Rows of the panel besides the list."""
 
 
 def _no_preview(key: str) -> None:
@@ -30,12 +35,10 @@ class Picker(ModalScreen[str | None]):
         background: transparent;
         & > Vertical {
             height: auto;
-            max-height: 75%;
             background: $surface;
             color: $foreground;
         }
         & LineInput { margin: 0 1 0 3; }
-        & PickerList { max-height: 1fr; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -67,6 +70,11 @@ class Picker(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(LineInput).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """The height stays while the list is narrowed, so that nothing moves under the eyes."""
+        most = max(1, event.size.height * 3 // 4 - _AROUND)
+        self._list.styles.height = min(max(1, self._total), most)
 
     def tell(self, text: str) -> None:
         """One line in place of the hints; empty brings them back."""

@@ -126,7 +126,7 @@ class PickerList(ScrollView):
 
     def _lay(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
-        self.refresh(layout=True)
+        self.refresh()
         self.call_after_refresh(self._show_mark)
 
     def _show_mark(self) -> None:

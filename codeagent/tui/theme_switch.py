@@ -1,0 +1,81 @@
+"""Puts a theme in force, and keeps up with its file while that is the person's own."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from textual.app import App
+from textual.timer import Timer
+
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.theme_file import ThemeFile
+from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
+
+_LOOK_EVERY = 1.5
+"""Seconds between two looks at the file of the person's own theme."""
+
+
+class ThemeSwitch:
+    """Without colours (`NO_COLOR`, `TERM=dumb`) lines are drawn in the plain palette, whatever the theme."""
+
+    def __init__(
+        self, app: App[Any], themes: Themes, *, paint: Callable[[Palette], None], tell: Callable[[str], None]
+    ) -> None:
+        """`paint` keeps the palette where `palette_of` finds it; `tell` says in one line what a changed file did."""
+        self._app = app
+        self._themes = themes
+        self._paint = paint
+        self._tell = tell
+        self._name = DEFAULT_THEME
+        self._timer: Timer | None = None
+        self._stamp: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the theme in force."""
+        return self._name
+
+    def use(self, name: str) -> str:
+        """Draw everything in that theme; returns what is wrong with it, and keeps the present one then."""
+        stamp = self._themes.stamp(name)
+        try:
+            self._apply(self._themes.get(name))
+        except ThemeError as problem:
+            return str(problem)
+        self._stamp = stamp
+        self._watch()
+        return ""
+
+    def look(self) -> None:
+        """Read the theme in force again where its file changed; what is wrong with it is said once."""
+        stamp = self._themes.stamp(self._name)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._apply(self._themes.get(self._name))
+        except ThemeError as problem:
+            self._tell(str(problem))
+        else:
+            self._tell(f"theme {self._name}: read again")
+
+    def _apply(self, theme: ThemeFile) -> None:
+        plain = self._app.no_color or os.environ.get("TERM") == "dumb"
+        self._paint(Palette() if plain else theme.palette)
+        self._app.register_theme(theme.textual)
+        self._name = theme.name
+        if self._app.theme == theme.name:
+            self._app.mutate_reactive(App.theme)
+        else:
+            self._app.theme = theme.name
+        for screen in self._app.screen_stack:
+            for widget in (screen, *screen.walk_children()):
+                widget.refresh()
+
+    def _watch(self) -> None:
+        """A timer only while there is a file that may change."""
+        if self._stamp is not None and self._timer is None:
+            self._timer = self._app.set_interval(_LOOK_EVERY, self.look)
+        elif self._stamp is None and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
