@@ -5,7 +5,7 @@ import os
 import select
 import sys
 from codecs import getincrementaldecoder
-from typing import IO, Any
+from typing import Any, TextIO
 
 from textual import constants
 from textual._xterm_parser import XTermParser
@@ -17,11 +17,14 @@ from codeagent.tui.terminal import TerminalGuard
 _CHUNK = 64 * 1024
 """Characters that are collected before they are written, where Textual has more to write at once."""
 
+_ESCAPE_DELAY = 0.01
+"""Seconds after which an escape character is the key Esc, where ESCDELAY does not say otherwise."""
+
 
 class TerminalOutput:
     """Where Textual draws: it never raises, and stays silent once the terminal was given back or is gone."""
 
-    def __init__(self, stream: IO[str], guard: TerminalGuard | None) -> None:
+    def __init__(self, stream: TextIO, guard: TerminalGuard | None) -> None:
         self._fd = stream.fileno()
         self._encoding = stream.encoding
         self._guard = guard
@@ -66,7 +69,11 @@ class TerminalDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         guard = getattr(app, "guard", None)
-        self._file = TerminalOutput(_screen_stream(), guard if isinstance(guard, TerminalGuard) else None)
+        output = TerminalOutput(_screen_stream(), guard if isinstance(guard, TerminalGuard) else None)
+        self._file = output  # type: ignore[assignment]  # it has what the writer thread uses
+        if "ESCDELAY" not in os.environ:
+            # Textual reads it from the environment, which the person's editor would inherit.
+            constants.ESCAPE_DELAY = _ESCAPE_DELAY  # type: ignore[misc]  # declared Final
         self._stopped = False
         self._until, self._enough = os.pipe()
 
@@ -136,7 +143,7 @@ def _read(fd: int) -> bytes:
         return b""
 
 
-def _screen_stream() -> IO[str]:
+def _screen_stream() -> TextIO:
     """Textual draws on standard error; where that leads elsewhere, on standard output."""
     streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None and stream.isatty()]
     return streams[0]
