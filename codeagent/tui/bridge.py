@@ -117,7 +117,7 @@ class Bridge:
         match event:
             case TextDelta():
                 self._stage.status.set(phase="answering")
-                document.stream_text(event.text)
+                document.stream_text(event.text, event.ts)
             case ReasoningDelta():
                 self._thought = True
                 document.stream_thoughts(event.text, event.ts)
