@@ -42,7 +42,7 @@ def step_prompt(sheet: Sheet, stop: Stop, direction: int) -> Stop | None:
 
 def rows(sheet: Sheet, stop: Stop) -> tuple[int, int]:
     """The first and the last of its rows in the block, the gap above not counted."""
-    drawn = sheet.drawn(stop.index)
+    drawn = sheet.seen(stop.index)
     if stop.call_id:
         for spot in drawn.spots:
             if spot.call_id == stop.call_id and not spot.whole:
@@ -58,7 +58,7 @@ def offered(sheet: Sheet, stop: Stop) -> str | None:
 
 def spot_at(sheet: Sheet, index: int, row: int) -> Spot | None:
     """What a click on a row of a block is about: the smallest that holds it."""
-    found = [spot for spot in sheet.drawn(index).spots if spot.first <= row <= spot.last]
+    found = [spot for spot in sheet.seen(index).spots if spot.first <= row <= spot.last]
     return min(found, key=lambda spot: (spot.last - spot.first, not spot.whole), default=None)
 
 

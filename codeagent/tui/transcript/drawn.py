@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
 
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
@@ -44,3 +46,6 @@ class Drawn:
     lines: list[Line] = field(default_factory=list)
     spots: list[Spot] = field(default_factory=list)
     margin: Segment = BLANK
+    finished: dict[int, Strip] = field(default_factory=dict)
+    """By row, what was put on the screen of it, in the style `base`."""
+    base: Style | None = None

@@ -18,13 +18,15 @@ class Layout:
     """Heights in rows, summed in a Fenwick tree: every look-up and correction is O(log n)."""
 
     def __init__(self, estimates: Iterable[int] = ()) -> None:
-        self._heights: list[int] = []
-        self._exact: list[bool] = []
-        self._tree: list[int] = [0]
-        self.total = 0
+        self._heights = list(estimates)
+        self._exact = [False] * len(self._heights)
+        self._tree = [0, *self._heights]
+        self.total = sum(self._heights)
         """Rows of everything."""
-        for height in estimates:
-            self.append(height)
+        for node in range(1, len(self._tree)):
+            above = node + (node & -node)
+            if above < len(self._tree):
+                self._tree[above] += self._tree[node]
 
     def __len__(self) -> int:
         return len(self._heights)

@@ -25,7 +25,7 @@ from codeagent.tui.transcript.blocks import (
 from codeagent.tui.transcript.drawn import Drawn, Look, Spot
 from codeagent.tui.transcript.render_card import draw_cards, state_words
 from codeagent.tui.transcript.spelling import counted, duration, whole
-from codeagent.tui.transcript.wrap import flat, paragraph
+from codeagent.tui.transcript.wrap import clipped, flat, paragraph
 
 PROMPT_ROWS = 30
 """Rows shown of what the person said, where it is longer than `_LONG_PROMPT`."""
@@ -48,7 +48,13 @@ _ENDINGS = {
 
 
 def draw(block: AnyBlock, look: Look) -> Drawn:
-    """Rows of a block; none for one that has nothing to show."""
+    """Rows of a block; none for one that has nothing to show. None is wider than the look, however narrow it is."""
+    drawn = _drawn(block, look)
+    drawn.lines = [clipped(row, look.width) for row in drawn.lines]
+    return drawn
+
+
+def _drawn(block: AnyBlock, look: Look) -> Drawn:
     match block:
         case Prompt():
             return _prompt(block, look)
@@ -109,18 +115,18 @@ def runs(block: AnyBlock) -> bool:
 def _prompt(block: Prompt, look: Look) -> Drawn:
     palette = look.palette
     speaker = _SPEAKERS.get(block.source, "you")
-    label = f"{speaker}    "
-    own_row = (len(label) > look.width // 4 and len(speaker) > 3) or look.width < 30
-    found = [line([(speaker, palette.user)])] if own_row else []
-    rest = paragraph(
-        block.text.rstrip("\n"), look.width, palette.text, first="" if own_row else label, gutter_style=palette.user
-    )
-    drawn = Drawn(found + rest, margin=Segment("▌ ", palette.user))
-    if len(rest) > _LONG_PROMPT and look.detail != "full":
-        hidden = len(drawn.lines) - PROMPT_ROWS
-        more = f"… {counted(hidden, 'row', 'rows')} more: Enter shows them"
-        drawn.lines[PROMPT_ROWS:] = [line([(more, palette.muted)])]
-        drawn.spots.append(Spot(PROMPT_ROWS, PROMPT_ROWS))
+    own_row = speaker != "you" or look.width < 30
+    first = "" if own_row else f"{speaker}    "
+    text = block.text.rstrip("\n")
+    said = text if look.detail == "full" else text[: 2 * _LONG_PROMPT * look.width]
+    found = paragraph(said, look.width, palette.text, first=first, gutter_style=palette.user)
+    drawn = Drawn(found, margin=Segment("▌ ", palette.user))
+    if look.detail != "full" and len(found) > _LONG_PROMPT:
+        more = f"… {counted(len(text), 'character', 'characters')} in all: Enter shows them"
+        found[PROMPT_ROWS:] = [line([(more, palette.muted)])]
+        drawn.spots.append(Spot(PROMPT_ROWS + own_row, PROMPT_ROWS + own_row))
+    if own_row:
+        found[:1] = [line([], gutter=Segment(speaker, palette.user)), replace(found[0], joins="")]
     return drawn
 
 

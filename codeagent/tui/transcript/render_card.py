@@ -94,7 +94,7 @@ def _columns(cards: Sequence[Card], look: Look) -> _Columns:
     note = min(_LONGEST_NOTE, max((cell_len(_note(card, look.now)) for card in cards), default=0))
     room = look.width - 2 - name - 2 - 2 - note
     longest = max((cell_len(flat(card.target)) for card in cards), default=0)
-    return _Columns(name, max(_SHORTEST_TARGET, min(longest, room)))
+    return _Columns(name, min(longest, max(_SHORTEST_TARGET, room)))
 
 
 def _headline(card: Card, columns: _Columns, look: Look) -> Line:
@@ -112,10 +112,7 @@ def _headline(card: Card, columns: _Columns, look: Look) -> Line:
         room = look.width - 2 - columns.name - 2 - columns.target - 2
         gap = " " * (columns.target - cell_len(target) + 2)
         parts.append((gap + cut(note, max(room, 0)), style if card.state != "done" else palette.muted))
-    row = line(parts)
-    if row.strip.cell_length <= look.width:
-        return row
-    return Line(row.strip.crop(0, look.width), row.text)
+    return line(parts)
 
 
 def _note(card: Card, now: float) -> str:

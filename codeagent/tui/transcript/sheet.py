@@ -57,7 +57,8 @@ class Sheet:
         """By block, the first of its rows that was drawn anew and looks different, since the reader cleared it."""
         self._clock = clock
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
-        self._kept_rows = 0
+        self.kept_rows = 0
+        """Rows that are kept drawn."""
         self._growing: dict[int, _Growth] = {}
         self._seen = range(0)
 
@@ -89,10 +90,9 @@ class Sheet:
 
     def set_palette(self, palette: Palette) -> None:
         """Draw in other colours, which changes no height."""
-        if palette is self.palette:
-            return
-        self.palette = palette
-        self._drop_all()
+        if palette is not self.palette and palette != self.palette:
+            self.palette = palette
+            self._drop_all()
 
     def tick(self) -> None:
         """Draw anew what shows a duration that counts on."""
@@ -130,8 +130,8 @@ class Sheet:
             self._kept.move_to_end(index)
             return kept.drawn
         fresh = self.draw(index, keep=True)
-        self._note_damage(index, kept.drawn.lines if kept is not None else [], fresh.lines)
-        self._kept_rows += len(fresh.lines) - (len(kept.drawn.lines) if kept is not None else 0)
+        self._note_change(index, kept.drawn if kept is not None else Drawn(), fresh)
+        self.kept_rows += len(fresh.lines) - (len(kept.drawn.lines) if kept is not None else 0)
         self._kept[index] = _Kept(fresh, block.version)
         self._kept.move_to_end(index)
         self.layout.correct(index, len(fresh.lines) + self.gap(index) if fresh.lines else 0)
@@ -153,11 +153,24 @@ class Sheet:
         blocks = self.document.blocks
         return gap(blocks[index - 1] if index else None, blocks[index])
 
+    def above(self, place: Place, rows: int) -> Place:
+        """The place so many rows further up, exactly: what is in between is drawn."""
+        index, line = place.index, place.line - rows
+        while line < 0 and index > 0:
+            index -= 1
+            self.drawn(index)
+            line += self.layout.height(index)
+        return Place(index, max(0, line))
+
+    def seen(self, index: int) -> Drawn:
+        """The rows of a block as they were drawn last, for painting: what changed since waits for `absorb`."""
+        kept = self._kept.get(index)
+        return kept.drawn if kept is not None else self.drawn(index)
+
     def line(self, place: Place) -> Line | None:
-        """The line at a place of the layout, as it was drawn last; None for the blank rows above a block."""
+        """The line at a place of the layout; None for the blank rows above a block."""
         line = place.line - self.gap(place.index)
-        kept = self._kept.get(place.index)
-        lines = (kept.drawn if kept is not None else self.drawn(place.index)).lines
+        lines = self.seen(place.index).lines
         return lines[line] if 0 <= line < len(lines) else None
 
     def held(self, anchor: Anchor | None) -> Anchor | None:
@@ -208,14 +221,18 @@ class Sheet:
             del self._growing[block.key]
         return draw_answer(block, lines, look)
 
-    def _note_damage(self, index: int, before: list[Line], after: list[Line]) -> None:
+    def _note_change(self, index: int, before: Drawn, after: Drawn) -> None:
+        """Say from where on a block looks different; what is finished of the rows before that stays."""
         same = 0
-        for old, new in zip(before, after, strict=False):
+        for old, new in zip(before.lines, after.lines, strict=False):
             if old is not new and old != new:
                 break
             same += 1
-        if same < max(len(before), len(after)):
+        if same < max(len(before.lines), len(after.lines)):
             self.damage[index] = min(same, self.damage.get(index, same))
+        if before.margin == after.margin:
+            after.base = before.base
+            after.finished = {row: strip for row, strip in before.finished.items() if row < same}
 
     def _look(self, block: AnyBlock) -> Look:
         width = max(_NARROWEST, self.width - MARGIN)
@@ -229,12 +246,14 @@ class Sheet:
     def _forget(self, but: tuple[type[AnyBlock], ...] = ()) -> None:
         """Drop what was drawn, and heights with it, of all blocks but those of some types."""
         blocks = self.document.blocks[: len(self.layout)]
-        old, self.layout = self.layout, Layout()
-        for block in blocks:
-            stays = isinstance(block, but) and old.is_exact(block.key)
-            self.layout.append(old.height(block.key) if stays else self._guess(block.key))
-            if stays:
-                self.layout.correct(block.key, old.height(block.key))
+        old = self.layout
+        stays = [isinstance(block, but) and old.is_exact(block.key) for block in blocks]
+        self.layout = Layout(
+            old.height(block.key) if stay else self._guess(block.key) for block, stay in zip(blocks, stays, strict=True)
+        )
+        for index, stay in enumerate(stays):
+            if stay:
+                self.layout.correct(index, old.height(index))
         if not but:
             self._drop_all()
             return
@@ -244,18 +263,18 @@ class Sheet:
     def _drop_all(self) -> None:
         self._kept.clear()
         self._growing.clear()
-        self._kept_rows = 0
+        self.kept_rows = 0
 
     def _drop(self, index: int) -> None:
-        self._kept_rows -= len(self._kept.pop(index).drawn.lines)
+        self.kept_rows -= len(self._kept.pop(index).drawn.lines)
         self._growing.pop(index, None)
 
     def _evict(self) -> None:
         """Keep memory flat: what was not looked at for long is drawn again when it is."""
-        if self._kept_rows <= _KEPT_ROWS:
+        if self.kept_rows <= _KEPT_ROWS:
             return
         for index in [index for index in self._kept if index not in self._seen]:
-            if self._kept_rows <= _KEPT_ROWS:
+            if self.kept_rows <= _KEPT_ROWS:
                 return
             self._drop(index)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -14,7 +15,7 @@ from textual.widget import Widget
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import palette_of
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.drawn import MARGIN
+from codeagent.tui.transcript.drawn import BLANK, MARGIN
 from codeagent.tui.transcript.layout import Place
 from codeagent.tui.transcript.render import runs
 from codeagent.tui.transcript.selecting import encoded
@@ -26,7 +27,7 @@ _SLOW = 0.020
 _SLOW_FLUSH_EVERY = 0.1
 _WORK_MS = 8.0
 """At most so long at a time for what is not urgent."""
-_EMPTY = Line(Strip.blank(0))
+_NOTHING = Strip([], 0)
 
 
 class SheetView(ScrollView):
@@ -63,11 +64,17 @@ class SheetView(ScrollView):
         self._unread: set[int] = set()
         self._placing = False
         self._painting = False
+        self._base = Style.null()
 
     @property
     def unread(self) -> int:
         """Blocks below the view that are new or changed since its end was left."""
         return len(self._unread)
+
+    @property
+    def ticking(self) -> bool:
+        """Once a second, durations that count on are drawn anew."""
+        return self._ticker is not None
 
     def on_mount(self) -> None:
         self.sheet.set_palette(palette_of(self))
@@ -86,20 +93,23 @@ class SheetView(ScrollView):
             self.flush()
         self.refresh()
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self.sheet.set_palette(palette_of(self))
-
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if self._placing or round(old_value) == round(new_value) or not len(self.sheet.layout):
+        old, new = round(old_value), round(new_value)
+        if self._placing or old == new or not len(self.sheet.layout):
             return
-        self.go_to_row(round(new_value))
+        if 0 < old - new <= 2 * self._window.height:
+            self._hold(self.sheet.above(self.sheet.layout.at(old), old - new))
+        else:
+            self.go_to_row(new)
 
     def go_to_row(self, row: int) -> None:
         """Put a row at the top of the view; the end is followed from where it is in view."""
-        at_end = row >= self.sheet.layout.total - self._window.height
-        self.held_at = None if at_end else Anchor(self.sheet.layout.at(row))
+        self._hold(self.sheet.layout.at(row))
+
+    def _hold(self, place: Place) -> None:
+        at_end = self.sheet.layout.row(place) >= self.sheet.layout.total - self._window.height
+        self.held_at = None if at_end else Anchor(place)
         self.settle()
 
     def go_to_end(self) -> None:
@@ -129,12 +139,12 @@ class SheetView(ScrollView):
         """The marker that counts what is unread is there."""
         return y == self._window.height - 1 and x >= self._window.width - len(self._marker())
 
-    def margin(self, place: Place, line: Line | None) -> Segment:
-        """What stands to the left of a row; `line` is None for the rows above a block."""
-        return self.sheet.drawn(place.index).margin if line is not None else Segment(" " * MARGIN)
+    def margin(self, place: Place, usual: Segment) -> Segment:
+        """What stands to the left of a row of a block."""
+        return usual
 
     def styled(self, line: Line, place: Place) -> Strip:
-        """The row as it is drawn."""
+        """The row as it is drawn; the line's own strip where there is nothing to add."""
         return line.strip
 
     def flush(self) -> None:
@@ -177,7 +187,8 @@ class SheetView(ScrollView):
         self._refresh_damaged(top, everything=moved, to_end=total != before.height)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        self._painting = True
+        self.sheet.set_palette(palette_of(self))
+        self._base, self._painting = self.rich_style, True
         try:
             return super().render_lines(crop)
         finally:
@@ -185,25 +196,55 @@ class SheetView(ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """The row for the terminal; where the mouse asks for it, with the names of its characters in a selection."""
-        width, layout = self._window.width, self.sheet.layout
-        place = self.place_at(y)
+        place, layout = self.place_at(y), self.sheet.layout
         line = None if place is None else self.sheet.line(place)
-        where = place or Place(len(layout), self.scroll_offset.y + y - layout.total)
-        shown = _EMPTY if line is None else line
-        margin = Segment(" " * MARGIN) if place is None else self.margin(place, line)
-        strip = Strip([margin, *self.styled(shown, where)])
+        strip = self._finished(BLANK, _NOTHING) if place is None or line is None else self._row(line, place)
         if self._unread and y == self._window.height - 1:
-            marker = self._marker()
-            kept = strip.crop_extend(0, max(0, width - len(marker)), None)
-            strip = Strip([*kept, Segment(marker, self.sheet.palette.running)])
-        strip = strip.crop_extend(0, width, None)
-        if not self._painting:
-            strip = strip.apply_offsets(-MARGIN - shown.start, encoded(where))
-        return strip.apply_style(self.rich_style)
+            strip = self._with_marker(strip)
+        if self._painting:
+            return strip
+        where = place or Place(len(layout), self.scroll_offset.y + y - layout.total)
+        return strip.apply_offsets(-MARGIN - (0 if line is None else line.start), encoded(where))
+
+    def _row(self, line: Line, place: Place) -> Strip:
+        """A row of a block. What most of them look like is kept with the block."""
+        drawn = self.sheet.seen(place.index)
+        margin, body = self.margin(place, drawn.margin), self.styled(line, place)
+        if margin is not drawn.margin or body is not line.strip:
+            return self._finished(margin, body)
+        if drawn.base != self._base:
+            drawn.base = self._base
+            drawn.finished.clear()
+        row = place.line - self.sheet.gap(place.index)
+        strip = drawn.finished.get(row)
+        if strip is None:
+            strip = drawn.finished[row] = self._finished(margin, body)
+        return strip
+
+    def _finished(self, margin: Segment, body: Strip) -> Strip:
+        """As wide as the view, on its background."""
+        width, base = self._window.width, self._base
+        segments = [Segment(text, base if style is None else base + style) for text, style, _ in (margin, *body)]
+        length = margin.cell_length + body.cell_length
+        if length < width:
+            segments.append(Segment(" " * (width - length), base))
+        strip = Strip(segments, max(length, width))
+        return strip if length <= width else strip.crop(0, width)
+
+    def _with_marker(self, strip: Strip) -> Strip:
+        marker = self._marker()
+        style = self._base + self.sheet.palette.running
+        return Strip([*strip.crop(0, max(0, self._window.width - len(marker))), Segment(marker, style)])
 
     def _scroll_to(self, *position: Any, **options: Any) -> bool:
         """Scroll at once: nothing glides. Every way of scrolling ends here."""
         return super()._scroll_to(*position, **{**options, "animate": False})
+
+    def _scroll_update(self, virtual_size: Size) -> None:
+        """Bring the scroll position within bounds, which is not the person's scrolling."""
+        placing, self._placing = self._placing, True
+        super()._scroll_update(virtual_size)
+        self._placing = placing
 
     def _arm(self) -> None:
         """Draw soon: at once after a pause, at most so often while things change all the time."""
@@ -219,12 +260,13 @@ class SheetView(ScrollView):
         for key in changed:
             (self._counting.add if runs(blocks[key]) else self._counting.discard)(key)
         if self._counting and self._ticker is None:
-            self._ticker = self.set_interval(1.0, self._tick)
+            self._ticker = self.set_interval(1.0, self.tick)
         elif not self._counting and self._ticker is not None:
             self._ticker.stop()
             self._ticker = None
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """A second went by."""
         self.sheet.tick()
         self.settle()
 

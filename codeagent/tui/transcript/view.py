@@ -114,13 +114,13 @@ class TranscriptView(SheetView, can_focus=True):
     def get_selection(self, selection: Selection) -> tuple[str, str]:
         return selected_text(self.sheet, selection), "\n"
 
-    def margin(self, place: Place, line: Line | None) -> Segment:
+    def margin(self, place: Place, usual: Segment) -> Segment:
         stop = self._cursor if self.has_focus else None
-        if stop is not None and stop.index == place.index and line is not None:
+        if stop is not None and stop.index == place.index:
             first, last = cursor.rows(self.sheet, stop)
             if first <= place.line - self.sheet.gap(place.index) <= last:
                 return Segment(_CURSOR, self.sheet.palette.accent)
-        return super().margin(place, line)
+        return usual
 
     def styled(self, line: Line, place: Place) -> Strip:
         marked = self._marked(line, place)
@@ -255,7 +255,7 @@ class TranscriptView(SheetView, can_focus=True):
             return line
         row = place.line - self.sheet.gap(place.index)
         current, palette = finding.current, self.sheet.palette
-        for span in finding.spans(place.index, self.sheet.drawn(place.index).lines).get(row, ()):
+        for span in finding.spans(place.index, self.sheet.seen(place.index).lines).get(row, ()):
             here = current is not None and (current.index, current.nth) == (place.index, span.nth)
             style = palette.match + palette.selection if here else palette.match
             line = Line(restyled(line, span.start, span.end, style), line.text, line.start, line.joins)

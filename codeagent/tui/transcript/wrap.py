@@ -29,6 +29,13 @@ def indented(drawn: Line, gutter: Segment) -> Line:
     return Line(strip, drawn.text, drawn.start + gutter.cell_length, drawn.joins)
 
 
+def clipped(drawn: Line, width: int) -> Line:
+    """The line, without what is beyond `width` cells."""
+    if drawn.strip.cell_length <= width:
+        return drawn
+    return Line(drawn.strip.crop(0, width), drawn.text, drawn.start, drawn.joins)
+
+
 def flat(text: str, most: int = 2_000) -> str:
     """The beginning of a text as one line that only shows."""
     return " ".join(visible(text[:most]).split())

@@ -1,0 +1,293 @@
+"""Blocks as rows: what each says, at every detail, and that nothing of it acts on a terminal."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.shown import (
+    ShownDiff,
+    ShownFiles,
+    ShownImage,
+    ShownMarkdown,
+    ShownQuestion,
+    ShownTerminal,
+    ShownText,
+    ShownUnknown,
+)
+from codeagent.tui.transcript.blocks import (
+    Answer,
+    AnyBlock,
+    Batch,
+    Card,
+    Command,
+    Detail,
+    Ending,
+    Prompt,
+    Remark,
+    Thoughts,
+)
+from codeagent.tui.transcript.drawn import Drawn, Look
+from codeagent.tui.transcript.estimate import estimate
+from codeagent.tui.transcript.pieces import Pieces
+from codeagent.tui.transcript.render import draw, gap, runs, toggled
+
+NOW = 1_000.0
+
+
+def look(detail: Detail = "normal", width: int = 78) -> Look:
+    return Look(width, detail, Palette(), NOW)
+
+
+def rows(block: AnyBlock, detail: Detail = "normal", width: int = 78) -> list[str]:
+    drawn = draw(block, look(detail, width))
+    return [(drawn.margin.text + line.strip.text).rstrip() for line in drawn.lines]
+
+
+def printed(text: str) -> OutputBuffer:
+    buffer = OutputBuffer()
+    buffer.feed(text)
+    return buffer
+
+
+def card(**changes: object) -> Card:
+    made = Card("c1", "bash", "make test")
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def batch(*cards: Card, finished: bool = True) -> Batch:
+    return Batch(0, number=1, cards=list(cards), finished=finished, duration_ms=400)
+
+
+def test_what_the_person_said_has_a_bar_and_the_word_you() -> None:
+    assert rows(Prompt(0, text="fix it")) == ["▌ you    fix it"]
+    assert rows(Prompt(0, text="and more", source="steer"))[0] == "▌ you, while it worked"
+    assert rows(Prompt(0, text="one\ntwo")) == ["▌ you    one", "▌        two"]
+
+
+def test_copying_a_prompt_gives_what_was_typed_without_the_bar_or_the_word() -> None:
+    text = "a rather long sentence that wraps at this width and goes on"
+    lines = draw(Prompt(0, text=text), look(width=30)).lines
+    assert len(lines) > 2
+    assert "".join((line.joins or "") + line.text for line in lines) == text
+
+
+def test_a_very_long_prompt_is_shown_in_part_and_whole_in_full_detail() -> None:
+    block = Prompt(0, text="\n".join(f"row {number}" for number in range(100)))
+    assert rows(block)[-1] == "▌ … 689 characters in all: Enter shows them"
+    assert len(rows(block)) == 31
+    assert len(rows(block, "full")) == 100
+
+
+def test_an_answer_is_markdown_behind_the_margin() -> None:
+    assert rows(Answer(0, pieces=Pieces("some **bold** words"), open=False)) == ["  some bold words"]
+
+
+def test_an_answer_that_broke_off_says_so() -> None:
+    assert rows(Answer(0, pieces=Pieces("half"), open=False, cut=True))[-1] == "  the answer broke off here"
+
+
+def test_thoughts_fold_to_one_line_with_how_long_they_took() -> None:
+    block = Thoughts(0, pieces=Pieces("first\nsecond"), open=False, began=10.0, ended=13.24)
+    assert rows(block) == ["  ▸ thought for 3.2 s"]
+    assert rows(block, "full") == ["  ▾ thought for 3.2 s", "    first", "    second"]
+
+
+def test_thoughts_of_an_unknown_time_name_none() -> None:
+    assert rows(Thoughts(0, pieces=Pieces("x"), open=False, began=10.0)) == ["  ▸ thought"]
+    assert rows(Thoughts(0, pieces=Pieces("x"), open=False, began=10.0, ended=10.0)) == ["  ▸ thought"]
+
+
+def test_open_thoughts_show_their_last_lines_and_the_time_that_passes() -> None:
+    block = Thoughts(0, pieces=Pieces("\n".join(f"line {number}" for number in range(9))), began=NOW - 5)
+    assert rows(block) == ["  ▾ thinking 5 s", "    line 6", "    line 7", "    line 8"]
+    assert rows(block, "quiet") == ["  ▾ thinking 5 s"]
+
+
+def test_a_batch_has_a_header_and_one_line_per_call_in_columns() -> None:
+    block = batch(
+        Card("a", "read", "src/dates.py", state="done", note="212 lines"),
+        Card("b", "search", '"is_leap"', state="done", note="4 matches in 2 files"),
+    )
+    assert rows(block) == [
+        "  ▸ batch 1 · 2 calls · 0.4 s",
+        "    ✓ read    src/dates.py  212 lines",
+        '    ✓ search  "is_leap"     4 matches in 2 files',
+    ]
+
+
+def test_a_quiet_batch_is_one_line_that_hides_no_trouble() -> None:
+    block = batch(card(state="done"), card(state="failed"), card(state="denied"), finished=False)
+    assert rows(block, "quiet") == ["  ▸ batch 1 · 3 calls · 1 failed · 1 denied"]
+    assert "bash waiting for you" in rows(batch(card(state="asking"), finished=False), "quiet")[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "mark", "words"),
+    [
+        ({"state": "planned"}, "○", "planned"),
+        ({"state": "planned", "asks": True}, "○", "planned, will ask you"),
+        ({"state": "asking"}, "●", "waiting for you"),
+        ({"state": "running", "began": NOW - 3}, "●", "running 3 s"),
+        ({"state": "running", "began": NOW - 3, "progress": "4 of 9"}, "●", "running 3 s · 4 of 9"),
+        ({"state": "done"}, "✓", "done"),
+        ({"state": "done", "note": "212 lines"}, "✓", "212 lines"),
+        ({"state": "done", "duration_ms": 2_340}, "✓", "2.3 s"),
+        ({"state": "failed", "note": "exit 1", "duration_ms": 75_000}, "✗", "failed · exit 1 · 1 min 15 s"),
+        ({"state": "timeout"}, "✗", "timed out"),
+        ({"state": "denied"}, "–", "denied"),
+        ({"state": "skipped"}, "–", "skipped"),
+        ({"state": "cancelled"}, "–", "cancelled"),
+    ],
+)
+def test_every_state_has_a_mark_and_words(changes: dict[str, object], mark: str, words: str) -> None:
+    assert rows(batch(card(**changes)))[1] == f"    {mark} bash  make test  {words}"
+
+
+def test_a_running_call_shows_the_last_lines_it_printed_behind_a_bar() -> None:
+    block = batch(card(state="running", began=NOW, output=printed("".join(f"{n}\n" for n in range(20)))))
+    shown = rows(block)[2:]
+    assert shown == [f"      │ {number}" for number in range(12, 20)]
+    assert len(rows(block, "quiet")) == 1
+
+
+def test_a_finished_call_shows_no_output_unless_it_failed() -> None:
+    output = printed("".join(f"{n}\n" for n in range(20)))
+    assert len(rows(batch(card(state="done", output=output)))) == 2
+    failed = rows(batch(card(state="failed", error="it broke", output=output)))
+    assert failed[2] == "      it broke"
+    assert failed[-1] == "      │ 19"
+    assert len(failed) < 12
+
+
+def test_full_detail_shows_all_that_is_kept_and_where_the_rest_is() -> None:
+    output = printed("".join(f"{n}\n" for n in range(4_000)))
+    block = batch(card(state="done", output=output))
+    drawn = draw(block, look("full"))
+    texts = [line.text for line in drawn.lines]
+    gap_row = texts.index("… 1,800 lines more: Enter opens the whole output")
+    assert (texts[gap_row - 1], texts[gap_row + 1], texts[-1]) == ("199", "2000", "3999")
+    (offer,) = [spot for spot in drawn.spots if spot.whole]
+    assert (offer.first, offer.last, offer.call_id) == (gap_row, gap_row, "c1")
+
+
+def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
+    after = "".join(f"new {number}\n" for number in range(40))
+    block = batch(card(name="edit", state="done", shown=(ShownDiff("src/a.py", "old\n", after),)))
+    brief, full = rows(block), rows(block, "full")
+    assert "+40 −1" in brief[1]
+    assert brief[-1].endswith("rows more: Enter shows them")
+    assert len(brief) < 20 < 40 < len(full)
+
+
+def test_a_command_of_the_persons_own_shows_its_output_and_whether_the_model_sees_it() -> None:
+    block = Command(0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False)
+    shown = rows(block)
+    assert shown[0] == "▌ you ran a command, not shown to the model"
+    assert shown[-1] == "▌   │ hello"
+    assert "not shown" not in rows(Command(0, card=card(), shared=True))[0]
+
+
+def test_a_remark_names_its_level() -> None:
+    assert rows(Remark(0, text="a checkpoint was made")) == ["  note  a checkpoint was made"]
+    assert rows(Remark(0, text="asked again", level="warning")) == ["  warning  asked again"]
+    assert rows(Remark(0, text="gone", level="error")) == ["  error  gone"]
+
+
+def test_an_ending_says_why_and_what_was_done() -> None:
+    block = Ending(0, reason="interrupted", lines=("2 processes killed", "1 edit kept"))
+    assert rows(block) == ["  – stopped", "    · 2 processes killed", "    · 1 edit kept"]
+    assert rows(Ending(0, reason="failed", text="no connection")) == ["  ✗ failed: no connection"]
+
+
+def test_what_happens_stays_together_and_what_is_said_stands_apart() -> None:
+    said, done = Answer(0, pieces=Pieces("x")), Batch(1)
+    assert (gap(None, said), gap(said, done), gap(done, Batch(2)), gap(done, said)) == (0, 1, 0, 1)
+
+
+def test_folding_goes_between_the_usual_and_everything() -> None:
+    block = Batch(0)
+    block.detail = toggled(block, "normal")
+    assert block.detail == "full"
+    block.detail = toggled(block, "normal")
+    assert block.detail is None
+    assert toggled(block, "quiet") == "full"
+    assert toggled(block, "full") == "normal"
+
+
+def test_only_what_counts_on_needs_a_clock() -> None:
+    assert runs(batch(card(state="running")))
+    assert runs(Thoughts(0, open=True))
+    assert not runs(batch(card(state="asking")))
+    assert not runs(Answer(0))
+
+
+NASTY = [
+    "\x1b[31mred\x1b[0m",
+    "\x1b]0;title\x07",
+    "\x1b]52;c;ZWNobw==\x07",
+    "\x9b2J\x90q\x9c",
+    "\u202eevil\u2066\u200b",
+    "[bold red]markup[/] [@click=app.quit]x[/]",
+    "{{braces}} $x %s {0}",
+    "a\rb\bc\x07\x00",
+    "\ud800\udfff",
+    "\U000e0041\U000e0042",
+]
+_ACTS = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
+
+
+def _all_blocks(text: str) -> list[AnyBlock]:
+    shown = (
+        ShownText(text),
+        ShownMarkdown(text),
+        ShownDiff(text, text, f"{text}\nmore {text}"),
+        ShownTerminal(text, text, 1),
+        ShownFiles((text,)),
+        ShownImage(text, text),
+        ShownQuestion(text, (text,)),
+        ShownUnknown(text),
+    )
+    cards = [
+        Card("id", text, text, state=state, note=text, progress=text, error=text, output=printed(text), shown=shown)
+        for state in ("planned", "asking", "running", "done", "failed", "denied", "skipped", "cancelled", "timeout")
+    ]
+    return [
+        Prompt(0, text=text, source=text),
+        Prompt(0, text=text, source="steer"),
+        Answer(0, pieces=Pieces(text), cut=True),
+        Answer(0, pieces=Pieces(f"```{text}\n{text}\n```\n\n| {text} |\n|---|\n| {text} |")),
+        Thoughts(0, pieces=Pieces(text), began=1.0),
+        Thoughts(0, pieces=Pieces(text), open=False, began=1.0, ended=9.0),
+        Batch(0, number=1, cards=cards),
+        Command(0, card=cards[3]),
+        Remark(0, text=text),
+        Ending(0, reason=text, text=text, lines=(text,)),
+    ]
+
+
+def _check(drawn: Drawn, most: int) -> None:
+    for line in drawn.lines:
+        assert _ACTS.search(line.strip.text) is None
+        assert _ACTS.search(line.text.replace("\t", "")) is None
+        assert line.strip.cell_length == cell_len(line.strip.text) <= most
+
+
+@pytest.mark.parametrize("text", NASTY)
+@pytest.mark.parametrize("detail", ["quiet", "normal", "full"])
+def test_nothing_that_acts_on_a_terminal_is_ever_drawn(text: str, detail: Detail) -> None:
+    for block in _all_blocks(text):
+        _check(draw(block, look(detail, 60)), 60)
+
+
+@given(st.text(max_size=80), st.sampled_from(["quiet", "normal", "full"]), st.integers(8, 100))
+def test_no_row_is_wider_than_the_view(text: str, detail: Detail, width: int) -> None:
+    for block in _all_blocks(text):
+        _check(draw(block, look(detail, width)), width)
+        assert estimate(block, width, detail) >= 0
