@@ -138,7 +138,7 @@ class ApprovalCard(Vertical, can_focus=True):
             self.app.bell()
         self._show_front()
         if self.display and self._age_timer is None:
-            self._age_timer = self.set_interval(1.0, self._draw_rows)
+            self._age_timer = self.set_interval(1.0, self._look)
         if not self.display and self._age_timer is not None:
             self._age_timer.stop()
             self._age_timer = None
@@ -297,7 +297,10 @@ class ApprovalCard(Vertical, can_focus=True):
     def _take(self, key: str) -> bool:
         """Act on a key; False where it is none of the card's."""
         if self._sheet.scrolls(key):
-            self._scroll(key)
+            if self._guard.quiet:
+                self._pane.turn(key)
+            else:
+                self._say(TOO_SOON)
             return True
         if key not in self._sheet.keys(wide=self._wide):
             return False
@@ -340,12 +343,6 @@ class ApprovalCard(Vertical, can_focus=True):
                 self._fill()
             case _:
                 self._answer("once", self._sheet.options[int(key) - 1])
-
-    def _scroll(self, key: str) -> None:
-        if not self._guard.quiet:
-            self._say(TOO_SOON)
-        else:
-            self._pane.turn(key)
 
     def _list(self, listing: bool) -> None:
         self._sheet.listing = listing

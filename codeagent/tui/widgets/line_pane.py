@@ -161,6 +161,9 @@ class LinePane(ScrollView):
         """Make `row` the topmost one on screen, as far as there are rows below it."""
         self.scroll_to(y=max(0, min(row, self.max_scroll_y)), animate=False)
 
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, lambda theme: self._lay())
+
     def on_resize(self, event: Resize) -> None:
         self._lay()
 
@@ -174,11 +177,14 @@ class LinePane(ScrollView):
 
     def render_line(self, y: int) -> Strip:
         width, style = self.scrollable_content_region.width, self.rich_style
-        row = y + self.scroll_offset.y
-        lines = self.lines
-        if row >= len(lines):
+        if self._width < 1:
             return Strip.blank(width, style)
-        found = lines[row]
+        row = y + self.scroll_offset.y
+        laid = self._at(self._width)
+        laid.reach(row + 1)
+        if row >= len(laid.lines):
+            return Strip.blank(width, style)
+        found = laid.lines[row]
         selection = self.text_selection
         strip = _selectable(found, row)
         if selection is not None and (span := selection.get_span(row)) is not None:
