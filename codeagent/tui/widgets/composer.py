@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import work
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.events import Blur, Key
@@ -16,6 +17,7 @@ from codeagent.tui.widgets.choice_list import ChoiceList
 from codeagent.tui.widgets.completion import Choice, Unfinished, command_choices, file_choices, unfinished_at
 from codeagent.tui.widgets.history_search import HistorySearch
 from codeagent.tui.widgets.history_walk import HistoryWalk
+from codeagent.tui.widgets.paste import harmless
 from codeagent.tui.widgets.prompt_text import PromptText
 from codeagent.tui.widgets.submission import (
     CommandRow,
@@ -53,7 +55,7 @@ class Composer(PromptText):
     ]
 
     class Submitted(Message):
-        """Enter: begin a run, or steer the one that goes on."""
+        """Enter: begin a run, or steer the one that goes on; no text where nothing was typed."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -103,7 +105,7 @@ class Composer(PromptText):
             self.text = text
 
     class FilesWanted(Message):
-        """The first `@` of a prompt: `set_files` is waited for."""
+        """The first `@` of a prompt, and every one while there are no files: `set_files` is waited for."""
 
     class KeysRequested(Message):
         """`?` where nothing is typed."""
@@ -140,10 +142,22 @@ class Composer(PromptText):
         self._walk = None
         return super().clear()
 
+    @property
+    def last_typed(self) -> float:
+        """When the person last typed, here or in the search, on the clock of `time.monotonic`."""
+        return max(self.typed_at, self.search.typed_at)
+
+    def set_edited(self, before: str, after: str) -> None:
+        """Show what the editor made of `before`; what came into the composer meanwhile stays in front of it."""
+        meanwhile = self.text.removesuffix(before)
+        self.set_text(after)
+        self.insert_back(meanwhile.removesuffix("\n"))
+
     def set_files(self, paths: Sequence[str]) -> None:
         """The paths `@` offers, directories with a slash at the end."""
-        self.run_worker(lambda: self._index(tuple(paths)), group="index", exclusive=True)
+        self._index(tuple(paths))
 
+    @work(group="index", exclusive=True)
     async def _index(self, paths: tuple[str, ...]) -> None:
         self._files = await asyncio.to_thread(PathIndex, paths)
         self._searched = None
@@ -189,6 +203,8 @@ class Composer(PromptText):
         said = understand(self.typed, self.commands)
         match said:
             case None:
+                if not later:
+                    self.post_message(self.Submitted(""))
                 return
             case SaidUnknown(text):
                 self.post_message(self.UnknownCommand(text))
@@ -294,23 +310,26 @@ class Composer(PromptText):
 
     def _offer(self) -> None:
         """Open, change or close the list for what stands in front of the cursor."""
-        word = self._word = self._unfinished()
+        before, word = self._word, self._unfinished()
+        self._word = word
         if word is None or not self.has_focus:
             self._close_choices()
         elif word.kind == "command":
             self.choices.offer(command_choices(word.query, self.commands))
-        elif self._files is None:
-            self._want_files()
-            self.choices.offer((), footer="looking for files…")
         else:
-            self._want_files()
-            self.run_worker(lambda: self._search_files(word), group="files", exclusive=True)
+            if before is None or (before.kind, before.start) != (word.kind, word.start):
+                self._want_files()
+            if self._files is None:
+                self.choices.offer((), footer="looking for files…")
+            else:
+                self._search_files(word)
 
     def _want_files(self) -> None:
-        if not self._files_asked:
+        if self._files is None or not self._files_asked:
             self._files_asked = True
             self.post_message(self.FilesWanted())
 
+    @work(group="files", exclusive=True)
     async def _search_files(self, word: Unfinished) -> None:
         await asyncio.sleep(_PAUSE)
         if self._files is None:
@@ -354,5 +373,5 @@ class Composer(PromptText):
         if self._word is None:
             return
         row, column = self.cursor_location
-        self._replace_via_keyboard(choice.insert, (row, self._word.start), (row, column))
+        self._replace_via_keyboard(harmless(choice.insert), (row, self._word.start), (row, column))
         self.focus()

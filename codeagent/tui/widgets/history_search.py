@@ -65,7 +65,7 @@ class HistorySearch(Widget, can_focus=True):
         self._query = ""
         self._found: Sequence[str] = ()
         self._at = 0
-        self.last_typed = float("-inf")
+        self.typed_at = float("-inf")
         """When the person last typed here, on the clock of `time.monotonic`."""
 
     @property
@@ -101,12 +101,12 @@ class HistorySearch(Widget, can_focus=True):
         if types_text(event) and event.character is not None:
             event.stop()
             event.prevent_default()
-            self.last_typed = monotonic()
+            self.typed_at = monotonic()
             self._search(self._query + event.character)
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
-        self.last_typed = monotonic()
+        self.typed_at = monotonic()
         self._search(self._query + flat(event.text[:_LONGEST_QUERY]))
 
     def on_blur(self) -> None:

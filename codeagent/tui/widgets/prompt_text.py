@@ -80,7 +80,7 @@ class PromptText(TextArea, inherit_bindings=False):
         super().__init__(compact=True, highlight_cursor_line=False, placeholder=placeholder, id=id)
         self.cursor_blink = False
         self._killed = ""
-        self.last_typed = float("-inf")
+        self.typed_at = float("-inf")
         """When the person last changed the text, on the clock of `time.monotonic`."""
 
     @property
@@ -156,11 +156,11 @@ class PromptText(TextArea, inherit_bindings=False):
             self._replace_via_keyboard(self._chips.add(text) if is_long(text) else harmless(text), *self.selection)
 
     def _replace_via_keyboard(self, insert: str, start: Location, end: Location) -> EditResult | None:
-        self.last_typed = monotonic()
+        self.typed_at = monotonic()
         return super()._replace_via_keyboard(insert, start, end)
 
     def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
-        self.last_typed = monotonic()
+        self.typed_at = monotonic()
         return super()._delete_via_keyboard(start, end)
 
     def edit(self, edit: Edit) -> EditResult:

@@ -291,6 +291,46 @@ async def test_keys_can_be_given_other_meanings(tmp_path: Path) -> None:
         assert app.said == [("Submitted", "a\nb")]
 
 
+async def test_enter_where_nothing_is_typed_is_told_with_no_text(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (app, _composer, pilot):
+        await pilot.press("enter", "alt+enter")
+        assert app.said == [("Submitted", "")]
+        assert PromptHistory(tmp_path / "history.jsonl").entries == ()
+
+
+async def test_what_returns_while_the_editor_is_open_is_not_lost(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (_, composer, pilot):
+        composer.set_text("half")
+        composer.insert_back("queued")
+        composer.set_edited("half", "half and more")
+        await pilot.pause()
+        assert composer.text == "queued\nhalf and more"
+        composer.set_edited("queued\nhalf and more", "all new")
+        assert composer.text == "all new"
+
+
+async def test_typing_is_told_also_from_the_search(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (_, composer, pilot):
+        composer.set_text("a draft")
+        assert composer.last_typed == float("-inf")
+        await pilot.press("x")
+        typed = composer.last_typed
+        await pilot.press("ctrl+r", "y")
+        assert composer.last_typed > typed > 0
+
+
+async def test_a_file_name_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (app, composer, pilot):
+        composer.set_files(("bad\x1b]0;x\x07\nname.py",))
+        await app.workers.wait_for_complete()
+        keys(app, "at", *"bad")
+        await pilot.pause(0.1)
+        assert composer.choices.is_open
+        assert "\x1b" not in composer.choices.render_line(0).text
+        await pilot.press("tab")
+        assert "\x1b" not in composer.text
+
+
 async def test_clearing_can_be_undone(tmp_path: Path) -> None:
     async with stand(tmp_path) as (_, composer, pilot):
         await paste(composer, pilot, "line\n" * 20)

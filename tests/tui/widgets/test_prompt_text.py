@@ -102,9 +102,9 @@ def test_setting_the_text_can_be_undone() -> None:
 def test_only_the_person_counts_as_typing() -> None:
     text = PromptText()
     text.set_text("from a draft")
-    assert text.last_typed == float("-inf")
+    assert text.typed_at == float("-inf")
     text.action_delete_left()
-    assert text.last_typed > 0
+    assert text.typed_at > 0
 
 
 def test_readline_keys_cut_and_put_back() -> None:
