@@ -1,7 +1,7 @@
 """Looking for text: which blocks say it, and where in a block's rows it is."""
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,15 +47,12 @@ class Finding:
     def current(self) -> Match | None:
         return None if self._at is None else self.matches[self._at]
 
-    def move(self, direction: int, near: int) -> Match | None:
-        """The next match (1) or the one before (-1), around the ends; at first from the block `near` on."""
+    def move(self, direction: int) -> Match | None:
+        """The next match (1) or the one before (-1), around the ends; at first the first or the last one."""
         if not self.matches:
             return None
-        if self._at is None:
-            at = bisect_left(self.matches, near, key=lambda match: match.index)
-            self._at = (at if direction > 0 else at - 1) % len(self.matches)
-        else:
-            self._at = (self._at + direction) % len(self.matches)
+        before = self._at if self._at is not None else -1 if direction > 0 else 0
+        self._at = (before + direction) % len(self.matches)
         return self.matches[self._at]
 
     def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[Span]]:

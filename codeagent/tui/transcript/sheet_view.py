@@ -112,6 +112,9 @@ class SheetView(ScrollView):
         self.held_at = None if at_end else Anchor(place)
         self.settle()
 
+    def scroll_end(self, **options: Any) -> None:
+        self.go_to_end()
+
     def go_to_end(self) -> None:
         self.held_at = None
         self.settle()

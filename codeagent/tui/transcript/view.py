@@ -89,9 +89,9 @@ class TranscriptView(SheetView, can_focus=True):
         self.refresh()
 
     def find(self, text: str) -> int:
-        """Mark the text wherever it is and go to the first place from the top of the view on; returns how many."""
+        """Mark the text wherever it is, and go to the newest match; returns how many there are."""
         self._finding = Finding(text, self.document.blocks)
-        self.next_match()
+        self.previous_match()
         return len(self._finding.matches)
 
     def next_match(self) -> None:
@@ -158,9 +158,6 @@ class TranscriptView(SheetView, can_focus=True):
 
     def on_blur(self) -> None:
         self.refresh()
-
-    def action_scroll_end(self) -> None:
-        self.go_to_end()
 
     def action_step(self, direction: int) -> None:
         if self._cursor is not None:
@@ -229,8 +226,7 @@ class TranscriptView(SheetView, can_focus=True):
     def _go_to_match(self, direction: int) -> None:
         if self._finding is None:
             return
-        place = self.place_at(0)
-        match = self._finding.move(direction, 0 if place is None else place.index)
+        match = self._finding.move(direction)
         if match is None:
             self.refresh()
             return

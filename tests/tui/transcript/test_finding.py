@@ -27,14 +27,13 @@ def test_nothing_is_found_for_no_text_and_what_looks_like_a_pattern_is_text() ->
     assert Finding("p.ssed", blocks()).matches == ()
 
 
-def test_going_through_the_matches_begins_at_the_view_and_goes_around() -> None:
+def test_going_through_the_matches_goes_around() -> None:
     finding = Finding("passed", blocks())
-    assert finding.move(1, near=1) == Match(1, 0)
-    assert finding.move(1, near=1) == Match(1, 1)
-    assert finding.move(1, near=1) == Match(0, 0)
-    assert finding.move(-1, near=1) == Match(1, 1)
-    assert Finding("passed", blocks()).move(-1, near=1) == Match(0, 1)
-    assert Finding("absent", blocks()).move(1, near=0) is None
+    assert finding.current is None
+    assert [finding.move(-1) for _ in range(5)] == [Match(1, 1), Match(1, 0), Match(0, 1), Match(0, 0), Match(1, 1)]
+    assert finding.move(1) == Match(0, 0) == finding.current
+    assert Finding("passed", blocks()).move(1) == Match(0, 0)
+    assert Finding("absent", blocks()).move(1) is None
 
 
 def test_a_match_that_a_wrap_breaks_is_marked_on_both_rows() -> None:
