@@ -1,0 +1,101 @@
+"""Text a person is asked to allow: what could hide something in it is pointed out, and nothing is left out."""
+
+import re
+from collections.abc import Iterator
+from unicodedata import category
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import NARROWEST, Row, draw, wrap
+
+FOLDED_FROM = 9
+"""Spaces, tabs or blank lines in a row that are shown as their count."""
+_LISTED = 8
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+# What shows as nothing, or changes the character before it, though its category does not say so.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
+)
+_ODD = re.compile(
+    rf"(?:(?<=\n)|\A)(?:[ \t]*\n){{{FOLDED_FROM},}}| {{{FOLDED_FROM},}}|\t{{{FOLDED_FROM},}}|[^\n\x20-\x7e]"
+)
+_SPACES = re.compile(" {2,}")
+_FIXED = "\xa0"
+_CUT = "↩"
+_UNDERLINE = Style(underline=True)
+
+
+def marked_text(text: str, palette: Palette) -> list[tuple[str, Style]]:
+    """The text as (text, style), without what it says about its letters; newlines stay.
+
+    A code point that is not seen is written as `\\u{202e}`, long runs of spaces, tabs and blank lines as their
+    count, both in the warning style; other characters that are not ASCII are underlined in it.
+    """
+    parts: list[tuple[str, Style]] = []
+    at = 0
+    for found in _ODD.finditer(text):
+        if found.start() > at:
+            parts.append((text[at : found.start()], palette.text))
+        parts.append(_shown(found[0], palette))
+        at = found.end()
+    if at < len(text):
+        parts.append((text[at:], palette.text))
+    return parts
+
+
+def marked_lines(text: str, width: int, palette: Palette) -> list[Line]:
+    """The text's rows; a row that ends in the middle of a word ends in `↩`. A last line lists what is not ASCII."""
+    room = max(width - 1, NARROWEST)
+    # Only a single space may be left out where a row ends; a no-break space is free, as one of the text's is escaped.
+    parts = [(_SPACES.sub(_fixed, part), style) for part, style in marked_text(text, palette)]
+    rows = wrap(parts, room)
+    lines = []
+    for row, following in zip(rows, [*rows[1:], None], strict=True):
+        free = [(part.replace(_FIXED, " "), style) for part, style in row.parts]
+        drawn = draw(Row(free, row.joins), exact=True)
+        if following is not None and following.joins == "":
+            drawn = Line(Strip([*drawn.strip, Segment(_CUT, palette.muted)]), drawn.text, 0, drawn.joins)
+        lines.append(drawn)
+    return [*lines, *_summary(text, width, palette)]
+
+
+def _fixed(spaces: re.Match[str]) -> str:
+    return _FIXED * len(spaces[0])
+
+
+def _shown(found: str, palette: Palette) -> tuple[str, Style]:
+    if len(found) > 1:
+        return _folded(found), palette.warning
+    if _is_unseen(found):
+        return f"\\u{{{ord(found):x}}}", palette.warning
+    return found, palette.warning + _UNDERLINE
+
+
+def _folded(run: str) -> str:
+    lines = run.count("\n")
+    if not lines:
+        return f"⟨{len(run)} {'spaces' if run[0] == ' ' else 'tabs'}⟩"
+    within = f" with {len(run) - lines} spaces and tabs" if len(run) > lines else ""
+    return f"⟨{lines} blank lines{within}⟩\n"
+
+
+def _is_unseen(character: str) -> bool:
+    return category(character) in _UNSEEN or _BLANK.match(character) is not None
+
+
+def _summary(text: str, width: int, palette: Palette) -> Iterator[Line]:
+    if text.isascii():
+        return
+    odd = [character for character in text if character > "\x7e" and not _is_unseen(character)]
+    if not odd:
+        return
+    kind = "letter" if all(category(character)[0] in "LM" for character in odd) else "character"
+    different = [f"U+{ord(character):04X}" for character in dict.fromkeys(odd)]
+    listed = ", ".join(different[:_LISTED]) + (", …" if len(different) > _LISTED else "")
+    says = f"{len(odd)} non-ASCII {kind}{'' if len(odd) == 1 else 's'}: {listed}"
+    for row in wrap([(says, palette.warning)], width):
+        yield Line(draw(row).strip, "", 0, "")
