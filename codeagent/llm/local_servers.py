@@ -48,7 +48,7 @@ async def _models(host: str, port: int, seconds: float) -> tuple[str, ...]:
     try:
         async with asyncio.timeout(seconds):
             return _names(await _answer(host, port))
-    except (OSError, ValueError, TimeoutError, EOFError):
+    except (OSError, ValueError, RecursionError):
         return ()
 
 

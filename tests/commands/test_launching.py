@@ -1,0 +1,297 @@
+"""What the screen opens: settings, what is missing, sessions, models, files, and a whole conversation."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeagent.commands import launching
+from codeagent.commands.launching import LocalLauncher
+from codeagent.config.keys import KeyStore
+from codeagent.config.settings import Settings
+from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
+from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
+from codeagent.core.messages import text_of
+from codeagent.core.runtime import Runtime
+from codeagent.llm.local_servers import LocalServer
+from codeagent.session.check import check_recording
+from codeagent.tui.ports import ModelRow, Wish
+from tests.e2e.product import Product, calls, read, say
+from tests.servers import Turn, openai_server
+
+KEY = "sk-canary-0123456789"
+
+
+class Ring(dict[str, str]):
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.get(name)
+
+    def set_password(self, service: str, name: str, value: str) -> None:
+        self[name] = value
+
+
+@pytest.fixture
+def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Product:
+    """A repository, and an environment with nothing of whoever runs the tests."""
+    for name in ("work", "home"):
+        (tmp_path / name).mkdir()
+    subprocess.run(["git", "init", "-qb", "main", tmp_path / "work"], check=True)
+    product = Product(tmp_path / "work", tmp_path / "home")
+    for name in os.environ:
+        monkeypatch.delenv(name)
+    for name, value in product.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", os.defpath)
+    return product
+
+
+@pytest.fixture(autouse=True)
+def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none() -> tuple[LocalServer, ...]:
+        return ()
+
+    monkeypatch.setattr(launching, "local_servers", none)
+
+
+def launcher(product: Product, ring: Ring | None = None) -> LocalLauncher:
+    keys = KeyStore(product.home / "config/codeagent", lambda: ring if ring is not None else Ring())
+    return LocalLauncher(product.workspace, keys)
+
+
+def script(product: Product, *turns: Any) -> str:
+    return product.script(*turns)
+
+
+async def opened(here: LocalLauncher, resume: str | None = None, **wish: Any) -> Runtime:
+    settings = here.settings(Wish(sandbox="off", resume=resume, **wish))
+    return await here.open(settings, resume=resume, tell=lambda text: None)
+
+
+async def to_the_end(runtime: Runtime, prompt: str | None) -> list[Any]:
+    events = runtime.agent.events()
+    runtime.agent.start(prompt)
+    found = []
+    async for event in events:
+        found.append(event)
+        if isinstance(event, RunFinished):
+            return found
+    raise AssertionError("the run did not end")
+
+
+def test_flags_go_before_what_the_file_says(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('model = "m"\nmode = "plan"\ntheme = "ink"\nbell = false\n')
+    settings = launcher(product).settings(Wish(mode="auto", api_base="http://127.0.0.1:1"))
+    assert (settings.model, settings.mode, settings.theme, settings.bell) == ("m", "auto", "ink", False)
+    assert settings.api_base == "http://127.0.0.1:1"
+
+
+async def test_a_folder_without_a_repository_is_asked_about_unless_the_person_said_yes(
+    product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(model="demo")
+    found = await LocalLauncher(tmp_path).missing(settings, Wish())
+    assert found is not None and found.kind == "place" and "no git repository" in found.text
+    assert await LocalLauncher(tmp_path).missing(settings, Wish(proceed=True)) is None
+    below = product.workspace / "src"
+    below.mkdir()
+    assert await LocalLauncher(below).missing(settings, Wish()) is None
+    monkeypatch.setenv("HOME", str(product.workspace))
+    found = await launcher(product).missing(settings, Wish())
+    assert found is not None and "home folder" in found.text
+    found = await LocalLauncher(Path("/")).missing(settings, Wish())
+    assert found is not None and "root" in found.text
+
+
+async def test_without_a_model_the_local_servers_are_offered(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def some() -> tuple[LocalServer, ...]:
+        ollama = LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen3",))
+        return (ollama, LocalServer("vLLM", "http://127.0.0.1:8000/v1", ("openai/gpt-oss-20b",)))
+
+    monkeypatch.setattr(launching, "local_servers", some)
+    found = await launcher(product).missing(Settings(), Wish())
+    assert found is not None and found.kind == "model"
+    assert found.servers == (
+        ModelRow("ollama/qwen3", "Ollama on this machine", True),
+        ModelRow("openai/openai/gpt-oss-20b", "vLLM on this machine", True, "http://127.0.0.1:8000/v1"),
+    )
+
+
+async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is_enough(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = Ring()
+    here, settings = launcher(product, ring), Settings(model="anthropic/claude-sonnet-4-5")
+    found = await here.missing(settings, Wish())
+    assert found is not None and (found.kind, found.variable) == ("key", "ANTHROPIC_API_KEY")
+    assert here.keep_key("ANTHROPIC_API_KEY", KEY) == "the system's keyring"
+    assert await here.missing(settings, Wish()) is None
+    ring.clear()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    assert await here.missing(settings, Wish()) is None
+
+
+async def test_models_begin_with_the_one_in_use_and_say_what_is_missing(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    rows = await launcher(product).models(Settings(model="openai/gpt-5"))
+    assert rows[0] == ModelRow("openai/gpt-5", "in use, hosted", True)
+    assert rows[-1].name == "demo"
+    by_name = {row.name: row for row in rows}
+    assert len(by_name) == len(rows)
+    anthropic = next(row for name, row in by_name.items() if name.startswith("anthropic/"))
+    assert (anthropic.ready, anthropic.about) == (False, "hosted, needs ANTHROPIC_API_KEY")
+    assert all(row.ready for name, row in by_name.items() if name.startswith("openai/"))
+
+
+async def test_files_are_those_a_search_would_look_at_with_their_folders(product: Product) -> None:
+    for path in ("a.py", "src/deep/b.py", ".hidden/c", "build/x.o", "with\nnewline", ".git/ignored"):
+        (product.workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (product.workspace / path).write_text("x")
+    (product.workspace / ".gitignore").write_text("build/\n")
+    (product.workspace / "out").symlink_to("/etc")
+    assert await launcher(product).files() == (
+        ".gitignore", ".hidden/", ".hidden/c", "a.py", "src/", "src/deep/", "src/deep/b.py", "with\nnewline",
+    )  # fmt: skip
+
+
+async def test_files_of_a_folder_that_is_gone_are_an_error_in_one_line(product: Product) -> None:
+    with pytest.raises(CodeagentError, match="cannot be read"):
+        await LocalLauncher(product.workspace / "gone").files()
+
+
+def test_git_facts_are_branch_and_changes(product: Product) -> None:
+    (product.workspace / "new").write_text("x")
+    assert launcher(product).git_facts() == ("main", 1)
+
+
+async def test_a_conversation_is_opened_run_listed_and_resumed_with_the_mode_chosen_in_it(product: Product) -> None:
+    (product.workspace / "a.txt").write_text("text\n")
+    here = launcher(product)
+    runtime = await opened(here, model=script(product, calls(read("a.txt")), say("It says text.")))
+    assert runtime.sandbox_info is not None and runtime.sandbox_info.kind == "host"
+    assert {tool.name for tool in runtime.tools} >= {"bash", "ask_user", "read"}
+    assert "Workspace: " in runtime.system_prompt
+    events = await to_the_end(runtime, "what does it say?")
+    assert events[-1].text == "It says text."
+    runtime.agent.set_mode("plan")
+    [summary] = here.sessions()
+    assert (summary.prompt, summary.in_use) == ("what does it say?", True)
+    await runtime.close()
+    await runtime.close()
+    assert here.find("last") == here.find(summary.id[:10]) == summary.id
+    settings = here.settings(Wish(resume="last"))
+    assert (settings.mode, settings.model) == ("plan", summary.model)
+    assert here.settings(Wish(resume="last", mode="ask", model="demo")).mode == "ask"
+    again = await opened(here, resume=summary.id, model=script(product, say("Still text.")))
+    assert [event.mode for event in await to_the_end(again, "and now?") if isinstance(event, RunStarted)] == ["plan"]
+    await again.close()
+    assert [event.type for event in here.recorded(summary.id)].count("run.finished") == 2
+    assert check_recording(here._store.read(summary.id)).problems == ()
+
+
+async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(product: Product) -> None:
+    here = launcher(product)
+    runtime = await opened(here, model=script(product, say("ok")))
+    await to_the_end(runtime, "hello")
+    await runtime.agent.shell("echo from the shell; exit 3", shared=True)
+    session = runtime.agent.session_id
+    await runtime.close()
+    again = await opened(here, resume=session, model=script(product, say("I see", expect="from the shell")))
+    events = await to_the_end(again, "what did I run?")
+    notes = [event.message for event in events if isinstance(event, MessageAdded) and event.message.role == "user"]
+    assert "exit code 3" in text_of(notes[0].content) and text_of(notes[1].content) == "what did I run?"
+    await again.close()
+    [result] = [event for event in here.recorded(session) if isinstance(event, ToolResultAdded)]
+    assert result.name == "shell" and result.details["shared"] is True
+
+
+async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from_then_on(product: Product) -> None:
+    here = launcher(product)
+    runtime = await opened(here, model=script(product, say("one")))
+    await to_the_end(runtime, "go")
+    other = script(product, say("two"))
+    changed = await runtime.use_model(other, None)
+    assert changed.model == other and changed.agent is runtime.agent
+    events = await to_the_end(changed, "again")
+    assert events[-1].text == "two"
+    with pytest.raises(ConfigError):
+        await changed.use_model("script:/nowhere.json", None)
+    recorded = here.recorded(runtime.agent.session_id)
+    [notice] = [event for event in recorded if isinstance(event, Notice) and event.code == "model.changed"]
+    assert notice.data == {"model": other, "api_base": None}
+    await changed.close()
+    assert here.settings(Wish(resume="last")).model == other
+
+
+async def test_the_model_is_not_changed_during_a_run(product: Product) -> None:
+    here = launcher(product)
+    model = script(product, calls(("bash", {"command": "sleep 30"})))
+    runtime = await opened(here, model=model, mode="ask")
+    events = runtime.agent.events()
+    runtime.agent.start("go")
+    async for event in events:
+        if event.type == "approval.requested":
+            break
+    with pytest.raises(CodeagentError, match="between runs"):
+        await runtime.use_model("demo", None)
+    await runtime.close()
+
+
+async def test_opening_that_is_given_up_leaves_no_session_and_no_lock(product: Product) -> None:
+    here = launcher(product)
+    settings = here.settings(Wish(model="demo", sandbox="off"))
+    for delay in (0.0, 0.001, 0.005, 0.02):
+        opening = asyncio.ensure_future(here.open(settings, resume=None, tell=lambda text: None))
+        await asyncio.sleep(delay)
+        opening.cancel()
+        [result] = await asyncio.gather(opening, return_exceptions=True)
+        if isinstance(result, Runtime):
+            await result.close()
+    assert product.sessions == []
+
+
+async def test_a_screen_that_was_only_looked_at_leaves_no_session(product: Product) -> None:
+    runtime = await opened(launcher(product), model="demo")
+    await runtime.close()
+    assert product.sessions == []
+    with pytest.raises(SessionNotFound, match="no session"):
+        launcher(product).find("last")
+
+
+async def test_what_happened_while_it_was_opened_reaches_the_first_reader(product: Product) -> None:
+    here = launcher(product)
+    os.environ["DOCKER_HOST"] = f"unix://{product.home}/no.sock"
+    settings = here.settings(Wish(model="demo"))
+    runtime = await here.open(settings, resume=None, tell=lambda text: None)
+    assert runtime.sandbox is None and runtime.sandbox_info is None
+    first = await anext(aiter(runtime.agent.events()))
+    assert isinstance(first, Notice) and first.code == "sandbox.unavailable"
+    await runtime.close()
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Any]:
+    async with openai_server([Turn(text=f"hello, your key is {KEY}")]) as server:
+        yield server
+
+
+async def test_a_kept_key_is_sent_to_its_provider_and_written_nowhere(
+    product: Product, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
+    here = launcher(product, Ring(OPENAI_API_KEY=KEY))
+    runtime = await opened(here, model="openai/gpt-5-mini")
+    assert runtime.context_window == 272_000
+    await to_the_end(runtime, "hi")
+    await runtime.close()
+    assert provider.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert "OPENAI_API_KEY" not in os.environ
+    written = (product.sessions[0] / "events.jsonl").read_text()
+    assert "hello, your key is [secret OPENAI_API_KEY]" in written and KEY not in written
