@@ -69,10 +69,10 @@ class ChoiceList(Widget):
     def offer(self, choices: Sequence[Choice], *, footer: str = "") -> None:
         """Show these, the first one chosen; `footer` is a line below them, and all there is where none is left."""
         self._choices = tuple(choices)
-        self._footer = footer
         self._at = self._top = 0
         self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.screen.size.height // 2))
-        height = self._rows + bool(footer)
+        self._footer = footer or (f"{len(self._choices)} in all" if len(self._choices) > self._rows else "")
+        height = self._rows + bool(self._footer)
         self.styles.height = height
         self.styles.offset = Offset(0, -height)
         self.display = height > 0

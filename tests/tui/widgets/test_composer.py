@@ -174,6 +174,15 @@ async def test_an_at_sign_asks_for_the_files_once_and_offers_them(tmp_path: Path
         assert app.said == [("FilesWanted",), ("Submitted", "see @src/data/x")]
 
 
+async def test_while_there_are_no_files_every_at_sign_asks_again(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (app, composer, pilot):
+        await pilot.press("at", "a", "space", "at", "b")
+        assert app.said == [("FilesWanted",)] * 2
+        assert composer.choices.is_open
+        await pilot.press("enter")
+        assert app.said[-1] == ("Submitted", "@a @b")
+
+
 async def test_enter_never_takes_a_file_that_was_offered_for_fewer_letters(tmp_path: Path) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         composer.set_files(("abc.py", "abd.py", "my notes.md"))
