@@ -56,6 +56,12 @@ def test_every_variable_of_a_bundled_theme_is_a_colour_or_a_style(name: str) -> 
             assert value.startswith("auto ") or Color.parse(value.split(" ")[0])
 
 
+def test_a_theme_of_the_terminals_colours_defines_what_every_other_theme_defines() -> None:
+    """Textual's style sheets refer to these, and one that is missing would end the app."""
+    others, own = (set(Themes().get(name).textual.to_color_system().generate()) for name in ("ink", "terminal"))
+    assert others - own == set()
+
+
 def test_the_sixteen_colour_theme_uses_only_the_terminals_own() -> None:
     theme = Themes().get("terminal")
     colours = [colour for style in drawn(theme).values() for colour in (style.color, style.bgcolor) if colour]

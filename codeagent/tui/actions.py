@@ -129,5 +129,10 @@ TYPED = (
     Typed("composer", "@", "files"),
     Typed("composer", "!", "a shell command in the sandbox, shown to the model"),
     Typed("composer", "!!", "the same, not shown to the model"),
+    Typed("transcript", "n, p", "next block, block before"),
+    Typed("transcript", "], [", "next prompt, prompt before"),
+    Typed("transcript", "Enter", "open or fold; on an output: all of it"),
+    Typed("transcript", "y, c", "copy"),
+    Typed("transcript", "Esc", "back to writing"),
     Typed("picker", "any letter", "narrows the list"),
 )

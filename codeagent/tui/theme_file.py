@@ -51,6 +51,11 @@ _HEX = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 _VARIABLE = re.compile(r"(?P<colour>\S+)(?: (?P<percent>\d{1,3})%)?")
 
 
+# Variables that Textual's own style sheets use, and its `ansi` themes do not define.
+_ANSI_GAPS = dict.fromkeys(
+    ("ansi-background", "ansi-foreground", "foreground-disabled", "surface-active"), "ansi_default"
+)
+
 # What a theme that leaves a style out gets: the same meaning, from its own base colours.
 _DERIVED = {
     "text": "$foreground",
@@ -216,13 +221,14 @@ def _style(key: str, text: str, base: Mapping[str, str], ansi: bool) -> Style:
 
 def _variables(table: Mapping[str, str], base: Mapping[str, str], theme: Theme) -> dict[str, str]:
     given = {key.removeprefix("variables."): value for key, value in table.items() if key.startswith("variables.")}
+    gaps = _ANSI_GAPS if theme.ansi else {}
     if not given:
-        return {}
-    known = set(theme.to_color_system().generate()) | set(ColorSystem.COLOR_NAMES)
+        return dict(gaps)
+    known = {*theme.to_color_system().generate(), *ColorSystem.COLOR_NAMES, *gaps}
     for name in given:
         if name not in known:
             raise BadTheme(f"variables.{name}", f"no such variable{nearest(name, known)}")
-    return {name: _variable(f"variables.{name}", text, base, theme.ansi) for name, text in given.items()}
+    return gaps | {name: _variable(f"variables.{name}", text, base, theme.ansi) for name, text in given.items()}
 
 
 def _variable(key: str, text: str, base: Mapping[str, str], ansi: bool) -> str:

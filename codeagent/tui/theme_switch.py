@@ -35,6 +35,11 @@ class ThemeSwitch:
         """Of the theme in force."""
         return self._name
 
+    @property
+    def watching(self) -> bool:
+        """Its file is looked at, because it is the person's own."""
+        return self._timer is not None
+
     def use(self, name: str) -> str:
         """Draw everything in that theme; returns what is wrong with it, and keeps the present one then."""
         stamp = self._themes.stamp(name)

@@ -1,0 +1,41 @@
+"""A folder that is no project is worked in only after a yes that was meant."""
+
+import pytest
+
+from codeagent.tui.screens.folder_question import FolderQuestion
+from tests.tui.screens.stand_in import StandIn
+
+TEXT = "this is your home folder, not a project"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("key", ["enter", "n", "escape", "ctrl+c"])
+async def test_everything_but_y_means_no(key: str) -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.push_screen(FolderQuestion(TEXT), app.given.append)
+        await pilot.pause()
+        assert f"{TEXT}: work here anyway?" in app.shown
+        await pilot.press("space", "x", key)
+        await pilot.pause()
+        assert app.given == [False]
+
+
+async def test_a_y_that_was_typed_before_the_question_could_be_read_does_not_count() -> None:
+    app, clock = StandIn(), Clock()
+    async with app.run_test(size=(20, 5)) as pilot:
+        app.push_screen(FolderQuestion(TEXT, clock), app.given.append)
+        await pilot.pause()
+        clock.now = 0.3
+        await pilot.press("y")
+        assert app.given == []
+        clock.now = 2.0
+        await pilot.press("y")
+        await pilot.pause()
+        assert app.given == [True]

@@ -1,0 +1,74 @@
+"""A theme in force follows its file; a mistake in it is said once and the old colours stay."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.themes import bundled_folder
+from tests.tui.screens.stand_in import StandIn
+
+
+def own_theme(folder: Path) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text((bundled_folder() / "paper.yaml").read_text().replace("name: paper", "name: mine"))
+    return path
+
+
+def rewrite(path: Path, before: str, after: str, stamp: int) -> None:
+    path.write_text(path.read_text().replace(before, after))
+    os.utime(path, ns=(stamp, stamp))
+
+
+async def test_a_changed_file_is_read_again_and_drawn_at_once(tmp_path: Path) -> None:
+    path = own_theme(tmp_path)
+    app = StandIn("mine", (tmp_path,))
+    async with app.run_test() as pilot:
+        rewrite(path, 'background: "#faf8f3"', 'background: "#fafafa"', 1)
+        app.look.look()
+        await pilot.pause()
+        assert app.said == ["theme mine: read again"]
+        assert app.screen.styles.background.hex.lower() == "#fafafa"
+        app.look.look()
+        assert len(app.said) == 1
+
+
+async def test_a_mistake_is_said_once_and_the_old_theme_stays(tmp_path: Path) -> None:
+    path = own_theme(tmp_path)
+    app = StandIn("mine", (tmp_path,))
+    async with app.run_test():
+        before = app.palette
+        rewrite(path, "  added: ", "  aded: ", 1)
+        app.look.look()
+        app.look.look()
+        (said,) = app.said
+        assert said.startswith("mine.yaml:")
+        assert said.endswith("(did you mean 'palette.added'?); the theme was not changed")
+        assert app.palette is before
+
+
+async def test_no_timer_runs_for_a_bundled_theme(tmp_path: Path) -> None:
+    own_theme(tmp_path)
+    app = StandIn("mine", (tmp_path,))
+    async with app.run_test():
+        assert app.look.watching
+        app.look.use("ink")
+        assert not app.look.watching
+
+
+async def test_a_name_that_is_not_there_changes_nothing() -> None:
+    app = StandIn()
+    async with app.run_test():
+        assert app.look.use("inc") == "there is no theme 'inc' (did you mean 'ink'?); see /theme"
+        assert app.look.name == "ink"
+
+
+@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+async def test_without_colours_lines_are_drawn_plain(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    app = StandIn("dusk")
+    async with app.run_test():
+        assert app.palette == Palette()
