@@ -130,17 +130,28 @@ class Composer(PromptText):
         """Something can be taken back with Up."""
         self._prompts = history
         self._walk: HistoryWalk | None = None
+        self._paths: tuple[str, ...] = ()
         self._files: PathIndex | None = None
         self._files_asked = False
         self._word: Unfinished | None = None
         self._searched: Unfinished | None = None
         """What the files on offer were searched for."""
+        self._shown = ""
+        """What was typed by nobody: it came from the history, a queue or an editor."""
         self._chord = False
 
     def clear(self) -> EditResult:
         """Empty it; undo brings back what was there."""
         self._walk = None
         return super().clear()
+
+    def _show(self, typed: str) -> None:
+        """Text that comes from elsewhere opens no list: Up and Enter mean the text."""
+        super()._show(typed)
+        self._walk = None
+        self._shown = self.typed
+        self._word = self._searched = self._unfinished()
+        self._close_choices()
 
     @property
     def last_typed(self) -> float:
@@ -155,13 +166,14 @@ class Composer(PromptText):
 
     def set_files(self, paths: Sequence[str]) -> None:
         """The paths `@` offers, directories with a slash at the end."""
-        self._index(tuple(paths))
+        if self._files is None or self._paths != tuple(paths):
+            self._paths = tuple(paths)
+            self._index(self._paths)
 
     @work(group="index", exclusive=True)
     async def _index(self, paths: tuple[str, ...]) -> None:
         self._files = await asyncio.to_thread(PathIndex, paths)
-        self._searched = None
-        if self._word is not None and self._word.kind == "file":
+        if self.choices.is_open and not self.choices.moved and self._word is not None and self._word.kind == "file":
             self._offer_files()
 
     async def _on_key(self, event: Key) -> None:
@@ -231,7 +243,9 @@ class Composer(PromptText):
         elif self.running:
             self.action_follow_up()
         else:
+            self._searched = None
             self._offer()
+            self._keep_up()
 
     def action_up(self) -> None:
         if self.choices.is_open:
@@ -260,10 +274,11 @@ class Composer(PromptText):
 
     def _show_walked(self, text: str | None) -> None:
         """A prompt of the history; the text being typed comes back with its chips."""
-        if text is None or self._walk is None:
+        walk = self._walk
+        if text is None or walk is None:
             return
-        self._show(text if self._walk.at_typed else self._given(text))
-        self._close_choices()
+        self._show(text if walk.at_typed else self._given(text))
+        self._walk = walk
 
     def action_close_choices(self) -> None:
         """Esc: close the list, and leave the key to others where none is open."""
@@ -285,7 +300,6 @@ class Composer(PromptText):
         if closed.took_focus:
             self.focus()
         if closed.text is not None:
-            self._walk = None
             self.set_text(closed.text)
 
     def action_edit_outside(self) -> None:
@@ -293,7 +307,9 @@ class Composer(PromptText):
         self.post_message(self.EditorRequested(self.text))
 
     def on_text_area_changed(self) -> None:
-        self._offer()
+        if self.typed != self._shown or not self.typed:
+            self._shown = ""
+            self._offer()
 
     def on_text_area_selection_changed(self) -> None:
         if self._word is not None and self._unfinished() != self._word:

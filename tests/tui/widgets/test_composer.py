@@ -226,6 +226,33 @@ async def test_up_and_down_go_through_the_history_and_keep_what_was_typed(tmp_pa
         assert composer.text == "half " + "long\n" * 300
 
 
+async def test_a_command_from_the_history_opens_no_list_that_would_take_the_next_up(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (app, composer, pilot):
+        keys(app, *"old", "enter", "slash", *"help", "enter")
+        await pilot.pause()
+        await pilot.press("up")
+        assert (composer.text, composer.choices.is_open) == ("/help", False)
+        await pilot.press("up")
+        assert composer.text == "old"
+        await pilot.press("down", "enter")
+        assert app.said[-1] == ("SlashSubmitted", "help", "")
+
+
+async def test_tab_opens_a_list_again_that_was_closed(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (app, composer, pilot):
+        composer.set_files(("one.py", "two.py"))
+        await app.workers.wait_for_complete()
+        await pilot.press("at", "o")
+        await pilot.pause(0.1)
+        await pilot.press("escape")
+        await pilot.pause(0.1)
+        assert not composer.choices.is_open
+        await pilot.press("tab")
+        assert composer.choices.is_open
+        await pilot.press("tab")
+        assert composer.text == "@one.py "
+
+
 async def test_up_moves_within_the_text_before_it_goes_to_the_history(tmp_path: Path) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         keys(app, *"old", "enter", "a", "ctrl+j", "b")
