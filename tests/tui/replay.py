@@ -28,6 +28,7 @@ class ReplayTalk:
     def __init__(self, stage: Stage, events: Sequence[KnownEvent], missing: Missing | None, **status: Any) -> None:
         self.told: list[tuple[Any, ...]] = []
         self.running = False
+        self.shown = False
         self._stage = stage
         self._events = events
         self._missing = missing
@@ -36,6 +37,7 @@ class ReplayTalk:
     async def open(self, wish: Wish) -> Missing | None:
         if self._missing is not None:
             missing, self._missing = self._missing, None
+            self.shown = True
             return missing
         self._stage.status.set(
             phase="idle",
@@ -52,6 +54,7 @@ class ReplayTalk:
             bridge.show(event)
         self._stage.status.set(**self._status)
         self.running = self._stage.status.now.phase not in ("idle", "starting")
+        self.shown = True
         return None
 
     def send(self, text: str) -> None:
@@ -139,6 +142,11 @@ class ReplayApp(CodeagentApp):
 
         folders = Folders(folder / "state", folder / "config", Path("/home/ada/acme-api"))
         super().__init__(open_talk, wish or Wish(), folders, clock=lambda: now)
+
+    @property
+    def settled(self) -> bool:
+        """Everything recorded is on the stage, or what is missing is asked for."""
+        return bool(self.talks) and self.talks[-1].shown
 
     @property
     def told(self) -> list[tuple[Any, ...]]:

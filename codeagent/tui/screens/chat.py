@@ -14,9 +14,7 @@ from codeagent.tui.commands import COMMANDS
 from codeagent.tui.drafts import Draft
 from codeagent.tui.ports import Mode, Talk, Wish
 from codeagent.tui.prompt_history import PromptHistory
-from codeagent.tui.screens.host import Host
-from codeagent.tui.screens.opening import open_conversation
-from codeagent.tui.screens.slash import Slash
+from codeagent.tui.screens.host import Commands, Host
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
@@ -74,10 +72,12 @@ class ChatScreen(Screen[None]):
         self._card = ApprovalCard(self.stage.desk, now=host.now)
         self._find_bar = FindBar()
         self._draft = Draft(host.folders.drafts)
-        self._slash = Slash(self, host)
         self._host = host
         self._wish = wish
         self._cancelled_at = -_AGAIN
+        self._opened: Talk | None = None
+        self._refused = ""
+        """Why there is no conversation and will be none."""
         self._unsent: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -100,8 +100,8 @@ class ChatScreen(Screen[None]):
     async def end(self) -> None:
         """Close the conversation; what is typed is kept as the draft."""
         self._draft.close()
-        if self.talk is not None:
-            await self.talk.close()
+        if self._opened is not None:
+            await self._opened.close()
 
     def transcript_text(self) -> str:
         """The whole conversation as plain text."""
@@ -116,18 +116,29 @@ class ChatScreen(Screen[None]):
         self.run_worker(self._connect(), exit_on_error=True)
 
     async def _connect(self) -> None:
+        from codeagent.tui.screens.opening import open_conversation  # screens that the first frame does not need
+
         try:
-            talk = await self._host.open_talk(self.stage)
-            if not await open_conversation(self.app, talk, self._wish):
+            self._opened = await self._host.open_talk(self.stage)
+            if not await open_conversation(self.app, self._opened, self._wish):
                 self._host.quit()
                 return
-            self.talk = talk
         except CodeagentError as error:
-            self.stage.document.remark(str(error), "error")
+            self._refused = str(error)
+            self.stage.document.remark(self._refused, "error")
             self.stage.status.set(phase="idle", sandbox="none")
-        for text in self._unsent:
+        else:
+            self.talk = self._opened
+        unsent, self._unsent = self._unsent, []
+        for text in unsent:
             self._send(text)
-        self._unsent.clear()
+
+    @property
+    def _slash(self) -> Commands:
+        """What commands do; the pages and lists they open are not needed before the first of them."""
+        from codeagent.tui.screens.slash import Slash  # loads every page and list
+
+        return Slash(self, self._host)
 
     def _sync_composer(self) -> None:
         self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
@@ -143,7 +154,7 @@ class ChatScreen(Screen[None]):
     def _send(self, text: str) -> None:
         """Enter: begin a run, steer the one that is going on, or end a pause."""
         if self.talk is None:
-            self._unsent.append(text)
+            self._keep(text)
             return
         self.tell("")
         self.view.scroll_end(animate=False)
@@ -154,10 +165,19 @@ class ChatScreen(Screen[None]):
         elif not self.talk.running and (text.strip() or self.stage.lanes.items):
             self.talk.send(text)
 
+    def _keep(self, text: str) -> None:
+        """There is nobody to send it to, yet."""
+        if self._refused:
+            self.composer.insert_back(text)
+            self.tell("not sent: there is no conversation, see above; /resume or /new begins one")
+        else:
+            self._unsent.append(text)
+            self.tell("still starting: it goes out as soon as codeagent is ready")
+
     @on(Composer.FollowUp)
     def _followed_up(self, message: Composer.FollowUp) -> None:
         if self.talk is None:
-            self._unsent.append(message.text)
+            self._keep(message.text)
         elif message.text.strip():
             self.talk.follow_up(message.text)
 

@@ -58,3 +58,18 @@ class Host(Protocol):
 
     def print_below(self, text: str) -> None:
         """Put text into the terminal's own scrollback and come back."""
+
+
+class Commands(Protocol):
+    """What the chat screen does on a command, whether it came from a line, a key or a list."""
+
+    def run(self, name: str, argument: str = "") -> None: ...
+
+    def unknown(self, text: str) -> None:
+        """A slash and a word that is no command."""
+
+    def copy_text(self, text: str) -> None: ...
+
+    def show_output(self, call_id: str) -> None: ...
+
+    def palette(self) -> None: ...

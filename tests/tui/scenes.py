@@ -1,0 +1,128 @@
+"""The states of the chat screen that are kept as pictures."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from codeagent.core.display import TerminalBlock
+from codeagent.tui.ports import Missing, ModelRow
+from tests.tui.scripts import EDIT, START, USAGE, Recording, after_failing_tests, asks_to_edit, looked_around
+from tests.tui.scripts import running_tests as tests_running
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What was recorded, what the status says beyond that, and which keys are pressed."""
+
+    record: Callable[[], Recording] = Recording
+    keys: Sequence[str] = ()
+    missing: Missing | None = None
+    theme: str | None = None
+    status: dict[str, Any] = field(default_factory=dict)
+    later: float = 12.0
+    """Seconds after the last event."""
+
+
+def thinking() -> Recording:
+    return (
+        Recording().run("the date parser fails on leap days").think("Leap years are divisible by four, but", seconds=4)
+    )
+
+
+def streaming() -> Recording:
+    recording = looked_around()
+    return recording.stream(
+        "The rule for **full centuries** is missing:\n\n- 1900 was no leap year\n- 2000 was one\n\n"
+        "```python\ndef is_leap(year: int) -> bool:\n    return year % 4 == 0 and (year % 100 != 0"
+    )
+
+
+def asks_to_run() -> Recording:
+    recording = after_failing_tests()
+    command = "git diff --stat && rm -rf build/ && python3 -m pytest -q"
+    recording.plan(("c6", "bash", command, "prompt"))
+    return recording.ask("c6", "bash", command, TerminalBlock(command=command))
+
+
+def three_wait() -> Recording:
+    recording = after_failing_tests()
+    recording.plan(
+        ("c5", "edit", "src/dates.py", "prompt"),
+        ("c6", "bash", "make lint", "prompt"),
+        ("c7", "bash", "make test", "prompt"),
+    )
+    recording.ask("c5", "edit", "src/dates.py", EDIT)
+    recording.ask("c6", "bash", "make lint", TerminalBlock(command="make lint"))
+    return recording.ask("c7", "bash", "make test", TerminalBlock(command="make test"))
+
+
+def queued() -> Recording:
+    recording = tests_running().queue("q1", "steer", "also cover 1900")
+    return recording.queue("q2", "follow_up", "then write a line for the changelog")
+
+
+def cancelled() -> Recording:
+    recording = tests_running()
+    recording.result("c4", "bash", "", error=("cancelled", "2 processes stopped"), details={"killed": 2}, seconds=1.0)
+    recording.end_batch(executed=1)
+    recording.notice(
+        "run.stopped", "stopped", stream_closed=False, killed=2, edits_kept=["src/dates.py"], not_run=1, left_running=0
+    )
+    return recording.finish("interrupted")
+
+
+def failed() -> Recording:
+    recording = Recording().run("fix the date parser")
+    return recording.finish(
+        "failed", error="the provider refused the key (401); the session is kept: set it, then go on"
+    )
+
+
+def retrying() -> Recording:
+    recording = Recording().run("fix the date parser").stream("I'll")
+    return recording.notice(
+        "model.retry", "overloaded; attempt 2 in 20 s", level="warning", reason="overloaded", attempt=2, delay_s=20.0
+    )
+
+
+def without_sandbox() -> Recording:
+    text = "no sandbox, so bash is absent: no engine answers. Start one: systemctl start docker"
+    return Recording().notice("sandbox.unavailable", text, level="warning")
+
+
+def resumed() -> Recording:
+    recording = after_failing_tests()
+    recording.answer(
+        "The rule for full centuries is missing. I'll add it.", thinking="One line is enough.", usage=USAGE
+    )
+    return recording.finish("interrupted", error="the process ended before the run did")
+
+
+NO_KEY = Missing(
+    "model",
+    "no model is set, and no key was found",
+    servers=(ModelRow("ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"),),
+)
+SCENES: dict[str, Scene] = {
+    "first-run": Scene(missing=NO_KEY),
+    "idle": Scene(),
+    "thinking": Scene(thinking),
+    "streaming": Scene(streaming),
+    "running": Scene(tests_running, later=0.0),
+    "diff-approval": Scene(asks_to_edit),
+    "diff-approval-split": Scene(asks_to_edit, keys=("wait", "alt+t")),
+    "command-approval": Scene(asks_to_run),
+    "three-waiting": Scene(three_wait),
+    "lanes": Scene(queued),
+    "cancelled": Scene(cancelled),
+    "error": Scene(failed),
+    "retry": Scene(retrying, later=3.0),
+    "no-sandbox": Scene(without_sandbox, status={"sandbox": "none: bash is absent"}),
+    "resumed": Scene(resumed),
+    "paused": Scene(after_failing_tests, status={"phase": "paused", "batch": 3}),
+    "key-sheet": Scene(keys=("f1",)),
+    "palette": Scene(keys=("ctrl+p",)),
+    "model-picker": Scene(keys=("slash", "m", "o", "d", "e", "l", "enter")),
+    "session-picker": Scene(keys=("slash", "r", "e", "s", "u", "m", "e", "enter")),
+}
+NOW = START

@@ -1,0 +1,71 @@
+"""Every state of the chat screen as a picture, at two sizes, from recorded events with frozen time."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from codeagent.tui.themes import Themes
+from tests.tui.replay import ReplayApp
+from tests.tui.scenes import SCENES, Scene
+
+SIZES = ((80, 24), (120, 40))
+
+
+@pytest.fixture(autouse=True)
+def in_one_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def app_of(scene: Scene, folder: Path) -> ReplayApp:
+    recording = scene.record()
+    app = ReplayApp(recording.events, folder, now=recording.now + scene.later, missing=scene.missing, **scene.status)
+    return app
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """The conversation is open and everything is drawn."""
+    app = pilot.app
+    assert isinstance(app, ReplayApp)
+    async with asyncio.timeout(10):
+        while not app.settled:  # noqa: ASYNC110  # whatever it waits for, it shows here
+            await asyncio.sleep(0.01)
+    await pilot.pause()
+
+
+def play(scene: Scene) -> Any:
+    async def run(pilot: Pilot[None]) -> None:
+        await settle(pilot)
+        for key in scene.keys:
+            if key == "wait":
+                await asyncio.sleep(0.55)  # a question takes no key in its first half second
+            else:
+                await pilot.press(key)
+        await pilot.pause()
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", SCENES)
+def test_a_state_of_the_screen(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
+    scene = SCENES[name]
+
+    assert snap_compare(app_of(scene, tmp_path), terminal_size=size, run_before=play(scene))
+
+
+@pytest.mark.parametrize("theme", Themes().names())
+def test_a_theme(theme: str, snap_compare: Any, tmp_path: Path) -> None:
+    scene = SCENES["diff-approval"]
+    app = app_of(scene, tmp_path)
+
+    async def choose(pilot: Pilot[None]) -> None:
+        await play(scene)(pilot)
+        assert app.use_theme(theme) == ""
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=choose)
