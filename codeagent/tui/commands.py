@@ -1,10 +1,10 @@
 """The slash commands, and how what a person typed becomes one of them; an unknown one is reported, never guessed."""
 
-import difflib
 from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.sanitize import one_line
+from codeagent.tui.nearest import alike
 from codeagent.tui.widgets.submission import CommandRow, SaidSlash, SaidUnknown, understand
 
 Group = Literal["conversation", "model and money", "screen", "about"]
@@ -78,7 +78,7 @@ def parse(text: str) -> Parsed | Unknown | None:
             return call(name, argument)
         case SaidUnknown(text=typed):
             name = typed.split(maxsplit=1)[0].removeprefix("/")
-            return Unknown(one_line(name, 40), tuple(difflib.get_close_matches(name.lower(), _NAMES, n=3)))
+            return Unknown(one_line(name, 40), alike(name.lower(), _NAMES, 3))
         case _:
             return None
 

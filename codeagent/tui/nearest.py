@@ -1,10 +1,16 @@
 """Finds the word a person probably meant."""
 
-import difflib
 from collections.abc import Iterable
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for the known word that is most like it, or nothing."""
-    found = difflib.get_close_matches(word, tuple(known), n=1)
+    found = alike(word, known, 1)
     return f" (did you mean '{found[0]}'?)" if found else ""
+
+
+def alike(word: str, known: Iterable[str], most: int) -> tuple[str, ...]:
+    """At most `most` of the known words, the most similar first."""
+    import difflib  # only a mistake needs it
+
+    return tuple(difflib.get_close_matches(word, tuple(known), n=most))

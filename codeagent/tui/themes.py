@@ -1,7 +1,6 @@
 """The themes there are: those that come with codeagent, and the person's own."""
 
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from codeagent.core.errors import ConfigError
@@ -22,6 +21,8 @@ class ThemeError(ConfigError):
 
 def bundled_folder() -> Path:
     """Inside the package where it was installed, the repository's `themes` where it runs from a checkout."""
+    from importlib import resources  # the default theme needs no folder
+
     installed = Path(str(resources.files("codeagent.tui"))) / "bundled_themes"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "themes"
 

@@ -37,7 +37,7 @@ class OutputPane(ScrollView):
         self._found: Found | None = None
 
     def on_mount(self) -> None:
-        self.virtual_size = Size(self.text.widest, len(self.text))
+        self.virtual_size = Size(0, len(self.text))
 
     def on_resize(self, event: Resize) -> None:
         self.refresh()
@@ -89,6 +89,8 @@ class OutputPane(ScrollView):
         if row >= len(self.text):
             return Strip.blank(width, style)
         found = self._line(row)
+        if found.strip.cell_length > self.virtual_size.width:
+            self.call_next(self._widen, found.strip.cell_length)
         before = len(found.strip.crop(0, x).text)
         strip = self._marked(found, row).crop(x, x + width).apply_offsets(before, row)
         return strip.adjust_cell_length(width, style).apply_style(style)
@@ -105,6 +107,11 @@ class OutputPane(ScrollView):
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
+
+    def _widen(self, cells: int) -> None:
+        """A wider row than any before came on screen: to measure all of them would take too long."""
+        if cells > self.virtual_size.width:
+            self.virtual_size = Size(cells, len(self.text))
 
     def _line(self, row: int) -> Line:
         palette = palette_of(self)
@@ -130,6 +137,7 @@ class OutputPane(ScrollView):
         self.refresh()
         found = self._found
         if found is not None:
+            self._widen(self._line(found.row).strip.cell_length)
             x, y = self.scroll_offset
             region = self.scrollable_content_region
             if not y <= found.row < y + region.height:

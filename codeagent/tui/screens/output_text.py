@@ -53,15 +53,14 @@ class OutputText:
 
     @cached_property
     def whole(self) -> str:
-        """All rows as they are shown."""
-        return "\n".join(map(_shown, self._rows))
-
-    @cached_property
-    def widest(self) -> int:
-        """Cells of the widest row, at most: a character takes up to two."""
-        narrow = (len(row) for row in self._rows if row.isascii() and row.isprintable())
-        other = (2 * len(_shown(row)) for row in self._rows if not (row.isascii() and row.isprintable()))
-        return max(max(narrow, default=0), max(other, default=0))
+        """All rows as they are shown; most need no more than their colours taken away, and that all at once."""
+        joined = "\n".join(self._rows)
+        plain = _COLOUR.sub("", joined) if "\x1b" in joined else joined
+        if _ACTS.search(plain) is not None:
+            rows = zip(plain.split("\n"), self._rows, strict=True)
+            plain = "\n".join(_shown(raw) if _ACTS.search(row) else row for row, raw in rows)
+        # Of ASCII nothing is left that acts, and looking for it in megabytes would be felt.
+        return (plain if plain.isascii() else visible(plain)).replace("\t", "    ")
 
     def find(self, text: str, row: int, start: int, *, backwards: bool = False) -> Found | None:
         """The match at or after that place, or before it; round the ends. Case counts where `text` has capitals."""
@@ -88,7 +87,7 @@ class OutputText:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *accumulate(len(_shown(row)) + 1 for row in self._rows)]
+        return [0, *accumulate(len(row) + 1 for row in self.whole.split("\n"))]
 
     @cached_property
     def _lowered(self) -> str:

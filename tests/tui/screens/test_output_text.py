@@ -41,6 +41,11 @@ def test_only_colours_act() -> None:
     assert text.plain(1) == "\\u202eevil    x"
 
 
+def test_the_whole_is_the_rows_as_they_are_shown() -> None:
+    text = OutputText("a\x1b[31mb\x1b[0m\tc\n1%\r2%\n\x1b]0;t\x07d\n\u202ee\n")
+    assert text.whole == "\n".join(text.plain(row) for row in range(len(text))) == "ab    c\n2%\nd\n\\u202ee"
+
+
 def test_a_line_that_is_very_long_goes_on_in_further_rows() -> None:
     text = OutputText(["x" * (2 * LONGEST + 5), "\x1b[31m" + "y" * LONGEST])
     assert [len(text.plain(row)) for row in range(len(text))] == [LONGEST, LONGEST, 5, LONGEST]
