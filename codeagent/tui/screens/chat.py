@@ -49,8 +49,8 @@ class ChatScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "step_back", "pause, then stop", id="chat.pause", show=False),
-        Binding("ctrl+c", "cancel", "copy, stop, clear; twice: quit", id="chat.cancel", show=False, priority=True),
-        Binding("ctrl+d", "quit_if_empty", "quit", id="chat.quit", show=False, priority=True),
+        Binding("ctrl+c", "cancel", "copy, stop, clear; twice: quit", id="chat.cancel", show=False),
+        Binding("ctrl+d", "quit_if_empty", "quit", id="chat.quit", show=False),
         Binding("ctrl+z", "app.suspend_process", "suspend", id="chat.suspend", show=False, priority=True),
         Binding("ctrl+l", "redraw", "redraw", id="chat.redraw", show=False, priority=True),
         Binding("shift+tab", "next_mode", "mode", id="chat.mode", show=False, priority=True),
@@ -66,9 +66,8 @@ class ChatScreen(Screen[None]):
         self.talk: Talk | None = None
         self.workspace = host.folders.workspace
         self.view = TranscriptView(self.stage.document, clock=host.now)
-        self.composer = Composer(
-            PromptHistory(host.folders.prompts), commands=COMMANDS, placeholder="What shall we do?"
-        )
+        self._history = PromptHistory(host.folders.prompts)
+        self.composer = Composer(self._history, commands=COMMANDS, placeholder="What shall we do?")
         self._card = ApprovalCard(self.stage.desk, now=host.now)
         self._find_bar = FindBar()
         self._draft = Draft(host.folders.drafts)
@@ -93,8 +92,12 @@ class ChatScreen(Screen[None]):
         self.stage.give_back = self.composer.insert_back
         self.stage.failed = self._failed
         self.stage.status.watch(self._sync_composer)
-        self.composer.set_text(self._wish.prompt or self._draft.load())
+        self.composer.set_text(self._draft.load())
+        self.composer.insert_back(self._wish.prompt)
         self.composer.focus()
+        for trouble in (self._draft.trouble, self._history.trouble):
+            if trouble:
+                self.stage.document.remark(trouble, "warning")
         self.call_after_refresh(self._open)
 
     async def end(self) -> None:
@@ -229,7 +232,7 @@ class ChatScreen(Screen[None]):
 
     async def _edit(self, text: str) -> None:
         try:
-            self.composer.set_text(await edit_in_editor(self.app, text))
+            self.composer.set_edited(text, await edit_in_editor(self.app, text))
         except CodeagentError as error:
             self.tell(str(error))
 
@@ -299,7 +302,7 @@ class ChatScreen(Screen[None]):
             self.talk.abort()
         elif not self.composer.is_blank:
             self.composer.clear()
-            self.tell("cleared; Ctrl+C again quits, Ctrl+Z in the line brings it back")
+            self.tell("cleared: Ctrl+_ brings it back, Ctrl+C again quits")
         else:
             self.tell("Ctrl+C again quits")
 
