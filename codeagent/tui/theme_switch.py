@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from textual.app import App
+from textual.theme import Theme
 from textual.timer import Timer
 
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.theme_file import ThemeFile
 from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
 
+_BY_ATTRIBUTES = "terminal"
 _LOOK_EVERY = 1.5
 """Seconds between two looks at the file of the person's own theme."""
 
@@ -67,7 +70,7 @@ class ThemeSwitch:
     def _apply(self, theme: ThemeFile) -> None:
         plain = self._app.no_color or os.environ.get("TERM") == "dumb"
         self._paint(Palette() if plain else theme.palette)
-        self._app.register_theme(theme.textual)
+        self._app.register_theme(self._uncoloured(theme) if plain else theme.textual)
         self._name = theme.name
         if self._app.theme == theme.name:
             self._app.mutate_reactive(App.theme)
@@ -76,6 +79,18 @@ class ThemeSwitch:
         for screen in self._app.screen_stack:
             for widget in (screen, *screen.walk_children()):
                 widget.refresh()
+
+    def _uncoloured(self, theme: ThemeFile) -> Theme:
+        """The cursor and what is marked show by attributes in this one, under the name that was chosen.
+
+        Textual can only take colours away from an app that was made with `ansi_color=True`; any other one it
+        paints grey, and the terminal's own colours all black.
+        """
+        return (
+            replace(self._themes.get(_BY_ATTRIBUTES).textual, name=theme.name)
+            if self._app.ansi_color
+            else theme.textual
+        )
 
     def _watch(self) -> None:
         """A timer only while there is a file that may change."""

@@ -72,3 +72,4 @@ async def test_without_colours_lines_are_drawn_plain(
     app = StandIn("dusk")
     async with app.run_test():
         assert app.palette == Palette()
+        assert app.current_theme.ansi == (variable == "NO_COLOR")

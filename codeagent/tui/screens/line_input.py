@@ -15,6 +15,7 @@ class LineInput(Input):
         padding: 0;
         background: transparent;
         &:focus { border: none; }
+        & .input--placeholder { color: $text-muted; }
     }
     """
 

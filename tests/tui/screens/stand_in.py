@@ -1,5 +1,6 @@
 """An app in the place of codeagent's: a composer to give the focus back to, and a theme in force."""
 
+import os
 from pathlib import Path
 
 from textual.app import App, ComposeResult
@@ -20,7 +21,7 @@ class StandIn(App[None]):
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, theme: str = "ink", folders: tuple[Path, ...] = ()) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.palette = Palette()
         self.given: list[object] = []
         self.copied: str | None = None
