@@ -1,0 +1,291 @@
+"""What changes between two texts, as rows, and as lines: below each other or side by side."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise, zip_longest
+from typing import Literal
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from codeagent.tui.rendering.code import StyledLine, highlight
+from codeagent.tui.rendering.lines import Line, segment
+from codeagent.tui.rendering.matching import Span, changed_words, matching, paired
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import NARROWEST, Row, wrap
+
+_LINES_BY_WORD = 5_000
+_PAIRS = 200
+_COLOURED = 1_000
+"""Rows that are coloured as code at most: more would hold the screen up."""
+_DIGITS = 4
+_BETWEEN = " │ "
+_NARROWEST_HALF = 2 * NARROWEST
+_Pieces = list[tuple[str, Style | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """A line of the old or the new text, lines left out (`gap`), or something to know about the texts (`note`)."""
+
+    kind: Literal["same", "added", "removed", "gap", "note"]
+    text: str
+    """The line without its newline; what a gap or a note says."""
+    old: int | None = None
+    """Its number in the old text."""
+    new: int | None = None
+    changed: tuple[Span, ...] = ()
+    """The words that differ from the line it is paired with."""
+
+
+def diff_rows(before: str, after: str, start_line: int = 1, context: int = 3) -> tuple[DiffRow, ...]:
+    """The changes with `context` lines around them; both texts begin at line `start_line` of their file.
+
+    Of texts with more than 5,000 lines together, no words within lines are compared.
+    """
+    old, new, notes = _lines_of(before, after)
+    rows = list(_all(old, new, start_line))
+    ending = _ending(before, after)
+    return (*notes, *_folded(rows, context, to_the_end=bool(ending)), *ending)
+
+
+def counts(rows: Sequence[DiffRow]) -> tuple[int, int]:
+    """Lines added, and lines removed."""
+    return sum(row.kind == "added" for row in rows), sum(row.kind == "removed" for row in rows)
+
+
+def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffRow]]:
+    """The lines of both texts, and what is to be said about how they end.
+
+    Where a text ends its lines in one way only, that is said once, if at all; else the carriage returns stay.
+    """
+    old_ends, new_ends = _line_ends(before), _line_ends(after)
+    if "mixed" in (old_ends, new_ends):
+        return _split(before, "\n"), _split(after, "\n"), []
+    old = _split(before, "\r\n" if old_ends == "CRLF" else "\n")
+    new = _split(after, "\r\n" if new_ends == "CRLF" else "\n")
+    if old_ends and new_ends and old_ends != new_ends:
+        return old, new, [DiffRow("note", f"line ends change from {old_ends} to {new_ends}")]
+    if new_ends == "CRLF" and not old_ends:
+        return old, new, [DiffRow("note", "lines end in CRLF")]
+    return old, new, []
+
+
+def _line_ends(text: str) -> str:
+    both, newlines = text.count("\r\n"), text.count("\n")
+    if not newlines:
+        return ""
+    return "LF" if not both else "CRLF" if both == newlines else "mixed"
+
+
+def _split(text: str, end: str) -> list[str]:
+    lines = text.split(end)
+    return lines if lines[-1] else lines[:-1]
+
+
+def _ending(before: str, after: str) -> list[DiffRow]:
+    had, has = before.endswith("\n") or not before, after.endswith("\n") or not after
+    if had and not has:
+        return [DiffRow("note", "no newline at the end any more" if before else "no newline at the end")]
+    if has and not had and after:
+        return [DiffRow("note", "a newline is added at the end")]
+    return []
+
+
+def _all(old: Sequence[str], new: Sequence[str], start: int) -> Iterator[DiffRow]:
+    by_word = len(old) + len(new) <= _LINES_BY_WORD
+    left = right = 0
+    for first, begin, size in [*matching(old, new), (len(old), len(new), 0)]:
+        removed = [DiffRow("removed", old[at], old=start + at) for at in range(left, first)]
+        added = [DiffRow("added", new[at], new=start + at) for at in range(right, begin)]
+        if by_word and max(len(removed), len(added)) <= _PAIRS:
+            _pair(removed, added)
+        yield from removed
+        yield from added
+        for at in range(size):
+            yield DiffRow("same", new[begin + at], start + first + at, start + begin + at)
+        left, right = first + size, begin + size
+
+
+def _pair(removed: list[DiffRow], added: list[DiffRow]) -> None:
+    """Mark the words that differ between a line and what became of it."""
+    for at, to in paired([row.text for row in removed], [row.text for row in added]):
+        gone, come = changed_words(removed[at].text, added[to].text)
+        removed[at], added[to] = replace(removed[at], changed=gone), replace(added[to], changed=come)
+
+
+def _folded(rows: Sequence[DiffRow], context: int, *, to_the_end: bool) -> Iterator[DiffRow]:
+    """The rows without those far from any change; a single line is never left out."""
+    near = bytearray(len(rows))
+    changes = [at for at, row in enumerate(rows) if row.kind != "same"]
+    for at in [*changes, len(rows)] if to_the_end else changes:
+        first, end = max(at - context, 0), min(at + context + 1, len(rows))
+        near[first:end] = b"\1" * (end - first)
+    at = 0
+    for shown, run in groupby(near):
+        size = sum(1 for _ in run)
+        if shown or size == 1:
+            yield from rows[at : at + size]
+        else:
+            yield DiffRow("gap", f"{size:,} unchanged lines")
+        at += size
+
+
+def unified_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = "") -> list[Line]:
+    """The rows below each other. Long lines wrap; a copy has the text of the file only."""
+    drawing = _Drawing(width, palette, rows)
+    return [
+        line
+        for row, styled in _coloured(rows, filename, palette)
+        for line in drawing.row(row, styled, row.old if row.kind == "removed" else row.new)
+    ]
+
+
+def split_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = "") -> list[Line]:
+    """The old text on the left, the new one on the right; a copy has the new one. Unified where there is no room."""
+    half = (width - len(_BETWEEN)) // 2
+    if half < _NARROWEST_HALF:
+        return unified_lines(rows, width, palette, filename)
+    drawing, whole = _Drawing(half, palette, rows), _Drawing(width, palette, rows)
+    between = segment(_BETWEEN, palette.rule)
+    lines: list[Line] = []
+    for left, right in _sides(_coloured(rows, filename, palette)):
+        if left is not None and left[0].old is None:
+            lines += whole.row(*left, None)
+            continue
+        old = [] if left is None else drawing.row(*left, left[0].old)
+        new = [] if right is None else drawing.row(*right, right[0].new)
+        for before, after in zip_longest(old, new):
+            strip = Strip([]) if before is None else before.strip
+            strip = Strip([*strip, Segment(" " * (half - strip.cell_length)), between])
+            if after is None:
+                lines.append(Line(strip, "", strip.cell_length, ""))
+            else:
+                joined = Strip([*strip, *after.strip])
+                lines.append(Line(joined, after.text, strip.cell_length + after.start, after.joins))
+    return lines
+
+
+class _Drawing:
+    """Draws single rows at a width; the gutter is as wide for all of them."""
+
+    def __init__(self, width: int, palette: Palette, rows: Sequence[DiffRow]) -> None:
+        highest = max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
+        digits = max(len(str(highest)), _DIGITS)
+        width = max(width, NARROWEST)
+        room = width - max(width // 2, NARROWEST)
+        self._digits = digits if digits + 3 <= room else 0
+        self._gutter = digits + 3 if self._digits else 2 if room >= 2 else 0
+        self._room = width - self._gutter
+        self._palette = palette
+        # Copies, so that blanks that are marked are told apart from text that happens to look the same.
+        self._trailing = {
+            "added": (palette.added + palette.warning).copy(),
+            "removed": (palette.removed + palette.warning).copy(),
+        }
+        self._return = palette.warning.copy()
+
+    def row(self, row: DiffRow, styled: StyledLine, number: int | None) -> list[Line]:
+        """The lines of a row, with `number` in the gutter."""
+        palette = self._palette
+        if row.kind in ("gap", "note"):
+            text = f"{'⋯' if row.kind == 'gap' else '!'} {row.text}"
+            style = palette.muted if row.kind == "gap" else palette.warning
+            return [self._line(each, " ", None, None, copied=False) for each in wrap([(text, style)], self._room)]
+        sign, whole = {
+            "added": ("+", palette.added), "removed": ("-", palette.removed), "same": (" ", None)
+        }[row.kind]  # fmt: skip
+        found = wrap(self._parts(row, styled, whole), self._room, words=False)
+        numbers = [number, *([None] * (len(found) - 1))]
+        return [self._line(each, sign, at, whole) for each, at in zip(found, numbers, strict=True)]
+
+    def _parts(self, row: DiffRow, styled: StyledLine, whole: Style | None) -> _Pieces:
+        """The line's text in its styles; on a changed line, blanks at its end are marked, as are carriage returns."""
+        text = row.text.removesuffix("\r")
+        parts: _Pieces = list(styled)
+        if whole is not None:
+            parts = [(part, whole if whole.bgcolor is None else whole + style) for part, style in styled]
+            word = self._palette.added_word if row.kind == "added" else self._palette.removed_word
+            parts = _over(parts, row.changed, lambda own: word if own is None else own + word)
+            blanks = (len(text.rstrip(" \t")), len(text))
+            parts = _over(parts, [blanks], lambda _: self._trailing[row.kind])
+        return _over(parts, [(len(text), len(row.text))], lambda _: self._return)
+
+    def _line(self, row: Row, sign: str, number: int | None, whole: Style | None, *, copied: bool = True) -> Line:
+        palette = self._palette
+        segments: list[Segment] = []
+        if self._digits:
+            segments.append(Segment(f"{'' if number is None else number:>{self._digits}} ", palette.muted))
+        if self._gutter:
+            signed = palette.success if sign == "+" else palette.error if sign == "-" else palette.muted
+            segments.append(Segment(f"{sign} ", signed))
+        for text, style in row.parts:
+            segments.append(self._drawn(text, style, whole))
+        strip = Strip(segments)
+        if whole is not None and whole.bgcolor is not None:
+            rest = self._gutter + self._room - strip.cell_length
+            strip = Strip([*segments, Segment(" " * rest, whole)])
+        text = "".join(part for part, style in row.parts if style is not self._return)
+        return Line(strip, text if copied else "", self._gutter, row.joins if copied else "")
+
+    def _drawn(self, text: str, style: Style | None, whole: Style | None) -> Segment:
+        if style is self._return:
+            return segment("␍", style)
+        if whole is None:
+            return segment(text, style)
+        text = text.replace("\t", "→   ")
+        blank = any(style is each for each in self._trailing.values())
+        return segment(text.replace(" ", "·") if blank else text, style)
+
+
+def _sides(
+    rows: Iterable[tuple[DiffRow, StyledLine]],
+) -> Iterator[tuple[tuple[DiffRow, StyledLine] | None, tuple[DiffRow, StyledLine] | None]]:
+    """What stands beside each other: lines removed beside those that come instead."""
+    for changed, run in groupby(rows, key=lambda each: each[0].kind in ("added", "removed")):
+        if not changed:
+            yield from ((each, each) for each in run)
+            continue
+        pending: list[tuple[DiffRow, StyledLine]] = []
+        for kind, part in groupby(run, key=lambda each: each[0].kind):
+            if kind == "removed":
+                yield from ((each, None) for each in pending)
+                pending = list(part)
+            else:
+                yield from zip_longest(pending, part)
+                pending = []
+        yield from ((each, None) for each in pending)
+
+
+def _coloured(rows: Sequence[DiffRow], filename: str, palette: Palette) -> list[tuple[DiffRow, StyledLine]]:
+    """Every row with its text in the colours of its language, the old and the new text each by itself."""
+    palette = replace(palette, code=palette.text)
+    language = filename if len(rows) <= _COLOURED else ""
+    sides = [
+        iter(highlight("\n".join(row.text for row in rows if row.kind in kinds), language, palette))
+        for kinds in (("removed", "same"), ("added", "same"))
+    ]
+    found: list[tuple[DiffRow, StyledLine]] = []
+    for row in rows:
+        old = next(sides[0]) if row.kind in ("removed", "same") else []
+        new = next(sides[1]) if row.kind in ("added", "same") else []
+        found.append((row, new or old))
+    return found
+
+
+def _over(parts: _Pieces, spans: Sequence[Span], restyle: Callable[[Style | None], Style]) -> _Pieces:
+    """The parts with another style for the spans of their text."""
+    spans = [span for span in spans if span[0] < span[1]]
+    if not spans:
+        return parts
+    edges = sorted({edge for span in spans for edge in span})
+    found: _Pieces = []
+    at = 0
+    for text, own in parts:
+        cuts = [0, *(edge - at for edge in edges if at < edge < at + len(text)), len(text)]
+        for first, end in pairwise(cuts):
+            inside = any(start <= at + first < stop for start, stop in spans)
+            found.append((text[first:end], restyle(own) if inside else own))
+        at += len(text)
+    return found
