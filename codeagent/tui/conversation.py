@@ -54,7 +54,7 @@ class Conversation:
         resume = None if wish.resume is None else await asyncio.to_thread(self._launcher.find, wish.resume)
         branch, changes = await asyncio.to_thread(self._launcher.git_facts)
         self._stage.status.set(
-            workspace=str(self._launcher.workspace),
+            workspace=self._launcher.workspace.name or str(self._launcher.workspace),
             branch=branch,
             changes=changes,
             model=settings.model or "",
@@ -175,7 +175,7 @@ class Conversation:
         return next((text_of(result.content) for result in results), None)
 
     def facts(self, about: About) -> str:
-        return facts_about(about, Facts(self._stage, self._settings, self._runtime))
+        return facts_about(about, Facts(self._launcher.workspace, self._stage, self._settings, self._runtime))
 
     async def close(self) -> None:
         if self._closed:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, assert_never
 
 from codeagent.config.settings import Settings
@@ -17,6 +18,7 @@ _CHARS_PER_TOKEN = 4
 class Facts:
     """Where the pages get their facts from; None while codeagent is still starting."""
 
+    workspace: Path
     stage: Stage
     settings: Settings | None
     runtime: Runtime | None
@@ -42,7 +44,7 @@ def _status(facts: Facts) -> str:
     now = facts.stage.status.now
     info = None if facts.runtime is None else facts.runtime.sandbox_info
     rows = [
-        ("folder", now.workspace),
+        ("folder", str(facts.workspace)),
         ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
         ("model", now.model or "none"),
         ("mode", now.mode),

@@ -100,6 +100,7 @@ class Status:
     batch: int = 0
     """The batch that runs or is paused before, from 1; 0 for none."""
     workspace: str = ""
+    """The folder's name."""
     branch: str = ""
     changes: int = 0
     """Files that differ from the last commit."""
