@@ -5,13 +5,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from rich.style import Style
+from rich.terminal_theme import TerminalTheme
 from textual.app import App
+from textual.color import Color
 from textual.theme import Theme
 from textual.timer import Timer
 
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.theme_file import ThemeFile
 from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
+
+Triplet = tuple[int, int, int]
 
 _BY_ATTRIBUTES = "terminal"
 _LOOK_EVERY = 1.5
@@ -71,6 +76,7 @@ class ThemeSwitch:
         plain = self._app.no_color or os.environ.get("TERM") == "dumb"
         self._paint(Palette() if plain else theme.palette)
         self._app.register_theme(self._uncoloured(theme) if plain else theme.textual)
+        self._colour_output(theme)
         self._name = theme.name
         if self._app.theme == theme.name:
             self._app.mutate_reactive(App.theme)
@@ -79,6 +85,15 @@ class ThemeSwitch:
         for screen in self._app.screen_stack:
             for widget in (screen, *screen.walk_children()):
                 widget.refresh()
+
+    def _colour_output(self, theme: ThemeFile) -> None:
+        """What programs print in the terminal's colours is shown in the theme's, which can be read on its ground."""
+        if theme.textual.ansi:
+            return
+        if theme.dark:
+            self._app.ansi_theme_dark = _terminal_theme(theme)
+        else:
+            self._app.ansi_theme_light = _terminal_theme(theme)
 
     def _uncoloured(self, theme: ThemeFile) -> Theme:
         """The cursor and what is marked show by attributes in this one, under the name that was chosen.
@@ -99,3 +114,29 @@ class ThemeSwitch:
         elif self._stamp is None and self._timer is not None:
             self._timer.stop()
             self._timer = None
+
+
+def _terminal_theme(theme: ThemeFile) -> TerminalTheme:
+    palette, base = theme.palette, theme.textual
+    foreground = _rgb(base.foreground)
+    colours = map(_rgb, (base.error, base.success, base.warning, base.primary))
+    black, grey, magenta, cyan = (
+        _rgb_of(style, foreground)
+        for style in (palette.rule, palette.muted, palette.syntax["keyword"], palette.syntax["type"])
+    )
+    sixteen = [black, *colours, magenta, cyan, foreground]
+    return TerminalTheme(_rgb(base.background), foreground, sixteen, [grey, *sixteen[1:]])
+
+
+def _rgb_of(style: Style, otherwise: Triplet) -> Triplet:
+    """The colour a style writes in; it may have none."""
+    if style.color is None:
+        return otherwise
+    red, green, blue = style.color.get_truecolor()
+    return red, green, blue
+
+
+def _rgb(colour: str | None) -> Triplet:
+    """Every theme that was checked has all base colours."""
+    assert colour is not None
+    return Color.parse(colour).rgb

@@ -57,6 +57,14 @@ async def test_no_timer_runs_for_a_bundled_theme(tmp_path: Path) -> None:
         assert not app.look.watching
 
 
+@pytest.mark.parametrize("name", ["ink", "paper"])
+async def test_what_programs_print_is_shown_in_the_themes_colours(name: str) -> None:
+    app = StandIn(name)
+    async with app.run_test():
+        red = app.ansi_theme.ansi_colors[1]
+        assert "#{:02x}{:02x}{:02x}".format(*red) == app.themes.get(name).textual.error
+
+
 async def test_a_name_that_is_not_there_changes_nothing() -> None:
     app = StandIn()
     async with app.run_test():

@@ -37,10 +37,11 @@ class KeyPane(LinePane):
         return "\n".join(f"{row.keys}\t{row.about}\t{row.id}".rstrip() for row in self._rows)
 
     def _piece(self, width: int, palette: Palette) -> Iterator[Line]:
+        names = max(cell_len(_name(row)) for row in self._rows) if width >= _NAMED else 0
         for scope, rows in groupby(self._rows, key=lambda row: row.scope):
             yield line([(SCOPES[scope], palette.heading)])
             for row in rows:
-                yield from _drawn(row, width, palette)
+                yield from _drawn(row, width, names, palette)
             yield line([])
 
 
@@ -59,19 +60,22 @@ class KeySheet(Page):
         return [self._pane]
 
 
-def _drawn(row: KeyRow, width: int, palette: Palette) -> Iterator[Line]:
+def _drawn(row: KeyRow, width: int, names: int, palette: Palette) -> Iterator[Line]:
     """Keys and what they do side by side, each in as many rows as it needs; behind them the name, where it fits."""
     column = min(_KEYS, max(8, width // 3))
-    name = (row.id + (", yours" if row.own else "")) if width >= _NAMED else ("yours" if row.own else "")
-    room = max(8, width - column - 4 - (cell_len(name) + 2 if name else 0))
+    room = max(8, width - column - 4 - (names + 2 if names else 0))
     keys = wrap([(row.keys, palette.accent if row.own else palette.strong)], column)
     about = wrap([(row.about, palette.text)], room)
     for at, (left, right) in enumerate(zip_longest(keys, about)):
         parts: list[tuple[str, Style | None]] = [("  ", None), *_filled(left, column), ("  ", None)]
-        if at == 0 and name:
-            yield line([*parts, *_filled(right, room), ("  " + name, palette.muted)])
+        if at == 0 and names:
+            yield line([*parts, *_filled(right, room), ("  " + _name(row), palette.muted)])
         else:
             yield line([*parts, *(right.parts if right else ())])
+
+
+def _name(row: KeyRow) -> str:
+    return row.id + (", yours" if row.own else "")
 
 
 def _filled(row: Row | None, width: int) -> list[tuple[str, Style | None]]:
