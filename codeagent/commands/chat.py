@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
     workspace = Path(args.path)
     if not workspace.is_dir():
         raise ConfigError(f"{args.path!r} is neither a command nor a folder; see codeagent --help")
-    require_terminal('codeagent run "what to do" works without one')
+    require_terminal("without a screen there is `codeagent run PROMPT`")
     return open_screen(
         workspace.absolute(),
         model=args.model,
@@ -54,10 +55,10 @@ def main(args: argparse.Namespace) -> int:
 
 def require_terminal(instead: str) -> None:
     """Raises ConfigError where a screen cannot be shown; `instead` says what can be done."""
-    if not (os.isatty(0) and os.isatty(1)):
-        raise ConfigError(f"the screen needs a terminal on standard input and output; {instead}")
-    if os.environ.get("TERM") == "dumb":
-        raise ConfigError(f"the screen needs a terminal that can draw, and TERM is dumb; {instead}")
+    from codeagent.tui.terminal import usable  # not needed where another command, or --help, is asked for
+
+    if (problem := usable(sys.stdin, sys.stdout, os.environ)) is not None:
+        raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
 
 
 def open_screen(workspace: Path, **wish: Any) -> int:

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Raises CodeagentError where the repository cannot be made, ConfigError where there is no terminal."""
     if not args.headless:
-        require_terminal("codeagent demo --headless prints the run instead")
+        require_terminal("without a screen there is `codeagent demo --headless`")
     repository = make_repository(Path(tempfile.mkdtemp(prefix="codeagent-demo-")), os.environ)
     if args.headless:
         return _headless(args, repository)
