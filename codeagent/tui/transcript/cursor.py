@@ -56,6 +56,12 @@ def offered(sheet: Sheet, stop: Stop) -> str | None:
     return next((spot.call_id for spot in spots if stop.call_id in ("", spot.call_id)), None)
 
 
+def call_of(sheet: Sheet, stop: Stop) -> str | None:
+    """The call that a stop is, or that is the only one of its block."""
+    calls = {spot.call_id for spot in sheet.seen(stop.index).spots if spot.call_id}
+    return stop.call_id or (calls.pop() if len(calls) == 1 else None)
+
+
 def spot_at(sheet: Sheet, index: int, row: int) -> Spot | None:
     """What a click on a row of a block is about: the smallest that holds it."""
     found = [spot for spot in sheet.seen(index).spots if spot.first <= row <= spot.last]

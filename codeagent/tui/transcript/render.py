@@ -182,7 +182,7 @@ def _troubles(cards: list[Card], look: Look) -> list[str]:
 def _command(block: Command, look: Look) -> Drawn:
     words = "you ran" if block.card.state in ENDED else "you run"
     header = f"{words} a command" + ("" if block.shared else ", not shown to the model")
-    drawn = Drawn([line([(header, look.palette.muted)])], margin=Segment("▌ ", look.palette.user))
+    drawn = Drawn(paragraph(header, look.width, look.palette.muted), margin=Segment("▌ ", look.palette.user))
     seen = look if look.detail != "normal" else replace(look, detail="full")
     return _joined(drawn, draw_cards([block.card], seen, ""))
 

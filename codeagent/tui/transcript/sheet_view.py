@@ -62,6 +62,7 @@ class SheetView(ScrollView):
         self._slow = False
         self._counting: set[int] = set()
         self._unread: set[int] = set()
+        self._marker_drawn = ""
         self._placing = False
         self._painting = False
         self._base = Style.null()
@@ -140,7 +141,7 @@ class SheetView(ScrollView):
 
     def is_marker(self, x: int, y: int) -> bool:
         """The marker that counts what is unread is there."""
-        return y == self._window.height - 1 and x >= self._window.width - len(self._marker())
+        return bool(self._unread) and y == self._window.height - 1 and x >= self._window.width - len(self._marker())
 
     def margin(self, place: Place, usual: Segment) -> Segment:
         """What stands to the left of a row of a block."""
@@ -274,7 +275,8 @@ class SheetView(ScrollView):
         self.settle()
 
     def _marker(self) -> str:
-        return f" ↓ {len(self._unread)} new "
+        """Empty where nothing is unread."""
+        return f" ↓ {len(self._unread):,} new "[: self._window.width] if self._unread else ""
 
     def _refresh_damaged(self, top: int, *, everything: bool, to_end: bool) -> None:
         """`to_end`: what follows the damage moved."""
@@ -288,8 +290,9 @@ class SheetView(ScrollView):
             last = max(last, layout.offset(index + 1) - 1 - top)
         if to_end:
             first, last = min(first, height - 1), height - 1
-        if self._unread:
-            last = height - 1
+        if self._marker_drawn != self._marker():
+            self._marker_drawn = self._marker()
+            first, last = min(first, height - 1), height - 1
         first, last = max(0, first), min(height - 1, last)
         if first <= last:
             self.refresh(Region(0, first, self.size.width, last - first + 1))

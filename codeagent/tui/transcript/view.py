@@ -42,6 +42,7 @@ class TranscriptView(SheetView, can_focus=True):
         Binding("right_square_bracket", "step_prompt(1)", "next prompt", show=False),
         Binding("left_square_bracket", "step_prompt(-1)", "previous prompt", show=False),
         Binding("enter", "open", "open or fold", show=False),
+        Binding("o", "output", "whole output", show=False),
         Binding("y,c", "copy", "copy", show=False),
         Binding("escape", "leave", "back", show=False),
     ]
@@ -90,6 +91,7 @@ class TranscriptView(SheetView, can_focus=True):
 
     def find(self, text: str) -> int:
         """Mark the text wherever it is, and go to the newest match; returns how many there are."""
+        self.flush()
         self._finding = Finding(text, self.document.blocks)
         self.previous_match()
         return len(self._finding.matches)
@@ -143,7 +145,7 @@ class TranscriptView(SheetView, can_focus=True):
         place = self.place_at(event.y)
         if event.chain > 1:
             self._select(event, whole=event.chain > 2)
-        elif self.unread and self.is_marker(event.x, event.y):
+        elif self.is_marker(event.x, event.y):
             self.go_to_end()
         elif "link" in event.style.meta:
             self.post_message(self.LinkClicked(str(event.style.meta["link"])))
@@ -176,6 +178,12 @@ class TranscriptView(SheetView, can_focus=True):
             self.post_message(self.OpenOutput(call_id))
         else:
             self._toggle(self._cursor.index)
+
+    def action_output(self) -> None:
+        """The whole output of the call the keys act on."""
+        call_id = None if self._cursor is None else cursor.call_of(self.sheet, self._cursor)
+        if call_id is not None:
+            self.post_message(self.OpenOutput(call_id))
 
     def action_copy(self) -> None:
         if self._cursor is not None:
