@@ -1,5 +1,6 @@
 """Finds the word a person probably meant."""
 
+import difflib
 from collections.abc import Iterable
 
 
@@ -11,6 +12,4 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def alike(word: str, known: Iterable[str], most: int) -> tuple[str, ...]:
     """At most `most` of the known words, the most similar first."""
-    import difflib  # only a mistake needs it
-
     return tuple(difflib.get_close_matches(word, tuple(known), n=most))

@@ -14,7 +14,7 @@ from textual.timer import Timer
 
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.theme_file import ThemeFile
-from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
+from codeagent.tui.themes import ThemeError, Themes, built_in
 
 Triplet = tuple[int, int, int]
 
@@ -34,13 +34,13 @@ class ThemeSwitch:
         self._themes = themes
         self._paint = paint
         self._tell = tell
-        self._name = DEFAULT_THEME
+        self._name = ""
         self._timer: Timer | None = None
         self._stamp: int | None = None
 
     @property
     def name(self) -> str:
-        """Of the theme in force."""
+        """Of the theme in force; empty before the first."""
         return self._name
 
     @property
@@ -49,11 +49,16 @@ class ThemeSwitch:
         return self._timer is not None
 
     def use(self, name: str) -> str:
-        """Draw everything in that theme; returns what is wrong with it, and keeps the present one then."""
+        """Draw everything in that theme; returns what is wrong with it, and keeps the present one then.
+
+        Where none is in force yet, that is the default as it is built in.
+        """
         stamp = self._themes.stamp(name)
         try:
             self._apply(self._themes.get(name))
         except ThemeError as problem:
+            if not self._name:
+                self._apply(built_in())
             return str(problem)
         self._stamp = stamp
         self._watch()

@@ -50,6 +50,11 @@ def _named_as_its_file(theme: ThemeFile, path: Path) -> ThemeFile:
     return theme
 
 
+def built_in() -> ThemeFile:
+    """The default theme, from no file: it is there even where every file is broken."""
+    return theme_from(INK)
+
+
 class Themes:
     """Themes by name. A file of the person's own goes before a bundled one of the same name."""
 
@@ -61,14 +66,14 @@ class Themes:
     def names(self) -> tuple[str, ...]:
         """The default first, then the bundled ones, then the person's own; no file is read."""
         bundled = sorted(path.stem for path in bundled_folder().glob("*.yaml"))
-        own = sorted(path.stem for folder in self._own for path in folder.glob("*.yaml"))
+        own = sorted(path.stem for folder in self._own for path in folder.glob("*.yaml") if NAME.fullmatch(path.stem))
         return tuple(dict.fromkeys([DEFAULT_THEME, *bundled, *own]))
 
     def get(self, name: str) -> ThemeFile:
         """Read where it is not known or its file has changed. Raises ThemeError."""
         path = self._own_path(name)
         if path is None and name == DEFAULT_THEME:
-            return theme_from(INK)
+            return built_in()
         path = path or bundled_folder() / f"{name}.yaml"
         if not (NAME.fullmatch(name) and path.is_file()):
             raise ThemeError(f"there is no theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.themes import bundled_folder
+from codeagent.tui.theme_switch import ThemeSwitch
+from codeagent.tui.themes import built_in, bundled_folder
 from tests.tui.screens.stand_in import StandIn
 
 
@@ -70,6 +71,15 @@ async def test_a_name_that_is_not_there_changes_nothing() -> None:
     async with app.run_test():
         assert app.look.use("inc") == "there is no theme 'inc' (did you mean 'ink'?); see /theme"
         assert app.look.name == "ink"
+
+
+async def test_where_even_the_default_is_broken_the_built_in_one_is_in_force(tmp_path: Path) -> None:
+    (tmp_path / "ink.yaml").write_text("name: ink\n")
+    app = StandIn("paper", (tmp_path,))
+    switch = ThemeSwitch(app, app.themes, paint=app.paint, tell=app.said.append)
+    async with app.run_test():
+        assert switch.use("ink") == "ink.yaml:1: dark: is missing; the theme was not changed"
+        assert (switch.name, app.palette) == ("ink", built_in().palette)
 
 
 @pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])

@@ -1,6 +1,8 @@
 """A theme is checked completely before it is used, and a refusal names file, line and key."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -145,6 +147,17 @@ def test_names_are_the_default_the_bundled_and_the_persons_own(tmp_path: Path) -
     assert names[0] == "ink"
     assert names[-1] == "mine"
     assert {"paper", "contrast", "terminal"} <= set(names)
+
+
+def test_a_file_whose_name_no_theme_may_have_is_not_offered(tmp_path: Path) -> None:
+    write(tmp_path, SMALL, "My theme")
+    assert "My theme" not in Themes([tmp_path]).names()
+
+
+def test_the_default_theme_is_had_without_reading_a_file() -> None:
+    code = "from codeagent.tui.themes import Themes\nThemes().get('ink')\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"yaml", "pydantic"}.isdisjoint(done.stdout.split())
 
 
 def test_an_own_theme_goes_before_a_bundled_one_and_is_read_again_when_it_changes(tmp_path: Path) -> None:

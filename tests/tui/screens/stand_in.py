@@ -28,7 +28,7 @@ class StandIn(App[None]):
         self.said: list[str] = []
         self.themes = Themes(folders)
         self._begin = theme
-        self.look = ThemeSwitch(self, self.themes, paint=self._paint, tell=self.said.append)
+        self.look = ThemeSwitch(self, self.themes, paint=self.paint, tell=self.said.append)
 
     def compose(self) -> ComposeResult:
         yield Static("the conversation", markup=False, id="conversation")
@@ -49,5 +49,5 @@ class StandIn(App[None]):
     def shown(self) -> str:
         return "\n".join(self.rows)
 
-    def _paint(self, palette: Palette) -> None:
+    def paint(self, palette: Palette) -> None:
         self.palette = palette

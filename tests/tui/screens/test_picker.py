@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.widgets import TextArea
 
+from codeagent.tui.keymap import Keymap
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.picker_list import PickerRow, matching
 from tests.tui.screens.stand_in import MANNERS, StandIn
@@ -71,6 +72,16 @@ async def test_esc_gives_nothing_and_the_mark_begins_where_it_is_told() -> None:
         await pilot.press("ctrl+c")
         await pilot.pause()
         assert app.given == [None, None]
+
+
+async def test_the_persons_own_keys_are_the_ones_that_count() -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.set_keymap(Keymap({"picker.choose": ("f9", "alt+m"), "picker.down": ("ctrl+t",)}).overrides)
+        app.push_screen(Picker("Rows", ROWS), app.given.append)
+        await pilot.press("down", "enter", "ctrl+t", "alt+m")
+        await pilot.pause()
+        assert app.given == ["2"]
 
 
 async def test_a_long_list_scrolls_with_the_mark_and_a_click_takes_a_row() -> None:
