@@ -39,6 +39,10 @@ class Spot:
     """They offer the whole output of the call."""
 
 
+Memo = dict[str, tuple[object, tuple[list[Line], int | None]]]
+"""What was drawn below the headlines of calls that ended, by call id and by what it was drawn from."""
+
+
 @dataclass(slots=True)
 class Drawn:
     """The rows of a block, without the margin."""

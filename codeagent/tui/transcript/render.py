@@ -22,7 +22,7 @@ from codeagent.tui.transcript.blocks import (
     Remark,
     Thoughts,
 )
-from codeagent.tui.transcript.drawn import Drawn, Look, Spot
+from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.render_card import draw_cards, state_words
 from codeagent.tui.transcript.spelling import counted, duration, whole
 from codeagent.tui.transcript.wrap import clipped, flat, paragraph
@@ -47,14 +47,17 @@ _ENDINGS = {
 }
 
 
-def draw(block: AnyBlock, look: Look) -> Drawn:
-    """Rows of a block; none for one that has nothing to show. None is wider than the look, however narrow it is."""
-    drawn = _drawn(block, look)
+def draw(block: AnyBlock, look: Look, memo: Memo | None = None) -> Drawn:
+    """Rows of a block; none for one that has nothing to show. None is wider than the look, however narrow it is.
+
+    `memo` belongs to a batch that is drawn often.
+    """
+    drawn = _drawn(block, look, memo)
     drawn.lines = [clipped(row, look.width) for row in drawn.lines]
     return drawn
 
 
-def _drawn(block: AnyBlock, look: Look) -> Drawn:
+def _drawn(block: AnyBlock, look: Look, memo: Memo | None) -> Drawn:
     match block:
         case Prompt():
             return _prompt(block, look)
@@ -63,7 +66,7 @@ def _drawn(block: AnyBlock, look: Look) -> Drawn:
         case Thoughts():
             return _thoughts(block, look)
         case Batch():
-            return _batch(block, look)
+            return _batch(block, look, memo)
         case Command():
             return _command(block, look)
         case Remark():
@@ -149,7 +152,7 @@ def _thoughts(block: Thoughts, look: Look) -> Drawn:
     return drawn
 
 
-def _batch(block: Batch, look: Look) -> Drawn:
+def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     opened = look.detail == "full" or (look.detail == "normal" and not block.finished)
     words = [f"batch {block.number}" if block.number else "calls", counted(len(block.cards), "call", "calls")]
     if block.finished:
@@ -164,7 +167,7 @@ def _batch(block: Batch, look: Look) -> Drawn:
     )
     if look.detail == "quiet":
         return Drawn(header, [Spot(0, len(header) - 1)])
-    below = draw_cards(block.cards, look, "  ")
+    below = draw_cards(block.cards, look, "  ", memo)
     return _joined(Drawn(header, [Spot(0, len(header) - 1)]), below)
 
 

@@ -13,8 +13,8 @@ from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.transcript import render_output
-from codeagent.tui.transcript.blocks import Card
-from codeagent.tui.transcript.drawn import Drawn, Look, Spot
+from codeagent.tui.transcript.blocks import ENDED, Card
+from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.spelling import duration, whole
 from codeagent.tui.transcript.wrap import cut, flat, indented, paragraph
 
@@ -32,8 +32,8 @@ class _Columns:
     target: int
 
 
-def draw_cards(cards: Sequence[Card], look: Look, gutter: str) -> Drawn:
-    """The cards of one batch behind a gutter of blanks."""
+def draw_cards(cards: Sequence[Card], look: Look, gutter: str, memo: Memo | None = None) -> Drawn:
+    """The cards of one batch behind a gutter of blanks; with a memo, what ended is not drawn again and again."""
     drawn = Drawn()
     inner = replace(look, width=max(1, look.width - cell_len(gutter)))
     columns = _columns(cards, inner)
@@ -43,7 +43,7 @@ def draw_cards(cards: Sequence[Card], look: Look, gutter: str) -> Drawn:
         drawn.lines.append(indented(_headline(card, columns, inner), blank))
         whole_at: int | None = None
         if look.detail != "quiet":
-            below, whole_at = _below(card, replace(inner, width=max(1, inner.width - 2)))
+            below, whole_at = _remembered(card, replace(inner, width=max(1, inner.width - 2)), memo)
             deeper = Segment(gutter + "  ")
             drawn.lines += [indented(row, deeper) for row in below]
         drawn.spots.append(Spot(first, len(drawn.lines) - 1, card.call_id))
@@ -134,6 +134,19 @@ def _changed(card: Card) -> tuple[int, int]:
         return 0, 0
     pairs = [counts(render_output.rows_of(shown)) for shown in card.shown if isinstance(shown, ShownDiff)]
     return sum(added for added, _ in pairs), sum(removed for _, removed in pairs)
+
+
+def _remembered(card: Card, look: Look, memo: Memo | None) -> tuple[list[Line], int | None]:
+    if memo is None or card.state not in ENDED:
+        return _below(card, look)
+    printed = None if card.output is None else card.output.total
+    drawn_from = (look.width, look.detail, look.palette, card.state, card.target, card.error, card.shown, printed)
+    known = memo.get(card.call_id)
+    if known is not None and known[0] == drawn_from:
+        return known[1]
+    below = _below(card, look)
+    memo[card.call_id] = (drawn_from, below)
+    return below
 
 
 def _below(card: Card, look: Look) -> tuple[list[Line], int | None]:

@@ -1,6 +1,7 @@
 """What a call printed and showed, as rows: its newest lines, or all that is kept of it."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import assert_never
 
 from rich.segment import Segment
@@ -58,7 +59,9 @@ def diff(shown: ShownDiff, look: Look, most: int | None) -> list[Line]:
     return found
 
 
+@lru_cache(64)
 def rows_of(shown: ShownDiff) -> Sequence[DiffRow]:
+    """The rows of a change, before they are drawn."""
     return diff_rows(shown.before, shown.after, shown.start_line)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from codeagent.tui.rendering.growing import GrowingMarkdown
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.transcript.blocks import Answer, AnyBlock, Detail, Ending, Remark
+from codeagent.tui.transcript.blocks import Answer, AnyBlock, Batch, Detail, Ending, Remark
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.drawn import MARGIN, Drawn, Look
+from codeagent.tui.transcript.drawn import MARGIN, Drawn, Look, Memo
 from codeagent.tui.transcript.estimate import estimate
 from codeagent.tui.transcript.layout import Layout, Place
 from codeagent.tui.transcript.render import draw, draw_answer, gap, runs
@@ -60,6 +60,7 @@ class Sheet:
         self.kept_rows = 0
         """Rows that are kept drawn."""
         self._growing: dict[int, _Growth] = {}
+        self._memos: dict[int, Memo] = {}
         self._seen = range(0)
 
     @property
@@ -146,6 +147,9 @@ class Sheet:
         look = self._look(block)
         if isinstance(block, Answer) and keep:
             return self._grown(block, look)
+        if isinstance(block, Batch) and keep and not block.finished:
+            return draw(block, look, self._memos.setdefault(index, {}))
+        self._memos.pop(index, None)
         return draw(block, look)
 
     def gap(self, index: int) -> int:
@@ -263,11 +267,13 @@ class Sheet:
     def _drop_all(self) -> None:
         self._kept.clear()
         self._growing.clear()
+        self._memos.clear()
         self.kept_rows = 0
 
     def _drop(self, index: int) -> None:
         self.kept_rows -= len(self._kept.pop(index).drawn.lines)
         self._growing.pop(index, None)
+        self._memos.pop(index, None)
 
     def _evict(self) -> None:
         """Keep memory flat: what was not looked at for long is drawn again when it is."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.shown import (
@@ -31,7 +32,7 @@ from codeagent.tui.transcript.blocks import (
     Remark,
     Thoughts,
 )
-from codeagent.tui.transcript.drawn import Drawn, Look
+from codeagent.tui.transcript.drawn import Drawn, Look, Memo
 from codeagent.tui.transcript.estimate import estimate
 from codeagent.tui.transcript.pieces import Pieces
 from codeagent.tui.transcript.render import draw, gap, runs, toggled
@@ -184,6 +185,25 @@ def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
     assert "+40 −1" in brief[1]
     assert brief[-1].endswith("rows more: Enter shows them")
     assert len(brief) < 20 < 40 < len(full)
+
+
+def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_changed() -> None:
+    ended = card(state="failed", output=printed("one\n"))
+    block = batch(ended, Card("c2", "bash", "sleep 9", state="running", began=NOW), finished=False)
+    memo: Memo = {}
+
+    def below() -> Line:
+        return draw(block, look(), memo).lines[2]
+
+    first = below()
+    assert first.text == "one"
+    assert memo.keys() == {"c1"}
+    kept = memo["c1"]
+    below()
+    assert memo["c1"] is kept
+    assert ended.output is not None
+    ended.output.feed("two\n")
+    assert [line.text for line in draw(block, look(), memo).lines[2:4]] == ["one", "two"]
 
 
 def test_a_command_of_the_persons_own_shows_its_output_and_whether_the_model_sees_it() -> None:

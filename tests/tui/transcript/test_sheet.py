@@ -10,7 +10,7 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript import sheet as sheet_module
 from codeagent.tui.transcript.blocks import AnyBlock
 from codeagent.tui.transcript.document import Document, Planned
-from codeagent.tui.transcript.drawn import Drawn, Look
+from codeagent.tui.transcript.drawn import Drawn, Look, Memo
 from codeagent.tui.transcript.layout import Place
 from codeagent.tui.transcript.render import draw
 from codeagent.tui.transcript.sheet import Anchor, Sheet
@@ -47,9 +47,9 @@ def drawings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
     """The keys of the blocks drawn since the last call."""
     keys: list[int] = []
 
-    def counted(block: AnyBlock, look: Look) -> Drawn:
+    def counted(block: AnyBlock, look: Look, memo: Memo | None = None) -> Drawn:
         keys.append(block.key)
-        return draw(block, look)
+        return draw(block, look, memo)
 
     monkeypatch.setattr(sheet_module, "draw", counted)
 
