@@ -72,13 +72,19 @@ def _entries(text: str) -> Iterator[Entry]:
         line = problem.problem_mark.line + 1 if problem.problem_mark else 1
         raise BadFile(line, "", f"is not YAML: {problem.problem}") from problem
     except (yaml.YAMLError, RecursionError) as problem:
-        raise BadFile(1, "", "is not YAML: a character or a depth that is not allowed") from problem
+        raise BadFile(1, "", "is not YAML: it holds a character or a depth that is not allowed") from problem
     if root is not None:
-        yield from _mapping(root, text.splitlines(), "")
+        yield from _mapping(root, text.splitlines(), "", set())
 
 
-def _mapping(node: Any, lines: list[str], prefix: str) -> Iterator[Entry]:
-    """`node` is a node of yaml, whose classes are not imported here: `id` says what it is."""
+def _mapping(node: Any, lines: list[str], prefix: str, seen: set[int]) -> Iterator[Entry]:
+    """`node` is a node of yaml, whose classes are not imported here: `id` says what it is.
+
+    An alias would lead to a node again, without end or a billion times.
+    """
+    if id(node) in seen:
+        raise BadFile(node.start_mark.line + 1, prefix, "write it out: aliases are not read")
+    seen.add(id(node))
     if node.id != "mapping":
         raise BadFile(node.start_mark.line + 1, prefix, "expected lines of the form 'key: value'")
     for name, value in node.value:
@@ -87,7 +93,7 @@ def _mapping(node: Any, lines: list[str], prefix: str) -> Iterator[Entry]:
             raise BadFile(line, prefix, "a key must be a word")
         key = f"{prefix}.{name.value}" if prefix else name.value
         if value.id == "mapping":
-            yield from _mapping(value, lines, key)
+            yield from _mapping(value, lines, key, seen)
         elif value.id == "sequence":
             yield Entry(key, tuple(_text(item, lines, key) for item in value.value), line, listed=True)
         else:

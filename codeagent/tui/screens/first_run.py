@@ -1,6 +1,7 @@
 """The first screen where no conversation can begin yet: what is missing, and the ways on from there."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,6 +19,7 @@ from codeagent.tui.ports import Missing, ModelRow
 from codeagent.tui.screens.line_input import LineInput
 from codeagent.tui.screens.picker_list import PickerList, PickerRow
 from codeagent.tui.screens.title_row import HintRow, TitleRow
+from codeagent.tui.widgets.guard import Guard
 
 _VARIABLES = (
     ("sk-ant-", "ANTHROPIC_API_KEY"),
@@ -90,8 +92,9 @@ class FirstRun(ModalScreen[WayOn | None]):
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, missing: Missing, keep_key: KeepKey) -> None:
+    def __init__(self, missing: Missing, keep_key: KeepKey, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._guard = Guard(clock)
         self._missing = missing
         self._keep_key = keep_key
         self._list = PickerList(_rows(missing))
@@ -107,6 +110,9 @@ class FirstRun(ModalScreen[WayOn | None]):
         yield self._key
         yield self._address
         yield self._hints
+
+    def on_mount(self) -> None:
+        self._guard.close()
 
     def action_choose(self) -> None:
         if self._key.has_focus:
@@ -128,7 +134,9 @@ class FirstRun(ModalScreen[WayOn | None]):
         self._list.move(step)
 
     def action_demo(self) -> None:
-        self.dismiss(DemoChosen())
+        """By its letter, unless that was on its way before the screen could be read."""
+        if self._guard.quiet:
+            self.dismiss(DemoChosen())
 
     def on_paste(self, event: events.Paste) -> None:
         """A key may be pasted without choosing its row first."""
@@ -151,7 +159,7 @@ class FirstRun(ModalScreen[WayOn | None]):
             case "address":
                 self._open(self._address)
             case "demo":
-                self.action_demo()
+                self.dismiss(DemoChosen())
             case _:
                 self.dismiss(ServerChosen(self._missing.servers[int(number)]))
 

@@ -57,6 +57,11 @@ class OutputScreen(Page):
         self._bar.display = True
         self.query_one(LineInput).focus()
 
+    def settle(self) -> None:
+        """While something is searched for, the hints are about that."""
+        if not self.query_one(LineInput).value:
+            super().settle()
+
     def action_next(self) -> None:
         self._tell(self._pane.next())
 

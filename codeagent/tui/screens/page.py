@@ -66,7 +66,12 @@ class Page(ModalScreen[None]):
         self.dismiss(None)
 
     def action_turn(self, key: str) -> None:
+        self.settle()
         self.pane().turn(key)
+
+    def settle(self) -> None:
+        """What was said in place of the hints was read."""
+        self.hint_row.tell("")
 
     def action_copy(self) -> None:
         selected = self.get_selected_text()

@@ -49,8 +49,9 @@ class HintRow(Row):
 
     def tell(self, text: str) -> None:
         """Stands in place of the hints; empty brings them back."""
-        self._said = flat(text)
-        self.refresh()
+        if flat(text) != self._said:
+            self._said = flat(text)
+            self.refresh()
 
     def row(self, width: int, palette: Palette) -> Line:
         if self._said:

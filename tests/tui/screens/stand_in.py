@@ -14,6 +14,15 @@ MANNERS = "[bold]x[/] \x1b[2J\x1b]0;pwned\x07 \u202egnp.exe\u202c"
 """Text that would act on a terminal, or on a library that takes it for markup."""
 
 
+class Clock:
+    """Seconds that pass only when told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class StandIn(App[None]):
     """Keeps what screens gave in `given`, and what the clipboard was sent in `copied`."""
 

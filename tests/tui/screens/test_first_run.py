@@ -6,7 +6,7 @@ from textual import events
 from codeagent.core.errors import ConfigError
 from codeagent.tui.ports import Missing, ModelRow
 from codeagent.tui.screens.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen
-from tests.tui.screens.stand_in import MANNERS, StandIn
+from tests.tui.screens.stand_in import MANNERS, Clock, StandIn
 
 SERVER = ModelRow("ollama/qwen3:8b", "answers on http://127.0.0.1:11434", True, "http://127.0.0.1:11434")
 MISSING = Missing("key", "anthropic/claude needs a key: ANTHROPIC_API_KEY is not set", "ANTHROPIC_API_KEY", (SERVER,))
@@ -29,15 +29,18 @@ class Drawer:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
 async def test_it_says_what_is_missing_and_the_demo_is_one_key_away(size: tuple[int, int]) -> None:
-    app = StandIn()
+    app, clock = StandIn(), Clock()
     async with app.run_test(size=size) as pilot:
-        app.push_screen(FirstRun(MISSING, Drawer().keep), app.given.append)
+        app.push_screen(FirstRun(MISSING, Drawer().keep, clock), app.given.append)
         await pilot.pause()
         if size != (20, 5):
             assert MISSING.text in app.shown
             assert [
                 row for row in ("Paste a key", SERVER.name, "Another server", "Look around") if row not in app.shown
             ] == []
+        await pilot.press("d")
+        assert app.given == []
+        clock.now = 1.0
         await pilot.press("d")
         await pilot.pause()
         assert app.given == [DemoChosen()]

@@ -3,16 +3,9 @@
 import pytest
 
 from codeagent.tui.screens.folder_question import FolderQuestion
-from tests.tui.screens.stand_in import StandIn
+from tests.tui.screens.stand_in import Clock, StandIn
 
 TEXT = "this is your home folder, not a project"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.parametrize("key", ["enter", "n", "escape", "ctrl+c"])
