@@ -150,7 +150,7 @@ class _Drawing:
         palette = self._palette
         match first.type:
             case "paragraph_open":
-                self.rows(running_rows(inner[0].content, self.room, palette, palette.text))
+                self.rows(running_rows(inner[0].content, self.room, palette, self._base()))
             case "heading_open":
                 text = inner[0].content
                 style = palette.heading if piece_end(text, 0) is None else palette.text
@@ -215,8 +215,7 @@ class _Drawing:
             self.lines.append(Line(Strip([*gutter, *row.strip]), copied + row.text, start, row.joins))
 
     def _blank_row(self) -> None:
-        bars = self._levels if self._levels and not self._levels[-1].copied else self._levels[:-1]
-        if not any(not level.copied for level in bars):
+        if not self._quoted():
             self.lines.append(BLANK)
             return
         gutter, _, _ = self._gutter(True)
@@ -242,6 +241,12 @@ class _Drawing:
         size = sum(len(part.text) for part in gutter)
         kept = "" if continued else copied[-size:] if size else ""
         return gutter, size - len(kept), kept
+
+    def _base(self) -> Style:
+        return self._palette.quote if self._quoted() else self._palette.text
+
+    def _quoted(self) -> bool:
+        return any(not level.copied for level in self._levels)
 
     def _least(self) -> int:
         return max(self._width // 2, NARROWEST)

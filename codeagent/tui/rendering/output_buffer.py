@@ -21,6 +21,7 @@ _CONTROL = re.compile(
     "|\x1b[ -/]*[0-~]?"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
+_NO_COLOUR = re.compile(rf"\x1b(?!\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 _UNFINISHED = re.compile(
     "(?:\x1b\\[|\x9b)[0-?]*[ -/]*\\Z|\x1b[ -/]*\\Z|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\x1b\x80-\x9f]*\\Z"
 )
@@ -103,7 +104,7 @@ class OutputBuffer:
         if unfinished is not None:
             self._held = _shortened(unfinished[0])
             text = text[:opener]
-        return _CONTROL.sub(r"\1", text)
+        return text if _NO_COLOUR.search(text) is None else _CONTROL.sub(r"\1", text)
 
     def _grow(self, piece: str) -> None:
         """Add to the open line."""

@@ -73,6 +73,11 @@ def test_quotes_have_a_bar_that_is_not_copied() -> None:
     assert copied(lines) == "one two\n\n- three"
 
 
+def test_quoted_text_looks_quoted() -> None:
+    assert style_of("> one", "one") == PALETTE.quote
+    assert style_of("> - one", "one") == PALETTE.quote
+
+
 def test_code_is_copied_exactly() -> None:
     code = "def f():\n\treturn '" + "x" * 60 + "'  \n\n    # end"
     for text in (
