@@ -1,6 +1,7 @@
 """What drawing a block gives."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from rich.segment import Segment
 from rich.style import Style
@@ -36,11 +37,7 @@ class Spot:
     call_id: str = ""
     """The call they are about; empty for the block itself."""
     whole: bool = False
-    """They offer the whole output of the call."""
-
-
-Memo = dict[str, tuple[object, tuple[list[Line], int | None]]]
-"""What was drawn below the headlines of calls that ended, by call id and by what it was drawn from."""
+    """They offer the whole output of the call; without, the rest of what is kept."""
 
 
 @dataclass(slots=True)
@@ -53,3 +50,13 @@ class Drawn:
     finished: dict[int, Strip] = field(default_factory=dict)
     """By row, what was put on the screen of it, in the style `base`."""
     base: Style | None = None
+
+    def add(self, below: Self) -> None:
+        """Put the rows of another below these."""
+        moved = len(self.lines)
+        self.lines += below.lines
+        self.spots += [replace(spot, first=spot.first + moved, last=spot.last + moved) for spot in below.spots]
+
+
+Memo = dict[str, tuple[object, Drawn]]
+"""What was drawn below the headlines of calls that ended, by call id, and what it was drawn from."""

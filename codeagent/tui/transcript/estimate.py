@@ -16,6 +16,7 @@ from codeagent.tui.transcript.blocks import (
     Thoughts,
 )
 from codeagent.tui.transcript.render import PROMPT_ROWS
+from codeagent.tui.transcript.render_card import OWN_ROWS
 from codeagent.tui.transcript.render_output import BRIEF_DIFF_ROWS, LIVE_ROWS
 
 
@@ -35,7 +36,8 @@ def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
         case Batch():
             return 1 + (0 if detail == "quiet" else sum(_card(card, detail) for card in block.cards))
         case Command():
-            return 1 + _card(block.card, "full" if detail == "normal" else detail)
+            rows = 1 + _card(block.card, detail)
+            return rows if block.card.output is None else rows + min(OWN_ROWS, len(block.card.output))
         case Remark():
             return 1 + len(block.text) // width
         case Ending():

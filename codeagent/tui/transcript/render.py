@@ -165,10 +165,10 @@ def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
         first="▾ " if opened else "▸ ",
         gutter_style=look.palette.accent,
     )
-    if look.detail == "quiet":
-        return Drawn(header, [Spot(0, len(header) - 1)])
-    below = draw_cards(block.cards, look, "  ", memo)
-    return _joined(Drawn(header, [Spot(0, len(header) - 1)]), below)
+    drawn = Drawn(header, [Spot(0, len(header) - 1)])
+    if look.detail != "quiet":
+        drawn.add(draw_cards(block.cards, look, "  ", memo))
+    return drawn
 
 
 def _troubles(cards: list[Card], look: Look) -> list[str]:
@@ -186,15 +186,8 @@ def _command(block: Command, look: Look) -> Drawn:
     words = "you ran" if block.card.state in ENDED else "you run"
     header = f"{words} a command" + ("" if block.shared else ", not shown to the model")
     drawn = Drawn(paragraph(header, look.width, look.palette.muted), margin=Segment("▌ ", look.palette.user))
-    seen = look if look.detail != "normal" else replace(look, detail="full")
-    return _joined(drawn, draw_cards([block.card], seen, ""))
-
-
-def _joined(above: Drawn, below: Drawn) -> Drawn:
-    moved = len(above.lines)
-    above.lines += below.lines
-    above.spots += [replace(spot, first=spot.first + moved, last=spot.last + moved) for spot in below.spots]
-    return above
+    drawn.add(draw_cards([block.card], look, "", own=True))
+    return drawn
 
 
 def _remark(block: Remark, look: Look) -> Drawn:

@@ -22,6 +22,9 @@ _LONGEST_NAME = 14
 _LONGEST_NOTE = 40
 _SHORTEST_TARGET = 8
 _SHOWN_WHILE_RUNNING = 200
+_FAILED_ROWS = 6
+OWN_ROWS = 20
+"""Rows of what a command of the person's own printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,11 @@ class _Columns:
     target: int
 
 
-def draw_cards(cards: Sequence[Card], look: Look, gutter: str, memo: Memo | None = None) -> Drawn:
-    """The cards of one batch behind a gutter of blanks; with a memo, what ended is not drawn again and again."""
+def draw_cards(cards: Sequence[Card], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False) -> Drawn:
+    """The cards of one batch behind a gutter of blanks; with a memo, what ended is not drawn again and again.
+
+    `own`: the person ran it, and wants to see what it printed.
+    """
     drawn = Drawn()
     inner = replace(look, width=max(1, look.width - cell_len(gutter)))
     columns = _columns(cards, inner)
@@ -41,14 +47,11 @@ def draw_cards(cards: Sequence[Card], look: Look, gutter: str, memo: Memo | None
     for card in cards:
         first = len(drawn.lines)
         drawn.lines.append(indented(_headline(card, columns, inner), blank))
-        whole_at: int | None = None
         if look.detail != "quiet":
-            below, whole_at = _remembered(card, replace(inner, width=max(1, inner.width - 2)), memo)
+            below = _remembered(card, replace(inner, width=max(1, inner.width - 2)), memo, own=own)
             deeper = Segment(gutter + "  ")
-            drawn.lines += [indented(row, deeper) for row in below]
+            drawn.add(Drawn([indented(row, deeper) for row in below.lines], below.spots))
         drawn.spots.append(Spot(first, len(drawn.lines) - 1, card.call_id))
-        if whole_at is not None:
-            drawn.spots.append(Spot(first + 1 + whole_at, first + 1 + whole_at, card.call_id, whole=True))
     return drawn
 
 
@@ -136,49 +139,46 @@ def _changed(card: Card) -> tuple[int, int]:
     return sum(added for added, _ in pairs), sum(removed for _, removed in pairs)
 
 
-def _remembered(card: Card, look: Look, memo: Memo | None) -> tuple[list[Line], int | None]:
+def _remembered(card: Card, look: Look, memo: Memo | None, *, own: bool) -> Drawn:
     if memo is None or card.state not in ENDED:
-        return _below(card, look)
+        return _below(card, look, own=own)
     printed = None if card.output is None else card.output.total
     drawn_from = (look.width, look.detail, look.palette, card.state, card.target, card.error, card.shown, printed)
     known = memo.get(card.call_id)
     if known is not None and known[0] == drawn_from:
         return known[1]
-    below = _below(card, look)
+    below = _below(card, look, own=own)
     memo[card.call_id] = (drawn_from, below)
     return below
 
 
-def _below(card: Card, look: Look) -> tuple[list[Line], int | None]:
-    """What follows the headline, and the row that offers the whole output."""
+def _below(card: Card, look: Look, *, own: bool) -> Drawn:
+    """What follows the headline."""
     if card.state == "running":
         count = _SHOWN_WHILE_RUNNING if look.detail == "full" else render_output.LIVE_ROWS
-        return (render_output.newest(card.output, count, look) if card.output is not None else []), None
+        return Drawn([] if card.output is None else render_output.newest(card.output, count, look))
     if look.detail == "full":
         return _everything(card, look)
-    found: list[Line] = []
-    if card.state in ("failed", "timeout", "cancelled"):
-        found += _error(card, look, most=2)
-        if card.output is not None:
-            found += render_output.newest(card.output, render_output.FAILED_ROWS, look)
+    failed = card.state in ("failed", "timeout", "cancelled")
+    drawn = Drawn(_error(card, look)[:2] if failed else [])
+    if card.output is not None and (failed or own):
+        drawn.add(render_output.brief(card.output, OWN_ROWS if own else _FAILED_ROWS, look))
     for shown in card.shown:
         if isinstance(shown, ShownDiff) and card.state == "done":
-            found += render_output.diff(shown, look, render_output.BRIEF_DIFF_ROWS)
-    return found, None
+            drawn.add(render_output.diff(shown, look, render_output.BRIEF_DIFF_ROWS))
+    return drawn
 
 
-def _everything(card: Card, look: Look) -> tuple[list[Line], int | None]:
-    found: list[Line] = []
+def _everything(card: Card, look: Look) -> Drawn:
+    drawn = Drawn()
     if cell_len(flat(card.target)) > look.width - _LONGEST_NAME or "\n" in card.target:
-        found += paragraph(card.target, look.width, look.palette.muted)
-    found += _error(card, look, most=None)
-    found += render_output.everything(card.shown, look)
-    if card.output is None:
-        return found, None
-    printed, gap = render_output.whole(card.output, look)
-    return found + printed, None if gap is None else len(found) + gap
+        drawn.lines += paragraph(card.target, look.width, look.palette.muted)
+    drawn.lines += _error(card, look)
+    drawn.lines += render_output.everything(card.shown, look)
+    if card.output is not None:
+        drawn.add(render_output.whole(card.output, card.call_id, look))
+    return drawn
 
 
-def _error(card: Card, look: Look, most: int | None) -> list[Line]:
-    rows = paragraph(card.error, look.width, look.palette.error) if card.error else []
-    return rows if most is None else rows[:most]
+def _error(card: Card, look: Look) -> list[Line]:
+    return paragraph(card.error, look.width, look.palette.error) if card.error else []

@@ -22,12 +22,11 @@ from codeagent.tui.rendering.shown import (
     ShownText,
     ShownUnknown,
 )
-from codeagent.tui.transcript.drawn import Look
+from codeagent.tui.transcript.drawn import Drawn, Look, Spot
 from codeagent.tui.transcript.spelling import counted
 from codeagent.tui.transcript.wrap import indented, paragraph
 
 LIVE_ROWS = 8
-FAILED_ROWS = 6
 BRIEF_DIFF_ROWS = 12
 
 
@@ -36,27 +35,37 @@ def newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
     return _behind_bar((_row(raw, look) for raw in output.last(count)), look)
 
 
-def whole(output: OutputBuffer, look: Look) -> tuple[list[Line], int | None]:
-    """All that is kept, and the row that stands for what is not."""
+def brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
+    """The last lines, and how many came before."""
+    drawn = Drawn()
+    before = output.total - count
+    if before > 0:
+        drawn.add(_offer(f"… {counted(before, 'line', 'lines')} before: Enter shows them", look))
+    drawn.lines += newest(output, count, look)
+    return drawn
+
+
+def whole(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
+    """All that is kept, and an offer of all there was where lines are missing."""
     kept = output.lines()
     gap = output.gap_at
-    found = _behind_bar((_row(raw, look) for raw in kept[:gap]), look)
-    if gap is None:
-        return found, None
-    missing = f"… {counted(output.dropped, 'line', 'lines')} more: Enter opens the whole output"
-    found.append(indented(line([(missing, look.palette.accent)]), Segment("│ ", look.palette.rule)))
-    return found + _behind_bar((_row(raw, look) for raw in kept[gap:]), look), gap
+    drawn = Drawn(_behind_bar((_row(raw, look) for raw in kept[:gap]), look))
+    if gap is not None:
+        missing = f"… {counted(output.dropped, 'line', 'lines')} more: Enter opens the whole output"
+        offer = line([(missing, look.palette.accent)])
+        drawn.add(Drawn(_behind_bar([offer], look), [Spot(0, 0, call_id, whole=True)]))
+        drawn.lines += _behind_bar((_row(raw, look) for raw in kept[gap:]), look)
+    return drawn
 
 
-def diff(shown: ShownDiff, look: Look, most: int | None) -> list[Line]:
+def diff(shown: ShownDiff, look: Look, most: int | None) -> Drawn:
     """A change; of a long one the first `most` rows and how many follow."""
     rows = rows_of(shown)
     brief = rows if most is None else rows[:most]
-    found = unified_lines(brief, look.width, look.palette, shown.path)
+    drawn = Drawn(unified_lines(brief, look.width, look.palette, shown.path))
     if len(brief) < len(rows):
-        more = f"… {counted(len(rows) - len(brief), 'row', 'rows')} more: Enter shows them"
-        found.append(line([(more, look.palette.muted)]))
-    return found
+        drawn.add(_offer(f"… {counted(len(rows) - len(brief), 'row', 'rows')} more: Enter shows them", look))
+    return drawn
 
 
 @lru_cache(64)
@@ -74,7 +83,7 @@ def _shown(block: Shown, look: Look) -> list[Line]:
     palette, width = look.palette, look.width
     match block:
         case ShownDiff():
-            return diff(block, look, None)
+            return diff(block, look, None).lines
         case ShownMarkdown():
             return render_markdown(block.text, width, palette)
         case ShownText():
@@ -102,6 +111,10 @@ def _row(raw: str, look: Look) -> Line:
     strip = drawn.strip.crop(0, max(0, most - 1))
     end = Segment("…", look.palette.muted)
     return Line(type(strip)([*strip, end], strip.cell_length + 1), drawn.text, drawn.start, drawn.joins)
+
+
+def _offer(words: str, look: Look) -> Drawn:
+    return Drawn([line([(words, look.palette.muted)])], [Spot(0, 0)])
 
 
 def _behind_bar(found: Iterable[Line], look: Look) -> list[Line]:

@@ -193,10 +193,12 @@ class TranscriptView(SheetView, can_focus=True):
         self.post_message(self.Left())
 
     def _act(self, place: Place) -> None:
-        spot = cursor.spot_at(self.sheet, place.index, place.line - self.sheet.gap(place.index))
+        """A click on a headline, or on what offers more, opens or folds; elsewhere it does nothing."""
+        row = place.line - self.sheet.gap(place.index)
+        spot = cursor.spot_at(self.sheet, place.index, row)
         if spot is not None and spot.whole:
             self.post_message(self.OpenOutput(spot.call_id))
-        elif spot is not None:
+        elif spot is not None and (row == spot.first or not spot.call_id):
             self._toggle(place.index)
 
     def _toggle(self, index: int) -> None:

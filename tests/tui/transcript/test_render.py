@@ -32,7 +32,7 @@ from codeagent.tui.transcript.blocks import (
     Remark,
     Thoughts,
 )
-from codeagent.tui.transcript.drawn import Drawn, Look, Memo
+from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.estimate import estimate
 from codeagent.tui.transcript.pieces import Pieces
 from codeagent.tui.transcript.render import draw, gap, runs, toggled
@@ -212,6 +212,11 @@ def test_a_command_of_the_persons_own_shows_its_output_and_whether_the_model_see
     assert shown[0] == "▌ you ran a command, not shown to the model"
     assert shown[-1] == "▌   │ hello"
     assert "not shown" not in rows(Command(0, card=card(), shared=True))[0]
+    long = Command(0, card=card(state="done", output=printed("line\n" * 100)))
+    assert rows(long)[2] == "▌   … 80 lines before: Enter shows them"
+    assert Spot(2, 2) in draw(long, look()).spots
+    assert len(rows(long)) == 23
+    assert len(rows(long, "full")) == 102
 
 
 def test_a_remark_names_its_level() -> None:
