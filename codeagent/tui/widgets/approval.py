@@ -19,7 +19,7 @@ from codeagent.tui.widgets.approval_keys import KeyRow
 from codeagent.tui.widgets.approval_sheet import ApprovalSheet
 from codeagent.tui.widgets.approval_title import title_parts, waiting_parts
 from codeagent.tui.widgets.card_keys import card_key, keymap_of, labelled
-from codeagent.tui.widgets.diff_view import SPLIT_FROM
+from codeagent.tui.widgets.diff_piece import SPLIT_FROM
 from codeagent.tui.widgets.fitting import Part
 from codeagent.tui.widgets.guard import Guard
 from codeagent.tui.widgets.line_pane import LinePane

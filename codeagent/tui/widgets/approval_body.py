@@ -25,7 +25,7 @@ from codeagent.tui.rendering.shown import (
     ShownUnknown,
 )
 from codeagent.tui.stage import Waiting
-from codeagent.tui.widgets.diff_view import diff_piece
+from codeagent.tui.widgets.diff_piece import diff_piece
 from codeagent.tui.widgets.line_pane import Piece
 
 ASK_USER = "ask_user"
@@ -60,7 +60,7 @@ class Asked:
 def asked(waiting: Waiting) -> Asked:
     """Compare the texts of the question's diffs."""
     diffs = [block for block in waiting.shown if isinstance(block, ShownDiff)]
-    rows = tuple(tuple(diff_rows(each.before, each.after, each.start_line)) for each in diffs)
+    rows = tuple(diff_rows(each.before, each.after, each.start_line) for each in diffs)
     pairs = [counts(each) for each in rows]
     changed = (sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)) if pairs else None
     return Asked(waiting, rows, changed)
