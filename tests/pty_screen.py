@@ -79,13 +79,17 @@ class PtyScreen:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         size: tuple[int, int] = (80, 24),
+        *,
+        emulate: bool = True,
     ) -> None:
+        """Without `emulate` only the bytes are kept, which is fast, and no text is waited for."""
         self._master, slave = os.openpty()
         self._slave = slave
         self._lock = threading.Lock()
         self._heard = threading.Condition(self._lock)
         self._raw = bytearray()
         self._rest = b""
+        self._emulate = emulate
         self._emulated = _Emulated(*size)
         self._stream = pyte.ByteStream(self._emulated)
         _set_size(slave, size)
@@ -245,7 +249,8 @@ class PtyScreen:
                 break
             with self._heard:
                 self._raw += data
-                self._feed(data)
+                if self._emulate:
+                    self._feed(data)
                 self._heard.notify_all()
 
     def _feed(self, data: bytes) -> None:

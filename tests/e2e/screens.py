@@ -1,5 +1,6 @@
 """The product on a pty."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ def open_screen(
     size: tuple[int, int] = (100, 30),
     before: tuple[str, ...] = (),
 ) -> PtyScreen:
-    """`codeagent` with these arguments, waited for until a prompt can be typed."""
+    """`codeagent` with these arguments in a git repository, waited for until a prompt can be typed."""
+    subprocess.run(["git", "init", "-q", product.workspace], check=True)
     command = [*before, sys.executable, "-m", "codeagent", "--sandbox", sandbox, *arguments]
     root = str(Path(__file__).parents[2])
     screen = PtyScreen(command, env=product.environment | {"PYTHONPATH": root}, cwd=product.workspace, size=size)

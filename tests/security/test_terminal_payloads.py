@@ -1,0 +1,72 @@
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.sanitize import visible
+from tests.pty_screen import PtyScreen, environment
+from tests.security.terminal_bytes import sequences, text_of
+from tests.security.terminal_payloads import CONTROL, END, HIDDEN, MARKUP, PAYLOADS
+
+PROGRAM = [sys.executable, str(Path(__file__).with_name("recorded_screen.py"))]
+CHUNK = 40
+SIZE = (160, 500)
+"""Tall enough that the whole recording is on screen at once."""
+EMPTY_COMPOSER = "What shall we do?"
+_FRAMES = {"CSI position", "CSI colours", "CSI ?2026h", "CSI ?2026l", "'\\r'", "'\\n'"}
+"""What there is more of the more is drawn."""
+
+
+def start(folder: Path, first: int, last: int) -> PtyScreen:
+    env = environment(folder, PYTHONPATH=str(Path(__file__).parents[2]))
+    return PtyScreen([*PROGRAM, str(folder), str(first), str(last)], env=env, size=SIZE, emulate=False)
+
+
+def everything_shown(screen: PtyScreen) -> None:
+    """The recording with the usual detail and with all of it, the lists a person opens, and what is left at the end."""
+    screen.wait_for(lambda: END.encode() in screen.raw)
+    press(screen, ["ctrl+o"], "detail: full")
+    for command in ("/resume", "/model", "/status"):
+        press(screen, [command], "▸")
+        press(screen, ["enter"], "Esc")
+        press(screen, ["esc"], EMPTY_COMPOSER)
+    screen.send("ctrl+d")
+    assert screen.exit_code() == 0
+    assert screen.modes_left_on() == []
+
+
+def press(screen: PtyScreen, keys: list[str], expected: str) -> None:
+    """Send the keys and wait for a text that is drawn after them."""
+    before = len(screen.raw)
+    screen.send(*keys)
+    screen.wait_for(lambda: expected.encode() in screen.raw[before:])
+
+
+@pytest.fixture(scope="module")
+def allowed(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
+    """What the screen writes for harmless words."""
+    with start(tmp_path_factory.mktemp("benign"), 0, 0) as screen:
+        everything_shown(screen)
+        return sequences(screen.raw)
+
+
+def test_there_are_at_least_500_payloads_of_every_family() -> None:
+    assert len(set(PAYLOADS)) >= 500
+    assert len(CONTROL) > 400
+    assert len(HIDDEN) > 40
+    assert len(MARKUP) > 40
+
+
+@pytest.mark.parametrize("first", range(0, len(PAYLOADS), CHUNK))
+def test_no_payload_acts_on_the_terminal_wherever_it_is_shown(
+    tmp_path: Path, allowed: Counter[str], first: int
+) -> None:
+    payloads = PAYLOADS[first : first + CHUNK]
+    with start(tmp_path, first, first + CHUNK) as screen:
+        everything_shown(screen)
+        foreign = sequences(screen.raw) - allowed
+        assert {name for name in foreign if name not in _FRAMES} == set()
+        shown = text_of(screen.raw)
+    for number, payload in enumerate(payloads):
+        assert f"n{number}:{visible(payload)}".rstrip() in shown
