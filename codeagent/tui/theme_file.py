@@ -6,7 +6,6 @@ A theme is a flat table of dotted keys, as `palette.syntax.comment`, whatever it
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from types import MappingProxyType
 
 from rich.style import Style
@@ -107,8 +106,6 @@ class ThemeFile:
 
     textual: Theme
     palette: Palette
-    path: Path | None = None
-    """Where it was read; None for the one that is built in."""
 
     @property
     def name(self) -> str:
@@ -119,7 +116,7 @@ class ThemeFile:
         return self.textual.dark
 
 
-def theme_from(table: Mapping[str, str], path: Path | None = None) -> ThemeFile:
+def theme_from(table: Mapping[str, str]) -> ThemeFile:
     """`table` has the keys name, dark, ansi, the base colours, `variables.*` and `palette.*`.
 
     name, dark and the base colours must be there; a style that is not is made from the base colours.
@@ -132,7 +129,7 @@ def theme_from(table: Mapping[str, str], path: Path | None = None) -> ThemeFile:
     styles = {key: _style(f"palette.{key}", table.get(f"palette.{key}", _DERIVED[key]), base, ansi) for key in _DERIVED}
     theme.variables = _variables(table, base, theme)
     syntax = MappingProxyType({token: styles.pop(f"syntax.{token}") for token in TOKENS})
-    return ThemeFile(theme, Palette(**styles, syntax=syntax), path)
+    return ThemeFile(theme, Palette(**styles, syntax=syntax))
 
 
 def _check_keys(table: Mapping[str, str]) -> None:

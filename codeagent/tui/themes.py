@@ -36,7 +36,7 @@ def load_theme(path: Path) -> ThemeFile:
             if entry.listed:
                 raise BadFile(entry.line, entry.key, "expected one text, not a list")
             table[entry.key], lines[entry.key] = entry.values[0], entry.line
-        return _named_as_its_file(theme_from(table, path), path)
+        return _named_as_its_file(theme_from(table), path)
     except BadTheme as problem:
         refused = BadFile(lines.get(problem.key, 1), problem.key, str(problem))
         raise ThemeError(refused.said_of(path, _KEPT)) from problem
