@@ -25,6 +25,8 @@ Piece = Callable[[int, Palette], Iterator[Line]]
 _SLICE = 0.008
 """Seconds of work between two looks at the keyboard."""
 _PAUSE = 0.004
+_NEWS = 0.2
+"""Seconds between two words about lines that were made out of sight: each lays the screen out again."""
 _WIDTHS = 3
 """Widths whose lines are kept."""
 
@@ -88,6 +90,7 @@ class LinePane(ScrollView):
         self._width = 0
         self._timer: Timer | None = None
         self._to_end = False
+        self._published = 0.0
         self.reserve = 0
         """Rows that others need, where the height is auto: both together take at most half of the screen."""
 
@@ -218,19 +221,19 @@ class LinePane(ScrollView):
 
     def _more(self) -> None:
         laid = self._at(self._width)
-        before = len(laid.lines)
         deadline = perf_counter() + _SLICE
         while not laid.complete and perf_counter() < deadline:
             laid.reach(len(laid.lines) + 16, deadline)
         if laid.complete:
             self._stop()
-        if laid.complete or len(laid.lines) > before:
+        if laid.complete or deadline > self._published + _NEWS:
             self._publish(laid)
         if laid.complete and self._to_end:
             self._to_end = False
             self.go_to(len(laid.lines))
 
     def _publish(self, laid: _Laid) -> None:
+        self._published = perf_counter()
         size = Size(self._width, len(laid.lines))
         if size != self.virtual_size:
             self.virtual_size = size
