@@ -5,6 +5,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, table
+from markdown_it.rules_block.table import escapedSplit, getLine
 from markdown_it.token import Token
 
 _LONGEST = "longest"
@@ -40,4 +41,28 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     longest = state.env[_LONGEST]
     if start + 1 < end and any(state.eMarks[line] - state.bMarks[line] > longest for line in (start, start + 1)):
         return False
-    return table(state, start, end, silent)
+    first = len(state.tokens)
+    if not table(state, start, end, silent):
+        return False
+    if not silent:
+        _keep_rest(state, first)
+    return True
+
+
+def _keep_rest(state: StateBlock, first: int) -> None:
+    """Put the cells that a row has more than the heading, which the library drops, into its last one."""
+    cells: list[Token] = []
+    for token in state.tokens[first:]:
+        if token.type == "inline":
+            cells.append(token)
+        elif token.type == "tr_close":
+            row = getLine(state, _line_of(cells[0])).strip(" \t")
+            if row.strip(" \t|").count("|") >= len(cells):
+                columns = [column.strip() for column in escapedSplit(row.removeprefix("|"))]
+                rest = columns[len(cells) : -1 if not columns[-1] else None]
+                cells[-1].content = " | ".join([cells[-1].content, *rest])
+            cells = []
+
+
+def _line_of(token: Token) -> int:
+    return token.map[0] if token.map else 0

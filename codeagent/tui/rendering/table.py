@@ -8,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line, segment
 from codeagent.tui.rendering.markdown_blocks import Token
@@ -61,7 +62,7 @@ def _read(tokens: Sequence[Token], palette: Palette) -> _Table:
 
 
 def _width(cell: Cell) -> int:
-    return max((row_width(row) for row in wrap(cell, 10_000)), default=0)
+    return cells(visible("".join(text for text, _ in cell)))
 
 
 def row_width(row: Row) -> int:

@@ -106,6 +106,10 @@ def test_a_table_without_room_wraps_its_cells_and_then_becomes_a_list() -> None:
     assert drawn(table, 9) == ["name: x", "text: one", "two three"]
 
 
+def test_cells_that_a_row_has_too_many_of_are_shown_in_its_last_one() -> None:
+    assert drawn("|a|b|\n|-|-|\n|1|x|y|\n|2|", 20) == ["a │ b", "──┼──────", "1 │ x | y", "2 │ "]
+
+
 def test_links_show_their_address_where_it_is_not_their_text() -> None:
     assert drawn("[docs](https://a.b/c)") == ["docs (https://a.b/c)"]
     assert drawn("<https://a.b/c> <me@a.b>") == ["https://a.b/c me@a.b"]
