@@ -269,7 +269,10 @@ def _refuse_other_workspace(
 ) -> None:
     there = next((event.workspace for event in reversed(events) if isinstance(event, RunStarted)), None)
     if there is not None and there != str(workspace.root):
-        raise ConfigError(f"session {session_id} belongs to another folder; nothing was run: give --cwd {there}")
+        raise ConfigError(
+            f"session {session_id} belongs to another folder; nothing was run: "
+            f"codeagent {there} --resume {session_id}, or codeagent run with --cwd {there}"
+        )
 
 
 @dataclass(frozen=True)

@@ -93,15 +93,17 @@ class Agent:
         """
         self._refuse_second()
         channel = self._emitter.connect(early=False)
-        task = self._begin(prompt)
+        try:
+            run, task = self._begin(prompt)
+        except BaseException:
+            self._emitter.disconnect(channel)
+            raise
         task.add_done_callback(lambda _: self._emitter.disconnect(channel))
-        run = self._current
         try:
             async for event in channel:
                 yield event
         finally:
-            if run is not None:
-                run.token.cancel("interrupted")
+            run.token.cancel("interrupted")
             await asyncio.wait({task})
 
     def start(self, prompt: str | None) -> None:
@@ -129,6 +131,8 @@ class Agent:
         self._emitter.notice("mode.changed", f"the mode is {mode} from now on", mode=mode)
 
     async def shell(self, command: str, *, shared: bool) -> None:
+        if self._token.cancelled:
+            raise CodeagentError("this conversation is closed")
         await self._shell.run(command, shared=shared)
 
     def steer(self, text: str) -> str:
@@ -183,10 +187,12 @@ class Agent:
         self._journal.close()
 
     def _refuse_second(self) -> None:
+        if self._token.cancelled:
+            raise CodeagentError("this conversation is closed")
         if self._current is not None:
             raise CodeagentError("this agent is already running; steer it, or wait for the end")
 
-    def _begin(self, prompt: str | None) -> "asyncio.Task[None]":
+    def _begin(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
         run = self._current = Run(self._conversation, self._parts, self._token.child())
         try:
             run.begin(prompt)
@@ -196,7 +202,7 @@ class Agent:
         task = asyncio.create_task(self._work(run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
+        return run, task
 
     async def _work(self, run: Run) -> None:
         finished = await run.work()

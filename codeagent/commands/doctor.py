@@ -15,8 +15,9 @@ from typing import Any, Literal
 from codeagent import __version__
 from codeagent.bootstrap import Place, docker_sandbox
 from codeagent.commands.given import settings_of, workspace_of
+from codeagent.config.keys import KeyStore
 from codeagent.config.loader import ENVIRONMENT
-from codeagent.config.paths import PROJECT_FILE, state_dir, user_config_file
+from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError, SandboxError, SessionError
 from codeagent.core.redact import Redactor, is_secret_name
@@ -93,7 +94,10 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     keys = sorted(
         name for name, value in environment.items() if value and is_secret_name(name) and "KEY" in name.upper()
     )
-    return [model, Finding("keys", "ok" if keys else "note", f"present: {', '.join(keys)}" if keys else "none is set")]
+    found = [f"present: {', '.join(keys)}"] if keys else []
+    if (kept := KeyStore(config_dir()).file).exists():
+        found.append(f"kept in {kept}")
+    return [model, Finding("keys", "ok" if found else "note", "; ".join(found) or "none is set")]
 
 
 def _state(place: Place) -> Finding:

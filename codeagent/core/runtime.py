@@ -55,10 +55,16 @@ class AgentHandle(Protocol):
         """As `run`, read through `events`. None starts with what is queued. Raises CodeagentError where one runs."""
 
     def events(self) -> AsyncIterator[KnownEvent]:
-        """Every event from now until the agent is closed, also outside runs; deltas unread are merged."""
+        """Every event from now until the agent is closed, also outside runs; deltas unread are merged.
+
+        The first reader also gets what was emitted before there was any.
+        """
 
     def pause(self) -> None:
-        """Wait at the next boundary, before the next batch or request; a notice `run.paused` says when."""
+        """Wait at the next boundary, before the next batch or request; a notice `run.paused` says when.
+
+        Does nothing while no run is going on, and ends with its run.
+        """
 
     def go_on(self) -> None:
         """End a pause, also one that has not begun."""
@@ -69,8 +75,9 @@ class AgentHandle(Protocol):
     async def shell(self, command: str, *, shared: bool) -> None:
         """Run a command of the person's own in the sandbox, to its end, as tool events named `shell`.
 
+        During a run it waits for calls under way that may change something, and such calls wait for it.
         `shared`: what it printed reaches the model as a note, at the next boundary or prompt.
-        `cancel_call` stops it. Raises CodeagentError where there is no sandbox.
+        `cancel_call` and `abort` stop it. Raises CodeagentError where there is no sandbox.
         """
 
     def steer(self, text: str) -> str:
@@ -86,7 +93,10 @@ class AgentHandle(Protocol):
         """Remove a queued text; None where it was delivered already."""
 
     def abort(self, reason: str = "interrupted") -> None:
-        """Cancel the run now; no prepared call starts afterwards."""
+        """Cancel the run now, and the person's commands; no prepared call starts afterwards.
+
+        A notice `run.stopped` before `run.finished` says what that did.
+        """
 
     def cancel_call(self, call_id: str) -> None:
         """Cancel one running call; its siblings go on."""

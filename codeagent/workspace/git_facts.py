@@ -4,7 +4,7 @@
 stamp changed, under names no option can forbid. So git never sees that configuration: it gets a git directory of ours,
 without one, and only the index and the objects of the repository. A filter that nobody configured is not run.
 A repository whose `.git` is not a plain directory (linked worktrees, submodules) is not read: where its pointer leads
-is the repository's word.
+is the repository's word. Nor is one that belongs to somebody else, which git itself refuses too.
 """
 
 import os
@@ -42,7 +42,8 @@ def git_facts(root: Path) -> GitFacts:
     top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), root)
     folder = top / ".git"
     try:
-        if not stat.S_ISDIR(folder.lstat().st_mode) or (folder / "reftable").exists():
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or (folder / "reftable").exists():
             return GitFacts()
         branch, commit = _head(folder)
     except (OSError, ValueError):

@@ -267,3 +267,31 @@ async def test_notes_of_an_earlier_process_reach_the_model_before_the_prompt() -
         "(The user ran a command)",
         "and now",
     ]
+
+
+async def test_after_the_close_nothing_begins() -> None:
+    s = scene(Turn("one"))
+    await s.agent.close()
+    await s.agent.close()
+    with pytest.raises(CodeagentError, match="closed"):
+        s.agent.start("go")
+    with pytest.raises(CodeagentError, match="closed"):
+        await s.agent.shell("ls", shared=False)
+    assert s.journal.events == []
+
+
+async def test_an_observer_that_fails_at_the_start_leaves_the_agent_free_for_the_next_run() -> None:
+    s = scene(Turn("one"))
+    failing = [True]
+
+    def fail(event: KnownEvent) -> None:
+        if failing:
+            failing.clear()
+            raise RuntimeError("observer")
+
+    s.agent.observe(fail)
+    with pytest.raises(RuntimeError):
+        s.agent.start("go")
+    assert not s.agent.running
+    s.agent.start("again")
+    assert (await ended(s)).reason == "done"

@@ -78,6 +78,12 @@ def test_a_git_directory_elsewhere_is_not_read(repository: Path, tmp_path: Path)
     assert git_facts(worktree) == GitFacts()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a repository away")
+def test_a_repository_of_somebody_else_is_not_read(repository: Path) -> None:
+    os.chown(repository / ".git", 12345, 12345)
+    assert git_facts(repository) == GitFacts()
+
+
 def poison(repository: Path, canary: Path) -> None:
     """Everything `git status` would run, each leaving the canary."""
     program = repository / "evil.sh"
