@@ -55,7 +55,8 @@ class CodeagentApp(GuardedApp):
         self, open_talk: OpenTalk, wish: Wish, folders: Folders, *, clock: Callable[[], float] = time.time
     ) -> None:
         """`clock` gives seconds since the epoch."""
-        super().__init__()
+        # Textual takes NO_COLOR for grey; only a theme without colours of its own has none.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.open_talk = open_talk
         self.folders = folders
         self.themes = Themes([folders.config / "themes"])
@@ -81,10 +82,10 @@ class CodeagentApp(GuardedApp):
         return self.chat
 
     def on_mount(self) -> None:
-        self.use_theme(DEFAULT_THEME)
         self._use_keys()
-        if self._wish.theme is not None and (problem := self.use_theme(self._wish.theme)):
-            self._remark(problem)
+        for name in (DEFAULT_THEME, self._wish.theme):
+            if name is not None and (problem := self.use_theme(name)):
+                self._remark(problem)
 
     async def change_to(self, wish: Wish) -> None:
         before, self.chat = self.chat, ChatScreen(self, wish)

@@ -55,6 +55,10 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+l", "redraw", "redraw", id="chat.redraw", show=False, priority=True),
         Binding("shift+tab", "next_mode", "mode", id="chat.mode", show=False, priority=True),
         Binding("ctrl+o", "next_detail", "detail", id="chat.detail", show=False, priority=True),
+        Binding("pageup", "turn('page_up')", "a page up", id="chat.page_up", show=False),
+        Binding("pagedown", "turn('page_down')", "a page down", id="chat.page_down", show=False),
+        Binding("ctrl+home", "turn('home')", "to the start", id="chat.to_start", show=False, priority=True),
+        Binding("ctrl+end", "turn('end')", "to the end", id="chat.to_end", show=False, priority=True),
         Binding("ctrl+p", "palette", "commands", id="chat.palette", show=False, priority=True),
         Binding("ctrl+f", "find", "find", id="chat.find", show=False, priority=True),
         Binding("f1", "keys", "keys", id="chat.keys", show=False, priority=True),
@@ -329,6 +333,10 @@ class ChatScreen(Screen[None]):
 
     def action_palette(self) -> None:
         self._slash.palette()
+
+    async def action_turn(self, way: str) -> None:
+        """Scroll the conversation, wherever the focus is."""
+        await self.view.run_action(f"scroll_{way}")
 
     def action_find(self) -> None:
         self.open_find("")

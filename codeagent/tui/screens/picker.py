@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.events import Resize
 from textual.screen import ModalScreen
 
-from codeagent.tui.screens.line_input import LineInput
+from codeagent.tui.widgets.line_input import LineInput
 from codeagent.tui.screens.picker_list import PickerList, PickerRow
 from codeagent.tui.screens.title_row import HintRow, TitleRow
 

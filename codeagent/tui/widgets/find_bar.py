@@ -7,7 +7,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widgets import Static
+
+from codeagent.tui.widgets.line_input import LineInput
 
 
 class Searchable(Protocol):
@@ -34,7 +36,7 @@ class FindBar(Horizontal):
         padding: 0 1;
         color: $text-muted;
     }
-    FindBar > Input {
+    FindBar > LineInput {
         width: 1fr;
         border: none;
         height: 1;
@@ -43,9 +45,9 @@ class FindBar(Horizontal):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,enter", "previous", "match above", show=False, priority=True),
-        Binding("down,shift+enter", "next", "match below", show=False, priority=True),
-        Binding("escape", "close", "end the search", show=False, priority=True),
+        Binding("up,enter", "previous", "match above", show=False, priority=True, id="find.previous"),
+        Binding("down,shift+enter", "next", "match below", show=False, priority=True, id="find.next"),
+        Binding("escape", "close", "end the search", show=False, priority=True, id="find.close"),
     ]
 
     class Closed(Message):
@@ -57,14 +59,14 @@ class FindBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Static("find", classes="find--label", markup=False)
-        yield Input(compact=True, select_on_focus=True)
+        yield LineInput(compact=True, select_on_focus=True)
         yield Static("", classes="find--label", id="found", markup=False)
 
     def open(self, target: Searchable, text: str = "") -> None:
         """Search there; without a text, what was searched for last stands ready."""
         self._target = target
         self.display = True
-        box = self.query_one(Input)
+        box = self.query_one(LineInput)
         box.value = text or box.value
         box.focus()
         self._search(box.value)
@@ -86,8 +88,8 @@ class FindBar(Horizontal):
         if self._target is not None:
             self._target.previous_match()
 
-    @on(Input.Changed)
-    def _changed(self, message: Input.Changed) -> None:
+    @on(LineInput.Changed)
+    def _changed(self, message: LineInput.Changed) -> None:
         message.stop()
         self._search(message.value)
 

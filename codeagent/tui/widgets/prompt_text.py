@@ -72,7 +72,7 @@ class PromptText(TextArea, inherit_bindings=False):
         _key("super+x", "cut", "cut", "cut what is selected"),
         _key("ctrl+v", "paste", "paste", "paste what was copied here"),
         _key("ctrl+underscore,ctrl+shift+minus,ctrl+slash,super+z", "undo", "undo", "undo"),
-        _key("ctrl+shift+z,super+shift+z", "redo", "redo", "redo"),
+        _key("ctrl+shift+z,shift+super+z", "redo", "redo", "redo"),
     ]
 
     def __init__(self, *, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  # Textual's name

@@ -1,6 +1,7 @@
 import random
 
 import pytest
+from textual.widgets import Static
 
 from codeagent.tui.rendering.shown import ShownUnknown
 from codeagent.tui.widgets.line_pane import LinePane
@@ -95,6 +96,22 @@ async def test_a_terminal_too_small_to_show_it_cannot_approve(size: tuple[int, i
         assert app.answers == []
         await app.keys(pilot, "alt+n")
         assert app.answers == [("b", "deny", "")]
+
+
+async def test_what_something_else_covers_cannot_be_allowed() -> None:
+    app = CardApp(command("ls -la"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        cover = Static("x")
+        app.screen.styles.layers = ("default", "above")
+        cover.styles.layer = "above"
+        cover.styles.width, cover.styles.height = 80, 24
+        await app.mount(cover)
+        await app.keys(pilot, "alt+y")
+        assert app.answers == []
+        await cover.remove()
+        await pilot.pause()
+        await app.keys(pilot, "alt+y")
+        assert app.answers == [("b", "once", "")]
 
 
 async def test_twenty_by_five_can_still_be_answered() -> None:

@@ -39,6 +39,10 @@ def test_the_sandbox_is_kept_longest() -> None:
     assert drawn(30).strip() == "sandbox: docker, net off"
 
 
+def test_where_it_does_not_fit_the_sandbox_is_named_first() -> None:
+    assert drawn(14).strip() == "docker, net…"
+
+
 def test_long_names_are_cut_in_the_middle() -> None:
     text = drawn(80, branch="feature/the-parser-of-dates-fails-on-leap-days", model="m")
     assert "acme-api  feature/the" in text
