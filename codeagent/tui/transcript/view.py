@@ -1,6 +1,7 @@
 """The transcript on screen: reading, selecting, folding, searching, with the mouse or with keys."""
 
 import re
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -20,7 +21,7 @@ from codeagent.tui.transcript.layout import Place
 from codeagent.tui.transcript.printing import printed
 from codeagent.tui.transcript.render import toggled
 from codeagent.tui.transcript.selecting import encoded, restyled, selected_text
-from codeagent.tui.transcript.sheet import Anchor
+from codeagent.tui.transcript.sheet import Anchor, Sheet
 from codeagent.tui.transcript.sheet_view import SheetView
 from codeagent.tui.transcript.wording import wording
 
@@ -153,41 +154,42 @@ class TranscriptView(SheetView, can_focus=True):
             self._act(place)
 
     def on_focus(self) -> None:
-        seen = self.sheet.visible
-        if self._cursor is None and seen:
-            self._cursor = Stop(seen[-1])
+        if self._cursor is not None and self._cursor.index not in self.sheet.visible:
+            self._cursor = None
+        self._stop()
         self.refresh()
 
     def on_blur(self) -> None:
         self.refresh()
 
     def action_step(self, direction: int) -> None:
-        if self._cursor is not None:
-            self._move(cursor.step(self.sheet, self._cursor, direction))
+        self._move(cursor.step, direction)
 
     def action_step_prompt(self, direction: int) -> None:
-        if self._cursor is not None:
-            self._move(cursor.step_prompt(self.sheet, self._cursor, direction))
+        self._move(cursor.step_prompt, direction)
 
     def action_open(self) -> None:
         """The whole output where it is offered, else more or less of the block."""
-        if self._cursor is None:
+        stop = self._stop()
+        if stop is None:
             return
-        call_id = cursor.offered(self.sheet, self._cursor)
+        call_id = cursor.offered(self.sheet, stop)
         if call_id is not None:
             self.post_message(self.OpenOutput(call_id))
         else:
-            self._toggle(self._cursor.index)
+            self._toggle(stop.index)
 
     def action_output(self) -> None:
         """The whole output of the call the keys act on."""
-        call_id = None if self._cursor is None else cursor.call_of(self.sheet, self._cursor)
+        stop = self._stop()
+        call_id = None if stop is None else cursor.call_of(self.sheet, stop)
         if call_id is not None:
             self.post_message(self.OpenOutput(call_id))
 
     def action_copy(self) -> None:
-        if self._cursor is not None:
-            self.post_message(self.CopyRequested(wording(self.document.blocks[self._cursor.index])))
+        stop = self._stop()
+        if stop is not None:
+            self.post_message(self.CopyRequested(wording(self.document.blocks[stop.index])))
 
     def action_leave(self) -> None:
         self.post_message(self.Left())
@@ -209,12 +211,19 @@ class TranscriptView(SheetView, can_focus=True):
         self.document.touch(block)
         self.flush()
 
-    def _move(self, stop: Stop | None) -> None:
-        if stop is None:
-            return
-        self._cursor = stop
-        self.reveal(stop.index, cursor.rows(self.sheet, stop)[0])
-        self.refresh()
+    def _stop(self) -> Stop | None:
+        """What the keys act on; at first the last block in view."""
+        if self._cursor is None and self.sheet.visible:
+            self._cursor = Stop(self.sheet.visible[-1])
+        return self._cursor
+
+    def _move(self, step: Callable[[Sheet, Stop, int], Stop | None], direction: int) -> None:
+        here = self._stop()
+        stop = None if here is None else step(self.sheet, here, direction)
+        if stop is not None:
+            self._cursor = stop
+            self.reveal(stop.index, cursor.rows(self.sheet, stop)[0])
+            self.refresh()
 
     def _select(self, event: Click, *, whole: bool) -> None:
         """Select the word under the mouse, or all of its block."""
