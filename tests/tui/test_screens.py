@@ -23,8 +23,7 @@ def in_one_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def app_of(scene: Scene, folder: Path) -> ReplayApp:
     recording = scene.record()
-    app = ReplayApp(recording.events, folder, now=recording.now + scene.later, missing=scene.missing, **scene.status)
-    return app
+    return ReplayApp(recording.events, folder, now=recording.now + scene.later, missing=scene.missing, **scene.status)
 
 
 async def settle(pilot: Pilot[None]) -> None:

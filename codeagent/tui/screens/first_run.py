@@ -16,10 +16,10 @@ from textual.widgets import Static
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.ports import Missing, ModelRow
-from codeagent.tui.widgets.line_input import LineInput
 from codeagent.tui.screens.picker_list import PickerList, PickerRow
 from codeagent.tui.screens.title_row import HintRow, TitleRow
 from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.widgets.line_input import LineInput
 
 _VARIABLES = (
     ("sk-ant-", "ANTHROPIC_API_KEY"),

@@ -10,10 +10,10 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Static
 
-from codeagent.tui.widgets.line_input import LineInput
 from codeagent.tui.screens.output_pane import OutputPane
 from codeagent.tui.screens.output_text import Found
 from codeagent.tui.screens.page import Page, Pane
+from codeagent.tui.widgets.line_input import LineInput
 
 
 class OutputScreen(Page):

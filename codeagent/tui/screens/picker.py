@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.events import Resize
 from textual.screen import ModalScreen
 
-from codeagent.tui.widgets.line_input import LineInput
 from codeagent.tui.screens.picker_list import PickerList, PickerRow
 from codeagent.tui.screens.title_row import HintRow, TitleRow
+from codeagent.tui.widgets.line_input import LineInput
 
 Preview = Callable[[str], None]
 """Is told the key of the row that is marked, while the person still chooses."""
