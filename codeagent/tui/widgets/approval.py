@@ -353,6 +353,7 @@ class ApprovalCard(Vertical, can_focus=True):
         why = self._why_closed()
         if why:
             self._say(why)
+            self.call_after_refresh(self._look)
         else:
             self._answer(answer)
 

@@ -39,11 +39,14 @@ class Gate:
         pane = self._pane
         if not pane.is_attached or not pane.display or pane.screen is not pane.app.screen:
             return False
-        size = pane.scrollable_content_region.size
-        if size.height < 1 or size.width < max(1, pane.widest):
+        shown = pane.scrollable_content_region
+        if shown.height < 1 or shown.width < max(1, pane.widest):
             return False
+        return all(self._on_top(x, y) for y in shown.line_range for x in (shown.x, shown.right - 1))
+
+    def _on_top(self, x: int, y: int) -> bool:
+        """The pane is what the person sees in that cell of the screen."""
         try:
-            shown = pane.screen.find_widget(pane)
+            return self._pane.screen.get_widget_at(x, y)[0] is self._pane
         except NoWidget:
             return False
-        return shown.visible_region == shown.region

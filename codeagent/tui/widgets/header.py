@@ -8,10 +8,11 @@ from rich.style import Style
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Status, StatusBoard
-from codeagent.tui.widgets.fitting import SEPARATOR, Part, cut_middle, fit, flat, joined_width, styled
+from codeagent.tui.widgets.fitting import SEPARATOR, Part, cut_end, cut_middle, fit, flat, joined_width, styled
 from codeagent.tui.widgets.row import Row
 
 _GAP = 2
+_LABEL = "sandbox: "
 _LONGEST_NAME = 40
 _SHORTEST_NAME = 8
 
@@ -41,7 +42,7 @@ class Header(Row):
         room = max(1, width - 2)
         right = fit(_right(self._board.now), room)
         if joined_width(right) > room:
-            return line([(" ", None), (cut_middle(right[0].text, room), right[0].style(palette))])
+            return line([(" ", None), (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette))])
         left = _left(self._board.now, room - joined_width(right) - _GAP)
         used = joined_width(left, "  ") + joined_width(right)
         pad = " " * max(0, room - used)
@@ -52,7 +53,7 @@ def _right(status: Status) -> tuple[Part, ...]:
     return (
         Part(cut_middle(flat(status.model), _LONGEST_NAME), 40),
         Part(status.mode, 80, _mode_style(status.mode)),
-        Part(f"sandbox: {flat(status.sandbox)}" if status.sandbox else "", 90, _sandbox_style(status.sandbox)),
+        Part(f"{_LABEL}{flat(status.sandbox)}" if status.sandbox else "", 90, _sandbox_style(status.sandbox)),
     )
 
 

@@ -110,7 +110,7 @@ async def test_what_something_else_covers_cannot_be_allowed() -> None:
         assert app.answers == []
         await cover.remove()
         await pilot.pause()
-        await app.keys(pilot, "alt+y")
+        await app.keys(pilot, "alt+y", "alt+y")
         assert app.answers == [("b", "once", "")]
 
 
