@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from codeagent.tui.stage import Desk
-from codeagent.tui.widgets.approval_choices import choices_of_writing
+from codeagent.tui.widgets.approval_choices import MOVES, choices_of_writing
 from codeagent.tui.widgets.approval_gate import Gate
 from codeagent.tui.widgets.approval_keys import KeyRow
 from codeagent.tui.widgets.approval_sheet import ApprovalSheet
@@ -157,7 +157,8 @@ class ApprovalCard(Vertical, can_focus=True):
 
     def press(self, key: str) -> bool:
         """A key with Alt, from the composer; False where it is none of the card's."""
-        return bool(self._sheet.shown) and self._take(card_key(key, keymap_of(self)))
+        meant = card_key(key, keymap_of(self))
+        return bool(self._sheet.shown) and meant not in MOVES and self._take(meant)
 
     def typed(self) -> None:
         """The person typed or pasted in the composer."""

@@ -4,6 +4,8 @@ from codeagent.tui.widgets.approval_body import Asked
 from codeagent.tui.widgets.approval_keys import Choice
 
 SCROLL = frozenset({"up", "down", "pageup", "pagedown", "home", "end", "j", "k"})
+MOVES = frozenset({"left", "right", "up", "down", "enter"})
+"""What moves the mark, or takes what is marked: only with the focus, for the composer has its own use of them."""
 NO = "n"
 
 

@@ -89,7 +89,6 @@ class CardApp(App[None]):
         for key in keys:
             self.clock.now += apart
             await pilot.press(key)
-            await pilot.pause()
 
 
 def asking(name: str, approval_id: str, target: str, *shown: Shown, reason: str = "this tool asks") -> Waiting:

@@ -64,6 +64,23 @@ async def test_enter_and_space_do_nothing_until_a_choice_was_moved_to() -> None:
         assert app.answers == [("b", "once", "")]
 
 
+async def test_alt_with_enter_or_an_arrow_stays_with_the_composer() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "left", "left", "escape")
+        app.clock.now += 1
+        assert not app.card.press("alt+enter")
+        assert not app.card.press("alt+left")
+        assert app.answers == []
+
+
+async def test_keys_that_are_not_the_cards_are_left_to_others() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)):
+        assert not app.card.press("alt+x")
+        assert not app.card.press("ctrl+y")
+
+
 async def test_escape_and_tab_give_the_focus_back() -> None:
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:

@@ -35,7 +35,7 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
     app = CardApp()
     gated = 0
     async with app.run_test(size=size) as pilot:
-        for seed in range(12):
+        for seed in range(6):
             text = random_command(seed)
             app.desk.add(command(text, f"b{seed}"))
             await pilot.pause()
