@@ -1,12 +1,49 @@
-"""The demo's model: a script that finds and fixes the bug in the demo's project."""
+"""The demo's model: a script that finds and fixes the bug in the demo's project, and bears with the person."""
 
+import re
+from collections.abc import Sequence
 from importlib.resources import files
 
-from codeagent.llm.script import parse_script
-from codeagent.llm.scripted import ScriptedModel
+from codeagent.core.messages import Message, ToolMessage
+from codeagent.llm.script import Turn, parse_script
+from codeagent.llm.scripted import ScriptedModel, newest_input, newest_messages
+
+_OVER = Turn(
+    text="That was the demo: its model only knows this one repository. `/model` chooses a real one, and "
+    "`codeagent` in a repository of yours begins there."
+)
+_AGAIN = "Let me go on where I was."
+_DENIED = re.compile(r"(?i)^denied:?\s*(?P<reason>.*)", re.DOTALL)
 
 
-def demo_model() -> ScriptedModel:
+class DemoModel(ScriptedModel):
+    """Follows its script, but asks again for what was denied or stopped, and says so when it is over."""
+
+    def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
+        denied = _denial(messages)
+        if self._played and denied is not None:
+            return self._again(f"You said no: “{denied}”. This is what the demo has to offer; say yes to see it work.")
+        if self._played == len(self._turns):
+            return self._played, _OVER
+        expect = self._turns[self._played].expect
+        if self._played and expect is not None and not re.search(expect, newest_input(messages)):
+            return self._again(_AGAIN)
+        return super()._next(messages)
+
+    def _again(self, text: str) -> tuple[int, Turn]:
+        turn = self._turns[self._played - 1]
+        return self._played, turn.model_copy(update={"text": text, "reasoning": ""})
+
+
+def demo_model() -> DemoModel:
     """The scripted model that fits `llm.demo_files`."""
     script = (files("codeagent.llm") / "demo.json").read_text(encoding="utf-8")
-    return ScriptedModel(parse_script(script, "demo"), name="demo")
+    return DemoModel(parse_script(script, "demo"), name="demo")
+
+
+def _denial(messages: Sequence[Message]) -> str | None:
+    """Why the person denied one of the newest calls; None where they denied none."""
+    results = (message for message in newest_messages(messages) if isinstance(message, ToolMessage))
+    texts = (part.text for result in results if result.is_error for part in result.content if part.type == "text")
+    found = next((match for text in texts if (match := _DENIED.match(text.strip()))), None)
+    return None if found is None else found["reason"].strip()

@@ -80,7 +80,7 @@ class ScriptedModel:
             )
         turn = self._turns[self._played]
         self._played += 1
-        newest = _newest_input(messages)
+        newest = newest_input(messages)
         if turn.expect is not None and not re.search(turn.expect, newest):
             raise ModelError(
                 f"{self._name}: turn {self._played} expected {turn.expect!r} in the newest input, which is"
@@ -139,14 +139,19 @@ def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
         yield Delta(finish=turn.stop or ("tool_calls" if turn.calls else "end"))
 
 
-def _newest_input(messages: Sequence[Message]) -> str:
-    """The texts of the messages since the last answer."""
-    newest: list[str] = []
+def newest_messages(messages: Sequence[Message]) -> list[Message]:
+    """Those since the last answer."""
+    newest: list[Message] = []
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
             break
-        newest.append(text_of(message.content))
-    return "\n".join(reversed(newest))
+        newest.append(message)
+    return newest[::-1]
+
+
+def newest_input(messages: Sequence[Message]) -> str:
+    """The texts of the messages since the last answer."""
+    return "\n".join(text_of(message.content) for message in newest_messages(messages) if message.role != "assistant")
 
 
 def _usage(request: ModelRequest, read: int, message: AssistantMessage) -> Usage:

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codeagent.core.messages import Message, TextPart, ToolCall, ToolMessage, UserMessage
+from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage
 from codeagent.llm.demo import demo_model
 from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
-from tests.llm.asking import ask, request
+from tests.llm.asking import ask, request, result
 
 
 def project(root: Path) -> Path:
@@ -64,3 +64,44 @@ async def test_the_script_takes_the_project_from_red_to_green(tmp_path: Path) ->
             messages.append(ToolMessage(call_id=call.id, name=call.name, content=content))
     assert used == [["bash"], ["read", "search"], ["edit"], ["bash"], []]
     assert codes == [1, 0]
+
+
+async def test_what_the_person_denied_is_asked_for_again_with_their_reason() -> None:
+    model = demo_model()
+    messages: list[Message] = [UserMessage.from_text(DEMO_PROMPT)]
+    first = (await ask(model, request(*messages))).message
+    denied = result(first.calls[0], "denied: use pytest", is_error=True)
+
+    second = (await ask(model, request(*messages, first, denied))).message
+
+    assert "“use pytest”" in second.text
+    assert [call.arguments for call in second.calls] == [call.arguments for call in first.calls]
+    assert second.calls[0].id != first.calls[0].id
+
+
+async def test_after_a_stop_it_goes_on_where_it_was() -> None:
+    model = demo_model()
+    messages: list[Message] = [UserMessage.from_text(DEMO_PROMPT)]
+    first = (await ask(model, request(*messages))).message
+    stopped = result(first.calls[0], "cancelled", is_error=True)
+    again = UserMessage.from_text("go on")
+
+    second = (await ask(model, request(*messages, first, stopped, again))).message
+
+    assert [call.name for call in second.calls] == ["bash"]
+
+
+async def test_once_it_is_over_it_says_so_however_often_it_is_asked() -> None:
+    model = demo_model()
+    messages: list[Message] = [UserMessage.from_text(DEMO_PROMPT)]
+    while True:
+        message = (await ask(model, request(*messages))).message
+        messages.append(message)
+        if not message.calls:
+            break
+        messages += [result(call, "FAILED is_leap\nOK") for call in message.calls]
+    for _ in range(2):
+        messages.append(UserMessage.from_text("and now?"))
+        messages.append((await ask(model, request(*messages))).message)
+        assert isinstance(messages[-1], AssistantMessage)
+        assert "That was the demo" in messages[-1].text and not messages[-1].calls
