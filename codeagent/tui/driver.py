@@ -5,20 +5,21 @@ import os
 import select
 import sys
 from codecs import getincrementaldecoder
-from typing import Any, TextIO
+from typing import Any, TextIO, assert_never
 
-from textual import constants
+from textual import constants, events
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
+from codeagent.tui.pasting import Pasted, PasteReader, Typed
 from codeagent.tui.terminal import TerminalGuard
 
 _CHUNK = 64 * 1024
 """Characters that are collected before they are written, where Textual has more to write at once."""
 
-_ESCAPE_DELAY = 0.01
-"""Seconds after which an escape character is the key Esc, where ESCDELAY does not say otherwise."""
+_ESCAPE_DELAY = 0.005
+"""Seconds an escape character waits for the rest of a paste's mark, and then for that of a key, to be the key Esc."""
 
 
 class TerminalOutput:
@@ -59,7 +60,8 @@ class TerminalOutput:
 class TerminalDriver(LinuxDriver):
     """Differs from Textual's where that one crashes, hangs or spins:
 
-    bytes that are no UTF-8 are read as U+FFFD; the end of the input ends the reading, which waits without polling;
+    bytes that are no UTF-8 are read as U+FFFD; an escape character in a paste does not turn what follows into keys;
+    the end of the input ends the reading, which waits without polling;
     stopping (SIGTSTP) waits until the loop is between two callbacks, since it writes; going on (SIGCONT) after a stop
     that could not be caught takes the terminal once, not twice.
     """
@@ -117,28 +119,40 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Sleeps until there is something to read; Esc is told from the begin of a sequence by what follows in time."""
-        parser = XTermParser(self._debug)
+        parser, pastes = XTermParser(self._debug), PasteReader()
         decode = getincrementaldecoder("utf-8")("replace").decode
         patience: float | None = None
         while True:
             ready, _, _ = select.select([self.fileno, self._until], [], [], patience)
             if self._until in ready:
                 return
-            patience = constants.ESCAPE_DELAY if ready else None
             if ready:
                 data = _read(self.fileno)
                 if not data:
                     return  # the terminal is gone, which its guard tells
-                text = decode(data)
-                for message in parser.feed(text) if text else ():
-                    self.process_message(message)
+                for part in pastes.feed(decode(data)):
+                    self._take(part, parser)
+            elif pastes.holds:
+                self._take(pastes.release(), parser)
             for message in parser.tick():
                 self.process_message(message)
+            undecided = pastes.holds or parser._timeout_time is not None
+            patience = constants.ESCAPE_DELAY if undecided else None
+
+    def _take(self, part: Typed | Pasted, parser: XTermParser) -> None:
+        match part:
+            case Typed(text):
+                for message in parser.feed(text):
+                    self.process_message(message)
+            case Pasted(text):
+                self.process_message(events.Paste(text.replace("\0", "")))
+            case _:
+                assert_never(part)
 
 
 def _read(fd: int) -> bytes:
     try:
-        return os.read(fd, 4096)
+        return os.read(fd, 65536)
     except OSError:
         return b""
 

@@ -13,7 +13,9 @@ PROGRAM = [sys.executable, str(Path(__file__).with_name("recorded_screen.py"))]
 CHUNK = 40
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""
-EMPTY_COMPOSER = "What shall we do?"
+BENIGN = ["pasted words", "and others"]
+EMPTY_COMPOSER = "hat shall we do?"
+"""Its first letter may be under the cursor."""
 _FRAMES = {"CSI position", "CSI colours", "CSI ?2026h", "CSI ?2026l", "'\\r'", "'\\n'"}
 """What there is more of the more is drawn."""
 
@@ -23,14 +25,20 @@ def start(folder: Path, first: int, last: int) -> PtyScreen:
     return PtyScreen([*PROGRAM, str(folder), str(first), str(last)], env=env, size=SIZE, emulate=False)
 
 
-def everything_shown(screen: PtyScreen) -> None:
-    """The recording with the usual detail and with all of it, the lists a person opens, and what is left at the end."""
+def everything_shown(screen: PtyScreen, pasted: list[str]) -> None:
+    """The recording with the usual detail and with all of it, the lists a person opens, pastes, and what is left."""
     screen.wait_for(lambda: END.encode() in screen.raw)
     press(screen, ["ctrl+o"], "detail: full")
+    screen.resize(160, 60)
     for command in ("/resume", "/model", "/status"):
         press(screen, [command], "▸")
         press(screen, ["enter"], "Esc")
         press(screen, ["esc"], EMPTY_COMPOSER)
+    for number in range(0, len(pasted), 5):
+        end = f" end{number}"
+        screen.paste(" ".join(pasted[number : number + 5]) + end)
+        screen.wait_for(lambda end=end: end.encode() in screen.raw)  # type: ignore[misc]  # bound per loop
+    press(screen, ["ctrl+c"], "cleared")
     screen.send("ctrl+d")
     assert screen.exit_code() == 0
     assert screen.modes_left_on() == []
@@ -47,7 +55,7 @@ def press(screen: PtyScreen, keys: list[str], expected: str) -> None:
 def allowed(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
     """What the screen writes for harmless words."""
     with start(tmp_path_factory.mktemp("benign"), 0, 0) as screen:
-        everything_shown(screen)
+        everything_shown(screen, BENIGN)
         return sequences(screen.raw)
 
 
@@ -64,7 +72,7 @@ def test_no_payload_acts_on_the_terminal_wherever_it_is_shown(
 ) -> None:
     payloads = PAYLOADS[first : first + CHUNK]
     with start(tmp_path, first, first + CHUNK) as screen:
-        everything_shown(screen)
+        everything_shown(screen, payloads)
         foreign = sequences(screen.raw) - allowed
         assert {name for name in foreign if name not in _FRAMES} == set()
         shown = text_of(screen.raw)

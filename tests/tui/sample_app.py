@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Key
 from textual.widgets import Input, Static
 
 from codeagent.core.redact import Redactor
@@ -59,6 +60,10 @@ class SampleApp(GuardedApp):
             case other:
                 self.query_one("#said", Static).update(f"said {other!r}")
         self.query_one(Input).value = ""
+
+    def on_key(self, event: Key) -> None:
+        if event.key == "escape":
+            self.query_one("#said", Static).update("escaped")
 
     def fail(self) -> None:
         password = "hunter2-in-a-local"

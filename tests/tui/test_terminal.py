@@ -141,6 +141,17 @@ def test_bytes_that_are_no_text_are_shown_as_such(screen: PtyScreen) -> None:
     screen.wait_for("said 'caf\ufffd é'")
 
 
+def test_nothing_in_a_paste_is_taken_for_a_key(screen: PtyScreen) -> None:
+    screen.paste("pasted \x1b[D\x1b\x1b\x04text")
+    screen.send("enter")
+    screen.wait_for("said 'pasted \\x1b[D\\x1b\\x1b\\x04text'")
+
+
+def test_the_escape_key_alone_is_told_without_a_further_key(screen: PtyScreen) -> None:
+    screen.send("esc")
+    screen.wait_for("escaped")
+
+
 def test_a_terminal_whose_owner_was_killed_is_reset_at_the_next_start(state: Path) -> None:
     with start(state, "sh", "-c", '"$@"; "$@"', "sh") as screen:
         [marker] = markers(state)
