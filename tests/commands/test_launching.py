@@ -295,3 +295,37 @@ async def test_a_kept_key_is_sent_to_its_provider_and_written_nowhere(
     assert "OPENAI_API_KEY" not in os.environ
     written = (product.sessions[0] / "events.jsonl").read_text()
     assert "hello, your key is [secret OPENAI_API_KEY]" in written and KEY not in written
+
+
+@pytest.mark.docker
+async def test_in_the_container_a_command_of_the_persons_is_stopped_whole_and_the_workspace_is_there(
+    product: Product,
+) -> None:
+    here = launcher(product)
+    runtime = await here.open(here.settings(Wish(model="demo")), resume=None, tell=lambda text: None)
+    try:
+        events = runtime.agent.events()
+        command = "touch here; (trap '' TERM; sleep 307.5) & setsid sleep 307.5 & echo started; sleep 307.5"
+        running = asyncio.ensure_future(runtime.agent.shell(command, shared=False))
+        async for event in events:
+            if event.type == "tool.updated":
+                break
+        runtime.agent.abort()
+        await running
+        await runtime.agent.shell("ps -ef | grep -c '[s]leep 307' || true", shared=False)
+        results = [event async for event in _until_results(events, 2)]
+    finally:
+        await runtime.close()
+    assert (product.workspace / "here").exists()
+    assert results[0].error is not None and results[0].error.kind == "cancelled"
+    assert "started" in text_of(results[0].content) and results[0].details["killed"] == 3
+    assert text_of(results[1].content).splitlines()[0] == "0"
+    assert results[0].sandbox == "docker"
+
+
+async def _until_results(events: AsyncIterator[Any], count: int) -> AsyncIterator[ToolResultAdded]:
+    async for event in events:
+        if isinstance(event, ToolResultAdded):
+            yield event
+            if (count := count - 1) == 0:
+                return
