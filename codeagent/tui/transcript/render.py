@@ -30,6 +30,7 @@ from codeagent.tui.transcript.wrap import clipped, flat, paragraph
 PROMPT_ROWS = 30
 """Rows shown of what the person said, where it is longer than `_LONG_PROMPT`."""
 _LONG_PROMPT = 40
+THOUGHTS_GUTTER = "  "
 _OPEN_THOUGHTS_ROWS = 3
 _SPEAKERS = {
     "prompt": "you",
@@ -84,6 +85,20 @@ def draw_answer(block: Answer, body: list[Line], look: Look) -> Drawn:
     return Drawn([*body, *paragraph("the answer broke off here", look.width, look.palette.warning)])
 
 
+def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
+    """Thoughts whose rows are known; blank rows at their end are left out."""
+    if not block.pieces.length:
+        return Drawn()
+    took = 0.0 if block.ended is None else block.ended - block.began
+    if block.open:
+        words = f"thinking {whole(look.now - block.began)}"
+    else:
+        words = f"thought for {duration(took)}" if took >= 0.05 else "thought"
+    while body and not body[-1].text:
+        body = body[:-1]
+    return Drawn([line([(f"{'▾' if body else '▸'} {words}", look.palette.thinking)]), *body], [Spot(0, 0)])
+
+
 def toggled(block: AnyBlock, base: Detail) -> Detail | None:
     """The block's own detail after folding or opening it, where the whole transcript is at `base`."""
     shown = block.detail or base
@@ -134,22 +149,13 @@ def _prompt(block: Prompt, look: Look) -> Drawn:
 
 
 def _thoughts(block: Thoughts, look: Look) -> Drawn:
-    style = look.palette.thinking
-    if not block.pieces.length:
-        return Drawn()
-    opened = look.detail == "full"
-    took = 0.0 if block.ended is None else block.ended - block.began
-    if block.open:
-        words = f"thinking {whole(look.now - block.began)}"
-    else:
-        words = f"thought for {duration(took)}" if took >= 0.05 else "thought"
-    drawn = Drawn([line([(f"{'▾' if opened or block.open else '▸'} {words}", style)])], [Spot(0, 0)])
-    if opened:
-        drawn.lines += paragraph(block.text.strip(), look.width, style, first="  ")
+    body: list[Line] = []
+    if look.detail == "full":
+        body = paragraph(block.text, look.width, look.palette.thinking, first=THOUGHTS_GUTTER)
     elif block.open and look.detail == "normal":
         recent = block.pieces.last((_OPEN_THOUGHTS_ROWS + 1) * look.width).rstrip()
-        drawn.lines += paragraph(recent, look.width, style, first="  ")[-_OPEN_THOUGHTS_ROWS:]
-    return drawn
+        body = paragraph(recent, look.width, look.palette.thinking, first=THOUGHTS_GUTTER)[-_OPEN_THOUGHTS_ROWS:]
+    return draw_thoughts(block, body, look)
 
 
 def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:

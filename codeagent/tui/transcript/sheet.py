@@ -3,27 +3,30 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from codeagent.tui.rendering.growing import GrowingMarkdown
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.transcript.blocks import Answer, AnyBlock, Batch, Detail, Ending, Remark
+from codeagent.tui.transcript.blocks import Answer, AnyBlock, Batch, Detail, Ending, Remark, Thoughts
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.drawn import MARGIN, Drawn, Look, Memo
 from codeagent.tui.transcript.estimate import estimate
+from codeagent.tui.transcript.growing_text import GrowingText
 from codeagent.tui.transcript.layout import Layout, Place
-from codeagent.tui.transcript.render import draw, draw_answer, gap, runs
+from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, draw_thoughts, gap, runs
 
+GrowingT = TypeVar("GrowingT", GrowingMarkdown, GrowingText)
 _KEPT_ROWS = 3_000
 """Rows kept drawn besides those of the blocks in view."""
 _NARROWEST = 8
 
 
 @dataclass(slots=True)
-class _Growth:
-    """An answer that is drawn while it streams."""
+class _Growth(Generic[GrowingT]):
+    """A text that is drawn while it streams."""
 
-    markdown: GrowingMarkdown
+    text: GrowingT
     fed: int
     replaced: int
 
@@ -59,7 +62,8 @@ class Sheet:
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self.kept_rows = 0
         """Rows that are kept drawn."""
-        self._growing: dict[int, _Growth] = {}
+        self._answers: dict[int, _Growth[GrowingMarkdown]] = {}
+        self._thoughts: dict[int, _Growth[GrowingText]] = {}
         self._memos: dict[int, Memo] = {}
         self._seen = range(0)
 
@@ -146,10 +150,13 @@ class Sheet:
             return kept.drawn
         look = self._look(block)
         if isinstance(block, Answer) and keep:
-            return self._grown(block, look)
+            return self._drawn_answer(block, look)
+        if isinstance(block, Thoughts) and keep and block.open and look.detail == "full":
+            return self._drawn_thoughts(block, look)
         if isinstance(block, Batch) and keep and not block.finished:
             return draw(block, look, self._memos.setdefault(index, {}))
-        self._memos.pop(index, None)
+        if keep:
+            self._forget_growth(index)
         return draw(block, look)
 
     def gap(self, index: int) -> int:
@@ -186,11 +193,10 @@ class Sheet:
 
     def work(self, milliseconds: float) -> bool:
         """Do a part of what is not urgent, such as colours of code in view; whether there is more to do."""
-        waiting = [index for index in self._seen if index in self._growing]
-        for index in waiting:
-            markdown = self._growing[index].markdown
-            if markdown.needs_work:
-                markdown.work(milliseconds)
+        for index in self._seen:
+            growth = self._answers.get(index)
+            if growth is not None and growth.text.needs_work:
+                growth.text.work(milliseconds)
                 self.layout.correct(index, self.layout.height(index), exact=False)
                 self.drawn(index)
                 return True
@@ -210,20 +216,19 @@ class Sheet:
                 return Place(index, number + above)
         return Place(index, max(0, len(lines) - 1) + above)
 
-    def _grown(self, block: Answer, look: Look) -> Drawn:
-        growth = self._growing.get(block.key)
-        if growth is None or growth.replaced != block.pieces.replaced:
-            growth = _Growth(GrowingMarkdown(look.width, look.palette), 0, block.pieces.replaced)
-            self._growing[block.key] = growth
-        if growth.fed < block.pieces.length:
-            growth.markdown.append(block.pieces.since(growth.fed))
-            growth.fed = block.pieces.length
+    def _drawn_answer(self, block: Answer, look: Look) -> Drawn:
+        grown = _fed(self._answers, block, lambda: GrowingMarkdown(look.width, look.palette))
         if not block.open:
-            growth.markdown.close()
-        lines = list(growth.markdown.lines)
-        if not block.open and not growth.markdown.needs_work:
-            del self._growing[block.key]
+            grown.close()
+        lines = list(grown.lines)
+        if not block.open and not grown.needs_work:
+            del self._answers[block.key]
         return draw_answer(block, lines, look)
+
+    def _drawn_thoughts(self, block: Thoughts, look: Look) -> Drawn:
+        style = look.palette.thinking
+        grown = _fed(self._thoughts, block, lambda: GrowingText(look.width, style, THOUGHTS_GUTTER))
+        return draw_thoughts(block, grown.lines, look)
 
     def _note_change(self, index: int, before: Drawn, after: Drawn) -> None:
         """Say from where on a block looks different; what is finished of the rows before that stays."""
@@ -266,13 +271,17 @@ class Sheet:
 
     def _drop_all(self) -> None:
         self._kept.clear()
-        self._growing.clear()
-        self._memos.clear()
+        for growths in (self._answers, self._thoughts, self._memos):
+            growths.clear()
         self.kept_rows = 0
 
     def _drop(self, index: int) -> None:
         self.kept_rows -= len(self._kept.pop(index).drawn.lines)
-        self._growing.pop(index, None)
+        self._forget_growth(index)
+
+    def _forget_growth(self, index: int) -> None:
+        self._answers.pop(index, None)
+        self._thoughts.pop(index, None)
         self._memos.pop(index, None)
 
     def _evict(self) -> None:
@@ -287,3 +296,15 @@ class Sheet:
 
 def _length(line: Line) -> int:
     return len(line.text) + (1 if line.joins is None else len(line.joins))
+
+
+def _fed(growths: dict[int, _Growth[GrowingT]], block: Answer | Thoughts, begin: Callable[[], GrowingT]) -> GrowingT:
+    """What draws the block while it streams, with all of its text; begun anew where the text is another."""
+    pieces = block.pieces
+    growth = growths.get(block.key)
+    if growth is None or growth.replaced != pieces.replaced:
+        growth = growths[block.key] = _Growth(begin(), 0, pieces.replaced)
+    if growth.fed < pieces.length:
+        growth.text.append(pieces.since(growth.fed))
+        growth.fed = pieces.length
+    return growth.text

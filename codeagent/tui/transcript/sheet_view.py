@@ -27,6 +27,7 @@ _SLOW = 0.020
 _SLOW_FLUSH_EVERY = 0.1
 _WORK_MS = 8.0
 """At most so long at a time for what is not urgent."""
+_TRIES = 4
 _NOTHING = Strip([], 0)
 
 
@@ -122,17 +123,15 @@ class SheetView(ScrollView):
 
     def reveal(self, index: int, row: int) -> None:
         """Scroll as far as is needed to have a row of a block (the gap above not counted) in view."""
-        height = self._window.height
-        while True:
-            self.sheet.drawn(index)
-            place = Place(index, row + self.sheet.gap(index))
-            wanted = self.sheet.layout.row(place)
-            top = self.scroll_offset.y
-            if top <= wanted < top + height or not height:
+        height, layout = self._window.height, self.sheet.layout
+        self.sheet.drawn(index)
+        place = Place(index, row + self.sheet.gap(index))
+        # What comes into view has another height than was estimated, so that the first try may miss.
+        for _ in range(_TRIES):
+            wanted, top = layout.row(place), self.scroll_offset.y
+            if top <= wanted < top + height:
                 return
             self.go_to_row(max(0, wanted - height // 3))
-            if self.scroll_offset.y == top and self.sheet.layout.row(place) == wanted:
-                return
 
     def place_at(self, y: int) -> Place | None:
         """The place at a row of the view; None below the end."""

@@ -108,7 +108,7 @@ def test_thoughts_of_an_unknown_time_name_none() -> None:
 def test_open_thoughts_show_their_last_lines_and_the_time_that_passes() -> None:
     block = Thoughts(0, pieces=Pieces("\n".join(f"line {number}" for number in range(9))), began=NOW - 5)
     assert rows(block) == ["  ▾ thinking 5 s", "    line 6", "    line 7", "    line 8"]
-    assert rows(block, "quiet") == ["  ▾ thinking 5 s"]
+    assert rows(block, "quiet") == ["  ▸ thinking 5 s"]
 
 
 def test_a_batch_has_a_header_and_one_line_per_call_in_columns() -> None:

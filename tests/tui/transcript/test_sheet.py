@@ -157,6 +157,20 @@ def test_an_answer_that_streams_ends_as_if_it_had_come_at_once(text: str, size: 
     assert texts(sheet, sheet.show(None, HEIGHT)) == texts(other, other.show(None, HEIGHT))
 
 
+def test_thoughts_that_stream_in_full_detail_end_as_they_are_recorded() -> None:
+    document = Document()
+    sheet = shown(document)
+    sheet.set_detail("full")
+    for piece in ("\nfirst line\nsec", "ond", " line\n", "\n"):
+        document.stream_thoughts(piece, 1.0)
+        sheet.absorb(document.take_changes())
+        streamed = texts(sheet, sheet.show(None, HEIGHT))[1:]
+    document.close_thoughts(3.0)
+    sheet.absorb(document.take_changes())
+    assert texts(sheet, sheet.show(None, HEIGHT)) == ["▾ thought for 2.0 s", *streamed]
+    assert streamed == ["", "first line", "second line"]
+
+
 def test_an_answer_that_is_asked_for_again_leaves_nothing() -> None:
     document = Document()
     sheet = shown(document)
