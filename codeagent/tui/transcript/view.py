@@ -215,6 +215,7 @@ class TranscriptView(SheetView, can_focus=True):
         """What the keys act on; at first the last block in view."""
         if self._cursor is None and self.sheet.visible:
             self._cursor = Stop(self.sheet.visible[-1])
+            self.refresh()
         return self._cursor
 
     def _move(self, step: Callable[[Sheet, Stop, int], Stop | None], direction: int) -> None:
