@@ -35,8 +35,8 @@ def everything_shown(screen: PtyScreen, pasted: list[str]) -> None:
         press(screen, ["enter"], "Esc")
         press(screen, ["esc"], EMPTY_COMPOSER)
     for number in range(0, len(pasted), 5):
-        end = f" end{number}"
-        screen.paste(" ".join(pasted[number : number + 5]) + end)
+        end = f"end{number}."
+        screen.paste(" ".join([*pasted[number : number + 5], end]))
         screen.wait_for(lambda end=end: end.encode() in screen.raw)  # type: ignore[misc]  # bound per loop
     press(screen, ["ctrl+c"], "cleared")
     screen.send("ctrl+d")
