@@ -1,7 +1,7 @@
 """The document as rows at one width: draws the blocks that are looked at, keeps what it drew of the latest of them."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -56,8 +56,8 @@ class Sheet:
         self.width = 80
         self.detail: Detail = "normal"
         self.palette = palette
-        self.damage: dict[int, int] = {}
-        """By block, the first of its rows that was drawn anew and looks different, since the reader cleared it."""
+        self.damage: dict[int, tuple[int, int]] = {}
+        """By block, the first and the last of its rows that look different since the reader cleared it."""
         self._clock = clock
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self.kept_rows = 0
@@ -231,17 +231,18 @@ class Sheet:
         return draw_thoughts(block, grown.lines, look)
 
     def _note_change(self, index: int, before: Drawn, after: Drawn) -> None:
-        """Say from where on a block looks different; what is finished of the rows before that stays."""
-        same = 0
-        for old, new in zip(before.lines, after.lines, strict=False):
-            if old is not new and old != new:
-                break
-            same += 1
-        if same < max(len(before.lines), len(after.lines)):
-            self.damage[index] = min(same, self.damage.get(index, same))
+        """Say which rows of a block look different; what is finished of the others stays."""
+        old, new = before.lines, after.lines
+        first = _alike(old, new)
+        last = len(new) - 1 - (_alike(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0)
+        if first < max(len(old), len(new)):
+            known = self.damage.get(index, (first, last))
+            self.damage[index] = (min(first, known[0]), max(last, known[1]))
         if before.margin == after.margin:
             after.base = before.base
-            after.finished = {row: strip for row, strip in before.finished.items() if row < same}
+            after.finished = {
+                row: strip for row, strip in before.finished.items() if row < first or last < row < len(new)
+            }
 
     def _look(self, block: AnyBlock) -> Look:
         width = max(_NARROWEST, self.width - MARGIN)
@@ -296,6 +297,14 @@ class Sheet:
 
 def _length(line: Line) -> int:
     return len(line.text) + (1 if line.joins is None else len(line.joins))
+
+
+def _alike(some: Sequence[Line], others: Sequence[Line]) -> int:
+    """How many look the same until two do not."""
+    for number, (one, other) in enumerate(zip(some, others, strict=False)):
+        if one is not other and one != other:
+            return number
+    return min(len(some), len(others))
 
 
 def _fed(growths: dict[int, _Growth[GrowingT]], block: Answer | Thoughts, begin: Callable[[], GrowingT]) -> GrowingT:

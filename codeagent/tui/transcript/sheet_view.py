@@ -284,9 +284,9 @@ class SheetView(ScrollView):
             return
         layout, height = self.sheet.layout, self._window.height
         first, last = height, -1
-        for index, line in damage.items():
-            first = min(first, layout.offset(index) + self.sheet.gap(index) + line - top)
-            last = max(last, layout.offset(index + 1) - 1 - top)
+        for index, (start, end) in damage.items():
+            above = layout.offset(index) + self.sheet.gap(index) - top
+            first, last = min(first, above + start), max(last, above + end)
         if to_end:
             first, last = min(first, height - 1), height - 1
         if self._marker_drawn != self._marker():

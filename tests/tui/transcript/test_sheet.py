@@ -83,7 +83,7 @@ def test_only_a_block_that_changed_is_drawn_again(drawings: Callable[[], list[in
     top = sheet.show(None, HEIGHT)
     assert len(drawings()) == 1
     assert texts(sheet, top)[-1].endswith("9 lines")
-    assert list(sheet.damage.values()) == [1]
+    assert list(sheet.damage.values()) == [(1, 1)]
 
 
 def test_a_change_far_from_the_view_is_not_drawn(drawings: Callable[[], list[int]]) -> None:
