@@ -19,7 +19,8 @@ _LETTERS = [
     chr(code) for first, last in ((0x410, 0x44F), (0x391, 0x3A1), (0x531, 0x556)) for code in range(first, last)
 ]
 _SIZE = (120, 40)
-_PATIENCE = 120.0
+_PATIENCE = 60.0
+_RESTLESS = 3.0
 
 
 class Terminal:
@@ -61,9 +62,10 @@ class Terminal:
         while (left := deadline - time.monotonic()) > 0:
             self._read(left)
 
-    def settle(self, quiet: float = 0.5) -> None:
-        """Read until nothing was written for that long."""
-        while self._read(quiet):
+    def settle(self, quiet: float = 0.4) -> None:
+        """Read until nothing was written for that long, at most `_RESTLESS`: a cursor may blink for ever."""
+        deadline = time.monotonic() + _RESTLESS
+        while self._read(quiet) and time.monotonic() < deadline:
             pass
 
     def echo(self) -> float:

@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from textual import on
+from textual import events, on
 from textual.app import App
 from textual.driver import Driver
+from textual.message import Message
 from textual.worker import WorkerFailed
 
 from codeagent.tui.crash import record_crash
 from codeagent.tui.driver import TerminalDriver
 from codeagent.tui.terminal import TerminalGuard, guard_terminal
+
+_NOBODY_LISTENS = 0.5
+"""Seconds after which keys are no longer kept for a screen on which nothing has the focus."""
 
 
 class GuardedApp(App[None]):
@@ -23,6 +27,35 @@ class GuardedApp(App[None]):
     """Set while `run_guarded` runs it."""
     crash: BaseException | None = None
     """The first exception nobody caught, also one of a worker."""
+
+    class FocusGiven(Message):
+        """Something can be typed into."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._early: list[events.Key | events.Paste] | None = []
+
+    @on(events.Mount)
+    def look_for_focus(self) -> None:
+        self.watch(self.screen, "focused", self._focus_changed)
+        self.set_timer(_NOBODY_LISTENS, lambda: self.post_message(self.FocusGiven()))
+
+    async def on_event(self, event: events.Event) -> None:
+        """What is typed before anything can be typed into waits for that."""
+        if self._early is not None and isinstance(event, events.Key | events.Paste):
+            self._early.append(event)
+        else:
+            await super().on_event(event)
+
+    def _focus_changed(self, focused: object) -> None:
+        if focused is not None and self._early is not None:
+            # The first thing that can have the focus may have it only until the screen gives it to another.
+            self.call_after_refresh(self.post_message, self.FocusGiven())
+
+    async def on_guarded_app_focus_given(self) -> None:
+        early, self._early = self._early or [], None
+        for event in early:
+            await super().on_event(event)
 
     @property
     def kept_session(self) -> str:

@@ -141,6 +141,13 @@ def test_bytes_that_are_no_text_are_shown_as_such(screen: PtyScreen) -> None:
     screen.wait_for("said 'caf\ufffd é'")
 
 
+def test_what_is_typed_while_the_app_starts_is_not_lost(state: Path) -> None:
+    with PtyScreen([*SAMPLE, str(state)], env={"SAMPLE_API_KEY": "sk-a-secret"}) as screen:
+        screen.wait_for(lambda: b"\x1b[>25u" in screen.raw)
+        screen.send("early", "enter")
+        screen.wait_for("said 'early'")
+
+
 def test_nothing_in_a_paste_is_taken_for_a_key(screen: PtyScreen) -> None:
     screen.paste("pasted \x1b[D\x1b\x1b\x04text")
     screen.send("enter")
