@@ -28,8 +28,8 @@ def test_nothing_is_found_for_no_text_and_what_looks_like_a_pattern_is_text() ->
 
 
 def test_going_through_the_matches_goes_around() -> None:
+    assert Finding("passed", blocks()).current is None
     finding = Finding("passed", blocks())
-    assert finding.current is None
     assert [finding.move(-1) for _ in range(5)] == [Match(1, 1), Match(1, 0), Match(0, 1), Match(0, 0), Match(1, 1)]
     assert finding.move(1) == Match(0, 0) == finding.current
     assert Finding("passed", blocks()).move(1) == Match(0, 0)

@@ -213,7 +213,6 @@ async def test_a_click_on_a_batch_opens_it_and_the_next_one_folds_it_without_tak
         await drawn(pilot)
         assert screen(view)[row + 2].strip() == "│ made 0"
         assert isinstance(pilot.app.focused, Input)
-        view._last_click = None
         await pilot.click(TranscriptView, offset=(30, row))
         await drawn(pilot)
         assert screen(view) == before
