@@ -18,7 +18,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import PlannedCall, ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import ToolCall, ToolMessage
-from codeagent.core.policy import ApprovalSource, Mode, Policy, Verdict
+from codeagent.core.policy import SAID_NO, ApprovalSource, Decision, Mode, Policy, Verdict
 from codeagent.core.ports import OutputStore, Sandbox, Workspace
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, OutputStream, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
@@ -181,8 +181,7 @@ class Executor:
                 prepared.call.id, prepared.tool.name, prepared.arguments, preview, verdict.reason, token
             )
             if decision.answer == "deny":
-                reason = decision.reason or "the user said no"
-                raise _Refused(result_of_refusal(Denied(reason)), decision.source)
+                raise _Refused(result_of_refusal(Denied(_in_words(decision))), decision.source)
             shown, preview = preview, await self._preview(prepared, token)
             if preview.base == shown.base:
                 return _Permit(decision.source, preview.base)
@@ -297,6 +296,13 @@ class Executor:
         )
         message = ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
         return Settled(message, result)
+
+
+def _in_words(denial: Decision) -> str:
+    """What the model is told, such that it knows whose word it is."""
+    if denial.source != "user":
+        return denial.reason or SAID_NO
+    return f"{SAID_NO}: {denial.reason}" if denial.reason else SAID_NO
 
 
 class _Watch:

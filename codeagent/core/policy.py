@@ -14,6 +14,8 @@ ApprovalSource = Literal["auto", "user", "rule", "hook"]
 
 ALWAYS_ASKS = "this tool asks"
 """The reason where neither a rule nor the call itself gives one."""
+SAID_NO = "the user said no"
+"""How a denial of the person's begins, for the model; their reason follows a colon."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
 

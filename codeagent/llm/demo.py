@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from codeagent.core.messages import Message, ToolMessage
+from codeagent.core.messages import Message, ToolMessage, text_of
+from codeagent.core.policy import SAID_NO
 from codeagent.llm.script import Turn, parse_script
 from codeagent.llm.scripted import ScriptedModel, newest_input, newest_messages
 
@@ -13,7 +14,6 @@ _OVER = Turn(
     "`codeagent` in a repository of yours begins there."
 )
 _AGAIN = "Let me go on where I was."
-_DENIED = re.compile(r"(?i)^denied:?\s*(?P<reason>.*)", re.DOTALL)
 
 
 class DemoModel(ScriptedModel):
@@ -22,7 +22,8 @@ class DemoModel(ScriptedModel):
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         denied = _denial(messages)
         if self._played and denied is not None:
-            return self._again(f"You said no: “{denied}”. This is what the demo has to offer; say yes to see it work.")
+            quoted = f": “{denied}”" if denied else ""
+            return self._again(f"You said no{quoted}. This is all the demo can offer; say yes to see it work.")
         if self._played == len(self._turns):
             return self._played, _OVER
         expect = self._turns[self._played].expect
@@ -42,8 +43,8 @@ def demo_model() -> DemoModel:
 
 
 def _denial(messages: Sequence[Message]) -> str | None:
-    """Why the person denied one of the newest calls; None where they denied none."""
+    """What the person said when they denied one of the newest calls; None where they denied none."""
     results = (message for message in newest_messages(messages) if isinstance(message, ToolMessage))
-    texts = (part.text for result in results if result.is_error for part in result.content if part.type == "text")
-    found = next((match for text in texts if (match := _DENIED.match(text.strip()))), None)
-    return None if found is None else found["reason"].strip()
+    texts = (text_of(result.content) for result in results if result.is_error)
+    said = next((text for text in texts if text.startswith(SAID_NO)), None)
+    return None if said is None else said.removeprefix(SAID_NO).removeprefix(": ")

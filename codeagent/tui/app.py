@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from textual.screen import Screen
-
 from codeagent.core.errors import CodeagentError
 from codeagent.core.redact import Redactor
 from codeagent.tui.guarded import GuardedApp, run_guarded
@@ -78,14 +76,13 @@ class CodeagentApp(GuardedApp):
     def now(self) -> float:
         return self._clock()
 
-    def get_default_screen(self) -> Screen[None]:
-        return self.chat
-
     def on_mount(self) -> None:
         self._use_keys()
         for name in (DEFAULT_THEME, self._wish.theme):
             if name is not None and (problem := self.use_theme(name)):
                 self._remark(problem)
+        # Not the default screen: that one cannot be switched.
+        self.push_screen(self.chat)
 
     async def change_to(self, wish: Wish) -> None:
         before, self.chat = self.chat, ChatScreen(self, wish)

@@ -22,9 +22,7 @@ class Launcher(Protocol):
     async def missing(self, settings: Settings, wish: Wish) -> Missing | None:
         """What stands in the way: the folder, a model, its key. Local servers are probed only then."""
 
-    async def open(
-        self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
-    ) -> Runtime:
+    async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:
         """A conversation, model library and container starting side by side. Raises CodeagentError."""
 
     def sessions(self) -> tuple[SessionSummary, ...]:

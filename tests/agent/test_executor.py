@@ -123,7 +123,7 @@ async def test_no_because_reaches_the_model() -> None:
             s.agent.respond(event.approval_id, Decision("deny", "use the other file"))
 
     (result,) = of(await s.run(on_event=refuse), ToolResultAdded)
-    assert (result.error.kind, text_of(result.content)) == ("denied", "use the other file")
+    assert (result.error.kind, text_of(result.content)) == ("denied", "the user said no: use the other file")
 
 
 async def test_allowed_for_the_session_means_this_exact_call() -> None:

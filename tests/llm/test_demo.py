@@ -70,7 +70,7 @@ async def test_what_the_person_denied_is_asked_for_again_with_their_reason() -> 
     model = demo_model()
     messages: list[Message] = [UserMessage.from_text(DEMO_PROMPT)]
     first = (await ask(model, request(*messages))).message
-    denied = result(first.calls[0], "denied: use pytest", is_error=True)
+    denied = result(first.calls[0], "the user said no: use pytest", is_error=True)
 
     second = (await ask(model, request(*messages, first, denied))).message
 

@@ -1,5 +1,6 @@
 """The chat screen: what the person does becomes a call on the conversation; what happens is drawn from the stage."""
 
+import asyncio
 import time
 from typing import ClassVar
 
@@ -68,7 +69,6 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.stage = Stage()
         self.talk: Talk | None = None
-        self.workspace = host.folders.workspace
         self.view = TranscriptView(self.stage.document, clock=host.now)
         self._history = PromptHistory(host.folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS, placeholder="What shall we do?")
@@ -76,9 +76,10 @@ class ChatScreen(Screen[None]):
         self._find_bar = FindBar()
         self._draft = Draft(host.folders.drafts)
         self._host = host
-        self._wish = wish
+        self.wish = wish
         self._cancelled_at = -_AGAIN
         self._opened: Talk | None = None
+        self._settled = asyncio.Event()
         self._refused = ""
         """Why there is no conversation and will be none."""
         self._unsent: list[str] = []
@@ -97,7 +98,7 @@ class ChatScreen(Screen[None]):
         self.stage.failed = self._failed
         self.stage.status.watch(self._sync_composer)
         self.composer.set_text(self._draft.load())
-        self.composer.insert_back(self._wish.prompt)
+        self.composer.insert_back(self.wish.prompt)
         self.composer.focus()
         for trouble in (self._draft.trouble, self._history.trouble):
             if trouble:
@@ -127,18 +128,27 @@ class ChatScreen(Screen[None]):
 
         try:
             self._opened = await self._host.open_talk(self.stage)
-            if not await open_conversation(self.app, self._opened, self._wish):
+            wish = await open_conversation(self.app, self._opened, self.wish)
+            if wish is None:
                 self._host.quit()
                 return
+            self.wish = wish
         except CodeagentError as error:
             self._refused = str(error)
             self.stage.document.remark(self._refused, "error")
             self.stage.status.set(phase="idle", sandbox="none")
         else:
             self.talk = self._opened
+        self._settled.set()
         unsent, self._unsent = self._unsent, []
         for text in unsent:
             self._send(text)
+
+    async def ready(self) -> Talk:
+        await self._settled.wait()
+        if self.talk is None:
+            raise CodeagentError(f"there is no conversation: {self._refused}")
+        return self.talk
 
     @property
     def _slash(self) -> Commands:

@@ -13,14 +13,14 @@ from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.rows import model_rows
 
 
-async def open_conversation(app: App[Any], talk: Talk, wish: Wish) -> bool:
-    """False where the person left. Call it from a worker. Raises CodeagentError."""
+async def open_conversation(app: App[Any], talk: Talk, wish: Wish) -> Wish | None:
+    """What it was opened with in the end; None where the person left. Call it from a worker. Raises CodeagentError."""
     while (missing := await talk.open(wish)) is not None:
         following = await _ask(app, talk, wish, missing)
         if following is None:
-            return False
+            return None
         wish = following
-    return True
+    return wish
 
 
 async def _ask(app: App[Any], talk: Talk, wish: Wish, missing: Missing) -> Wish | None:

@@ -1,7 +1,7 @@
 """What every slash command does; keys and the palette come here as well."""
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 from textual.app import App
@@ -47,8 +47,11 @@ class Chat(Protocol):
     @property
     def view(self) -> TranscriptView: ...
 
-    @property
-    def workspace(self) -> Path: ...
+    wish: Wish
+    """What a conversation that follows this one begins with."""
+
+    async def ready(self) -> Talk:
+        """The conversation, once it is there. Raises CodeagentError where there will be none."""
 
     def tell(self, text: str) -> None:
         """One short line about what just happened."""
@@ -123,7 +126,7 @@ class Slash:
             return
         match name:
             case "new":
-                await self._host.change_to(Wish(proceed=True))
+                await self._change_to(None)
             case "resume":
                 await self._resume(argument)
             case "model":
@@ -157,24 +160,31 @@ class Slash:
 
     async def _resume(self, argument: str) -> None:
         if argument:
-            await self._host.change_to(Wish(proceed=True, resume=argument))
+            await self._change_to(argument)
             return
         present = self._chat.stage.status.now.session
-        sessions = [row for row in await self._talk().sessions() if row.id != present]
+        sessions = [row for row in await (await self._chat.ready()).sessions() if row.id != present]
         if not sessions:
             self._chat.tell("there is no other session in this folder yet")
             return
         chosen = await self._pick("Resume a session", session_rows(sessions, self._host.now()))
         if chosen is not None:
-            await self._host.change_to(Wish(proceed=True, resume=chosen))
+            await self._change_to(chosen)
+
+    async def _change_to(self, session: str | None) -> None:
+        """Another conversation, with what this one was begun with."""
+        await self._host.change_to(replace(self._chat.wish, proceed=True, resume=session, prompt=""))
 
     async def _model(self, argument: str) -> None:
-        models = {row.name: row for row in await self._talk().models()}
+        models = {row.name: row for row in await (await self._chat.ready()).models()}
         present = self._chat.stage.status.now.model
         name = argument or await self._pick("Choose the model", model_rows(models.values()), marked=present)
         if not name:
             return
-        missing = await self._talk().use_model(models.get(name) or ModelRow(name, "", ready=True))
+        row = models.get(name) or ModelRow(name, "", ready=True)
+        missing = await (await self._chat.ready()).use_model(row)
+        if missing is None:
+            self._chat.wish = replace(self._chat.wish, model=row.name, api_base=row.api_base)
         self._chat.tell(missing.text if missing is not None else f"model: {name}")
 
     async def _theme(self, argument: str) -> None:
@@ -198,10 +208,10 @@ class Slash:
 
     async def _facts(self, name: str) -> None:
         about = next(page for page in _PAGES if page == name)
-        await self._page(TextScreen(name.capitalize(), self._talk().facts(about)))
+        await self._page(TextScreen(name.capitalize(), (await self._chat.ready()).facts(about)))
 
     async def _show_output(self, call_id: str) -> None:
-        text = await self._talk().full_output(call_id)
+        text = await (await self._chat.ready()).full_output(call_id)
         if text is None:
             self._chat.tell("that output is gone: it was not kept")
             return
@@ -212,8 +222,3 @@ class Slash:
 
     async def _page(self, page: Any) -> None:
         await self._chat.app.push_screen_wait(page)
-
-    def _talk(self) -> Talk:
-        if self._chat.talk is None:
-            raise CodeagentError("codeagent is still starting; try again in a moment")
-        return self._chat.talk

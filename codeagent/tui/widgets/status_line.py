@@ -38,7 +38,6 @@ class StatusLine(Row):
         self._board = board
         self._clock = clock
         self._frames = _ASCII if ascii_only else _BRAILLE
-        self._frame = 0
         self._timer: Timer | None = None
         self._every = 0.0
         self._words = ""
@@ -77,7 +76,7 @@ class StatusLine(Row):
     def _mark(self) -> str:
         if not self._spins():
             return " "
-        return self._frames[self._frame % len(self._frames)]
+        return self._frames[int(self._clock() / _FRAME) % len(self._frames)]
 
     def _spins(self) -> bool:
         return self._board.now.phase in BUSY and self.app.animation_level != "none"
@@ -89,7 +88,6 @@ class StatusLine(Row):
 
     def tick(self) -> None:
         """Redraw the spinner's cell; the whole row only where its words changed."""
-        self._frame += 1
         if phase_words(self._board.now, self._clock()) != self._words:
             self.refresh()
         elif self._spins():

@@ -53,6 +53,7 @@ async def test_the_spinner_turns_only_while_the_agent_is_busy() -> None:
     app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
     async with app.run_test(size=(80, 10)):
         first = app.text()
+        app.clock.now += 0.25
         app.line.tick()
         second = app.text()
         assert first[0] != second[0]

@@ -1,0 +1,137 @@
+"""A person's first session, with keys on a terminal: yes, no because, steering, a stop, a crash, and back again."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
+from tests.e2e.product import Event, Product, of, results, running
+from tests.e2e.screens import READY, open_screen, prompts
+from tests.e2e.test_loopback import turns
+from tests.pty_screen import PtyScreen
+from tests.servers import FakeProvider, anthropic_server, openai_server
+
+pytestmark = pytest.mark.docker
+
+SIZES = ((80, 24), (120, 40))
+REASON = "say where the rule comes from"
+ALT_PAGE_DOWN = "\x1b[6;3~"
+
+
+def answer(screen: PtyScreen, key: str, about: str) -> None:
+    """Answer the question that shows `about`, as often as the card says that it is too soon."""
+    screen.wait_for(lambda: about in _card(screen))
+    deadline = time.monotonic() + 20
+    while about in _card(screen):
+        assert time.monotonic() < deadline, screen.text()
+        screen.send(ALT_PAGE_DOWN)
+        time.sleep(0.8)  # a question takes no key in its first half second, and no key that is held down
+        screen.send(f"\x1b{key}")
+        time.sleep(0.2)
+
+
+def _card(screen: PtyScreen) -> str:
+    """What the card shows; empty where there is none."""
+    rows = screen.screen()
+    top = next((number for number, row in enumerate(rows) if row.startswith("╭")), None)
+    return "" if top is None else "\n".join(rows[top:])
+
+
+def deny_because(screen: PtyScreen, about: str) -> None:
+    screen.wait_for(lambda: about in _card(screen))
+    deadline = time.monotonic() + 20
+    while "no, because …" not in screen.text():
+        assert time.monotonic() < deadline, screen.text()
+        time.sleep(0.8)
+        screen.send("\x1br")
+        time.sleep(0.2)
+    screen.send(REASON, "enter")
+
+
+def tour(screen: PtyScreen, prompt: str) -> None:
+    screen.send(prompt, "enter")
+    answer(screen, "y", "python3 -m unittest")
+    screen.wait_for(lambda: "library/calendar.py" in _card(screen))
+    screen.send("also think of 1900", "enter")
+    screen.wait_for("will be read after this batch")
+    deny_because(screen, "library/calendar.py")
+    screen.wait_for("you, while it worked")
+    answer(screen, "y", "library/calendar.py")
+    answer(screen, "y", "unittest -v")
+    screen.wait_for("All tests pass now.")
+    screen.wait_for(READY)
+    screen.send("!sleep 600", "enter")
+    screen.wait_for(lambda: any(b"sleep 600" in command for command in running()))
+    screen.send("esc")
+    screen.wait_for("cancelled")
+    assert not any(b"sleep 600" in command for command in running())
+
+
+def come_back(product: Product, size: tuple[int, int], *arguments: str) -> None:
+    with open_screen(product, *arguments, sandbox="docker", size=size) as screen:
+        screen.send("/resume", "enter")
+        screen.wait_for("Resume a session")
+        screen.send("enter")
+        screen.wait_for("All tests pass now.")
+        screen.wait_for(READY)
+        screen.send("ctrl+d")
+        assert screen.exit_code() == 0
+        assert screen.modes_restored()
+
+
+def make_project(product: Product) -> None:
+    for name, text in demo_files().items():
+        path = product.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def check(product: Product, events: list[Event]) -> None:
+    """The log says what the person did, and the project is mended."""
+    assert product.call_in(product.workspace, "python3", "-m", "unittest").code == 0
+    denied = [result for result in results(events) if (result["error"] or {}).get("kind") == "denied"]
+    assert [REASON in result["error"]["message"] for result in denied] == [True]
+    assert "also think of 1900" in prompts(events)
+    answers = [event["answer"] for event in of(events, "approval.resolved")]
+    assert answers == ["once", "deny", "once", "once"]
+    assert product.call("sessions", "check", "--last").code == 0
+
+
+@asynccontextmanager
+async def model(name: str) -> AsyncIterator[tuple[list[str], FakeProvider | None]]:
+    """The arguments that choose the model, and its server."""
+    if name == "demo":
+        yield ["--model", "demo"], None
+        return
+    server_of: Callable[..., object] = openai_server if name == "openai" else anthropic_server
+    script = turns(signed=name == "anthropic")
+    edit = next(turn for turn in script if any(call[0] == "edit" for call in turn.calls))
+    again = replace(edit, text="Then like this.", thinking=())
+    at = script.index(edit) + 1
+    async with server_of([*script[:at], again, *script[at:]], chunk=5) as server:  # type: ignore[attr-defined]  # both are context managers
+        chosen = "openai/local" if name == "openai" else "anthropic/claude-sonnet-4-5"
+        yield ["--model", chosen, "--api-base", server.base_url], server
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", ["demo", "openai", "anthropic"])
+async def test_a_first_session(product: Product, name: str, size: tuple[int, int]) -> None:
+    make_project(product)
+    async with model(name) as (arguments, server):
+        await asyncio.to_thread(_session, product, size, arguments)
+        assert server is None or server.rejected == []
+    check(product, product.log())
+    await asyncio.to_thread(come_back, product, size, "--model", "demo")
+
+
+def _session(product: Product, size: tuple[int, int], arguments: list[str]) -> None:
+    with open_screen(product, *arguments, sandbox="docker", size=size) as screen:
+        tour(screen, DEMO_PROMPT)
+        os.kill(screen.pid, signal.SIGKILL)
+        screen.exit_code()
