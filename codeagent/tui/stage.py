@@ -14,10 +14,6 @@ Phase = Literal[
 Lane = Literal["steer", "interrupt", "follow_up"]
 
 
-def _nobody() -> None:
-    """A model that nobody draws."""
-
-
 def _ignore(text: str) -> None:
     """A stage without a composer."""
 
@@ -25,6 +21,21 @@ def _ignore(text: str) -> None:
 def _fail(error: BaseException) -> None:
     """A stage without an app."""
     raise error
+
+
+class Watched:
+    """A model that tells whoever watches it that it changed."""
+
+    def __init__(self) -> None:
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call it after every change, from now on."""
+        self._watchers.append(watcher)
+
+    def _changed(self) -> None:
+        for watcher in self._watchers:
+            watcher()
 
 
 @dataclass(frozen=True)
@@ -43,24 +54,24 @@ class Waiting:
     """Seconds since the epoch."""
 
 
-@dataclass
-class Desk:
+class Desk(Watched):
     """The questions that wait, the oldest first."""
 
-    waiting: tuple[Waiting, ...] = ()
-    on_change: Callable[[], None] = _nobody
+    def __init__(self, waiting: tuple[Waiting, ...] = ()) -> None:
+        super().__init__()
+        self.waiting = waiting
 
     def add(self, question: Waiting) -> None:
         self.waiting = (*self.waiting, question)
-        self.on_change()
+        self._changed()
 
     def remove(self, approval_id: str) -> None:
         self.waiting = tuple(item for item in self.waiting if item.approval_id != approval_id)
-        self.on_change()
+        self._changed()
 
     def clear(self) -> None:
         self.waiting = ()
-        self.on_change()
+        self._changed()
 
 
 @dataclass(frozen=True)
@@ -70,24 +81,24 @@ class QueuedText:
     text: str
 
 
-@dataclass
-class Lanes:
+class Lanes(Watched):
     """What the person typed while the agent was working and what was not delivered yet, in order."""
 
-    items: tuple[QueuedText, ...] = ()
-    on_change: Callable[[], None] = _nobody
+    def __init__(self, items: tuple[QueuedText, ...] = ()) -> None:
+        super().__init__()
+        self.items = items
 
     def add(self, item: QueuedText) -> None:
         self.items = (*self.items, item)
-        self.on_change()
+        self._changed()
 
     def remove(self, queued_id: str) -> None:
         self.items = tuple(item for item in self.items if item.id != queued_id)
-        self.on_change()
+        self._changed()
 
     def clear(self) -> None:
         self.items = ()
-        self.on_change()
+        self._changed()
 
 
 @dataclass(frozen=True)
@@ -125,27 +136,19 @@ class Status:
     """One short line in place of the hints: what just happened."""
 
 
-@dataclass
-class StatusBoard:
+class StatusBoard(Watched):
     """The status in force."""
 
-    now: Status = Status()
-    on_change: Callable[[], None] = _nobody
-    watchers: list[Callable[[], None]] = field(default_factory=list)
-
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call it after every change, from now on."""
-        self.watchers.append(watcher)
+    def __init__(self, now: Status | None = None) -> None:
+        super().__init__()
+        self.now = now or Status()
 
     def set(self, **changes: Any) -> None:
         """Replace fields of `Status` by name; nothing happens where they are the same."""
         changed = replace(self.now, **changes)
-        if changed == self.now:
-            return
-        self.now = changed
-        self.on_change()
-        for watcher in self.watchers:
-            watcher()
+        if changed != self.now:
+            self.now = changed
+            self._changed()
 
 
 @dataclass

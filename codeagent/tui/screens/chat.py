@@ -96,7 +96,8 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         self.stage.give_back = self.composer.insert_back
         self.stage.failed = self._failed
-        self.stage.status.watch(self._sync_composer)
+        for model in (self.stage.status, self.stage.lanes):
+            model.watch(self._sync_composer)
         self.composer.set_text(self._draft.load())
         self.composer.insert_back(self.wish.prompt)
         self.composer.focus()

@@ -128,7 +128,7 @@ class ApprovalCard(Vertical, can_focus=True):
         yield self._foot
 
     def on_mount(self) -> None:
-        self._desk.on_change = self.sync
+        self._desk.watch(self.sync)
         self.watch(self.app, "app_focus", self._window_came_back, init=False)
         self.sync()
 

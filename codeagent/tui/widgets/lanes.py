@@ -52,7 +52,7 @@ class LanesView(Widget):
         self._lanes = lanes
 
     def on_mount(self) -> None:
-        self._lanes.on_change = self.sync
+        self._lanes.watch(self.sync)
         self.sync()
 
     def sync(self) -> None:
