@@ -23,7 +23,7 @@ class Line:
     start: int = 0
     """Cells of gutter in front of `text` in `strip`."""
     joins: str | None = None
-    """None: a copy breaks the line here. Otherwise the row only wraps, and this comes in between."""
+    """None: in a copy the row begins a line. Otherwise it goes on with the row before, and this comes in between."""
 
 
 def segment(text: str, style: Style | None = None) -> Segment:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Resize
@@ -14,6 +13,7 @@ from textual.strip import Strip
 from codeagent.tui.rendering.ansi import ansi_line
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import palette_of
+from codeagent.tui.rendering.rows import cells
 from codeagent.tui.screens.output_text import Found, OutputText
 
 
@@ -142,7 +142,7 @@ class OutputPane(ScrollView):
             region = self.scrollable_content_region
             if not y <= found.row < y + region.height:
                 y = found.row - region.height // 3
-            left = cell_len(self.text.plain(found.row)[: found.start])
+            left = cells(self.text.plain(found.row)[: found.start])
             if not x <= left < x + region.width - len(self._query):
                 x = left - region.width // 3 if left >= region.width - len(self._query) else 0
             self._go(x, y)
@@ -154,8 +154,8 @@ class OutputPane(ScrollView):
 
 def _styled(strip: Strip, found: Line, begin: int, end: int, style: Style) -> Strip:
     """The strip with some characters of its text in another style."""
-    left = found.start + cell_len(found.text[:begin])
-    right = found.start + cell_len(found.text[:end])
+    left = found.start + cells(found.text[:begin])
+    right = found.start + cells(found.text[:end])
     if right <= left:
         return strip
     middle = Strip(Segment.apply_style(strip.crop(left, right), post_style=style))

@@ -38,14 +38,16 @@ class TranscriptView(SheetView, can_focus=True):
     FOCUS_ON_CLICK = False
     ALLOW_SELECT = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "step(1)", "next", show=False),
-        Binding("p", "step(-1)", "previous", show=False),
-        Binding("right_square_bracket", "step_prompt(1)", "next prompt", show=False),
-        Binding("left_square_bracket", "step_prompt(-1)", "previous prompt", show=False),
-        Binding("enter", "open", "open or fold", show=False),
-        Binding("o", "output", "whole output", show=False),
-        Binding("y,c", "copy", "copy", show=False),
-        Binding("escape", "leave", "back", show=False),
+        Binding("n", "step(1)", "next", show=False, id="transcript.next"),
+        Binding("p", "step(-1)", "previous", show=False, id="transcript.previous"),
+        Binding("right_square_bracket", "step_prompt(1)", "next prompt", show=False, id="transcript.next_prompt"),
+        Binding(
+            "left_square_bracket", "step_prompt(-1)", "previous prompt", show=False, id="transcript.previous_prompt"
+        ),
+        Binding("enter", "open", "open or fold", show=False, id="transcript.open"),
+        Binding("o", "output", "whole output", show=False, id="transcript.output"),
+        Binding("y,c", "copy", "copy", show=False, id="transcript.copy"),
+        Binding("escape", "leave", "back", show=False, id="transcript.leave"),
     ]
 
     class CopyRequested(Message):

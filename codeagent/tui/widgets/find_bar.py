@@ -96,6 +96,8 @@ class FindBar(Horizontal):
     def _search(self, text: str) -> None:
         if self._target is None:
             return
+        if not text:
+            self._target.clear_search()
         found = self._target.find(text) if text else 0
         words = "" if not text else "nothing found" if not found else f"{found} found · Enter up · Down down · Esc"
         self.query_one("#found", Static).update(words)
