@@ -36,6 +36,9 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.tool import ErrorInfo
+from codeagent.tui.actions import SCOPES
+from codeagent.tui.commands import help_markdown
+from codeagent.tui.keymap import Keymap
 
 DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
@@ -47,7 +50,12 @@ _NOTE = "<!-- Written by docs/generate.py; `make docs` writes it anew. -->"
 
 
 def main() -> int:
-    pages = {"reference/cli.md": command_line(), "reference/events.md": events(), "explanation/loop.md": loop()}
+    pages = {
+        "reference/cli.md": command_line(),
+        "reference/events.md": events(),
+        "reference/keys.md": keys(),
+        "explanation/loop.md": loop(),
+    }
     old = [name for name, text in pages.items() if _present(name) != text]
     if "--check" in sys.argv[1:]:
         print("\n".join(old))
@@ -56,6 +64,26 @@ def main() -> int:
         (DOCS / name).write_text(pages[name], encoding="utf-8")
         print(f"wrote docs/{name}")
     return 0
+
+
+def keys() -> str:
+    """The keys and slash commands of the screen, as the key sheet and /help show them."""
+    parts = [f"# Keys and commands\n\n{_NOTE}\n\nF1 shows the keys in force, `/help` the commands."]
+    rows = Keymap().rows()
+    for group in dict.fromkeys(row.scope for row in rows):
+        lines = [
+            f"| {_cell(row.keys)} | {_cell(row.about)} | {f'`{row.id}`' if row.id else ''} |"
+            for row in rows
+            if row.scope == group
+        ]
+        parts.append(
+            "\n".join([f"## {SCOPES[group]}", "", "| key | does | name in `keys.yaml` |", "| --- | --- | --- |", *lines])
+        )
+    return "\n\n".join([*parts, help_markdown().replace("# Commands", "# Slash commands", 1)]) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def command_line() -> str:

@@ -24,7 +24,12 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize(
     ("page", "function"),
-    [("reference/cli.md", "command_line"), ("reference/events.md", "events"), ("explanation/loop.md", "loop")],
+    [
+        ("reference/cli.md", "command_line"),
+        ("reference/events.md", "events"),
+        ("reference/keys.md", "keys"),
+        ("explanation/loop.md", "loop"),
+    ],
 )
 def test_a_generated_page_is_current(page: str, function: str) -> None:
     assert (DOCS / page).read_text() == GENERATE[function](), "run: make docs"

@@ -1,8 +1,11 @@
 """The real app on recorded events: what snapshot, payload and key tests open, with time that stands still."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from textual.pilot import Pilot
 
 from codeagent.core.events import KnownEvent
 from codeagent.tui.app import CodeagentApp, Folders
@@ -20,6 +23,16 @@ MODELS = (
     ModelRow("ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"),
     ModelRow("demo", "follows a script; needs no key", ready=True),
 )
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """Return once the conversation of a `ReplayApp` is open and everything is drawn."""
+    app = pilot.app
+    assert isinstance(app, ReplayApp)
+    async with asyncio.timeout(10):
+        while not app.settled:  # noqa: ASYNC110  # whatever it waits for, it shows here
+            await asyncio.sleep(0.01)
+    await pilot.pause()
 
 
 class ReplayTalk:

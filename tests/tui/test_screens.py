@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from codeagent.tui.themes import Themes
-from tests.tui.replay import ReplayApp
+from tests.tui.replay import ReplayApp, settled
 from tests.tui.scenes import SCENES, Scene
 
 SIZES = ((80, 24), (120, 40))
@@ -26,19 +26,9 @@ def app_of(scene: Scene, folder: Path) -> ReplayApp:
     return ReplayApp(recording.events, folder, now=recording.now + scene.later, missing=scene.missing, **scene.status)
 
 
-async def settle(pilot: Pilot[None]) -> None:
-    """The conversation is open and everything is drawn."""
-    app = pilot.app
-    assert isinstance(app, ReplayApp)
-    async with asyncio.timeout(10):
-        while not app.settled:  # noqa: ASYNC110  # whatever it waits for, it shows here
-            await asyncio.sleep(0.01)
-    await pilot.pause()
-
-
 def play(scene: Scene) -> Any:
     async def run(pilot: Pilot[None]) -> None:
-        await settle(pilot)
+        await settled(pilot)
         for key in scene.keys:
             if key == "wait":
                 await asyncio.sleep(0.55)  # a question takes no key in its first half second
