@@ -15,6 +15,8 @@ from benchmarks.screen_pty import READY, Terminal, p95, terminal
 
 BARE = [sys.executable, "-m", "benchmarks.screen_floor", "input"]
 PROMPT = "say something"
+FIRST_FRAME = b"hat shall we do?"
+"""The composer's placeholder, without the letter under the cursor."""
 
 
 def figures() -> Iterator[Figure]:
@@ -157,7 +159,7 @@ def _resumed() -> Iterator[Figure]:
         empty, full, memory = [], [], []
         model = here.script({"text": "done"})
         for _ in range(5):
-            empty.append(_until_shown([*CODEAGENT, "--model", model, "--sandbox", "off"], here, READY)[0])
+            empty.append(_until_shown([*CODEAGENT, "--model", model, "--sandbox", "off"], here, FIRST_FRAME)[0])
             command = [*CODEAGENT, "--model", model, "--sandbox", "off", "--resume", session]
             taken, megabytes = _until_shown(command, here, LAST_ANSWER.encode())
             full.append(taken)

@@ -76,9 +76,8 @@ def keys() -> str:
             for row in rows
             if row.scope == group
         ]
-        parts.append(
-            "\n".join([f"## {SCOPES[group]}", "", "| key | does | name in `keys.yaml` |", "| --- | --- | --- |", *lines])
-        )
+        head = ["| key | does | name in `keys.yaml` |", "| --- | --- | --- |"]
+        parts.append("\n".join([f"## {SCOPES[group]}", "", *head, *lines]))
     return "\n\n".join([*parts, help_markdown().replace("# Commands", "# Slash commands", 1)]) + "\n"
 
 
