@@ -1,0 +1,297 @@
+"""What the person does on the chat screen becomes a call on the conversation, and nothing typed is lost."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from codeagent.tui.rendering.shown import ShownTerminal
+from codeagent.tui.stage import QueuedText, Waiting
+from codeagent.tui.transcript.blocks import Remark
+from tests.tui.replay import ReplayApp, settled
+from tests.tui.scripts import Recording, asks_to_edit, running_tests
+
+_KEYS = {" ": "space", "!": "exclamation_mark", "/": "slash", "-": "minus"}
+QUESTION = Waiting("c9.1", "c9", "bash", "rm -rf build", "", (ShownTerminal("rm -rf build"),), 0.0)
+
+
+@asynccontextmanager
+async def chat(
+    folder: Path, recording: Recording | None = None, *, keys_file: str = "", **status: Any
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+    recording = recording or Recording()
+    if keys_file:
+        (folder / "config").mkdir()
+        (folder / "config/keys.yaml").write_text(keys_file)
+    app = ReplayApp(recording.events, folder, now=recording.now, **status)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        yield pilot, app
+    assert app.crash is None
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await pilot.pause()
+
+
+async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
+    """Type as fast as a terminal sends it, then press the keys."""
+    for letter in text:
+        pilot.app.post_message(events.Key(_KEYS.get(letter, letter), letter))
+    await pilot.pause()
+    await pilot.press(*keys)
+
+
+async def test_enter_begins_a_run(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "fix it", "enter")
+        assert app.told == [("send", "fix it")]
+        assert app.chat.composer.is_blank
+
+
+async def test_while_it_works_enter_steers_and_alt_enter_waits(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await write(pilot, "also 1900", "enter")
+        await write(pilot, "then commit", "alt+enter")
+        await write(pilot, "and push", "tab")
+        assert app.told == [("steer", "also 1900"), ("follow_up", "then commit"), ("follow_up", "and push")]
+
+
+async def test_a_line_for_the_shell_is_shared_with_one_mark_and_not_with_two(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "!ls", "enter")
+        await write(pilot, "!!env", "enter")
+        assert app.told == [("shell", "ls", True), ("shell", "env", False)]
+
+
+async def test_esc_pauses_and_esc_again_stops(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await pilot.press("escape")
+        assert app.told == [("pause",)]
+        await pilot.press("escape")
+        assert app.told == [("pause",), ("abort",)]
+
+
+async def test_esc_stops_a_command_of_the_persons_own_at_once(tmp_path: Path) -> None:
+    recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
+    async with chat(tmp_path, recording) as (pilot, app):
+        await pilot.press("escape")
+        assert app.told == [("abort",)]
+
+
+async def test_esc_does_nothing_where_nothing_runs(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "half a thou", "escape", "escape")
+        assert (app.told, app.chat.composer.text) == ([], "half a thou")
+
+
+async def test_enter_ends_a_pause_with_what_was_written_first(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests(), phase="paused", batch=3) as (pilot, app):
+        await write(pilot, "use the helper", "enter")
+        assert app.told == [("steer", "use the helper"), ("go_on",)]
+
+
+async def test_enter_alone_ends_a_pause(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests(), phase="paused", batch=3) as (pilot, app):
+        await pilot.press("enter")
+        assert app.told == [("go_on",)]
+
+
+async def test_ctrl_c_stops_what_runs_else_clears_and_twice_quits(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await pilot.press("ctrl+c")
+        assert app.told == [("abort",)]
+    (tmp_path / "second").mkdir()
+    async with chat(tmp_path / "second") as (pilot, app):
+        await write(pilot, "text", "ctrl+c")
+        assert app.chat.composer.is_blank and app.is_running
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: ("close",) in app.told)
+
+
+async def test_ctrl_d_quits_only_where_nothing_is_written(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "text", "ctrl+d")
+        assert app.told == [] and app.chat.composer.text == "text"
+        await pilot.press("ctrl+u", "ctrl+d")
+        await until(pilot, lambda: ("close",) in app.told)
+
+
+async def test_the_draft_of_a_screen_that_went_away_is_there_again(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, _):
+        await write(pilot, "half a thought")
+        await asyncio.sleep(0.7)  # a draft is saved half a second after it changed
+    async with chat(tmp_path) as (pilot, app):
+        assert app.chat.composer.text == "half a thought"
+
+
+async def test_shift_tab_goes_round_the_modes(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await pilot.press("shift+tab", "shift+tab", "shift+tab")
+        assert app.told == [("set_mode", "accept-edits"), ("set_mode", "plan"), ("set_mode", "ask")]
+
+
+async def test_ctrl_o_goes_round_the_details(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        seen = []
+        for _ in range(3):
+            await pilot.press("ctrl+o")
+            seen.append(app.chat.view.detail)
+        assert seen == ["full", "quiet", "normal"]
+
+
+async def test_typing_at_full_speed_while_a_question_appears_approves_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    text = "yes and yanay any nay " * 9 + "y!"
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await write(pilot, text[:20])
+        app.chat.stage.desk.add(QUESTION)
+        await write(pilot, text[20:])
+        assert app.told == []
+        assert app.chat.composer.text == text
+
+
+async def test_a_paste_approves_nothing_and_is_not_sent(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_edit()) as (pilot, app):
+        await asyncio.sleep(0.6)  # a question takes no key in its first half second
+        app.post_message(events.Paste("y\ny\na\n"))
+        await pilot.pause()
+        assert app.told == []
+        assert app.chat.composer.text == "y\ny\na\n"
+
+
+async def test_alt_y_answers_from_the_composer_and_what_is_written_stays(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_edit()) as (pilot, app):
+        await write(pilot, "and then")
+        await asyncio.sleep(0.6)  # nor within half a second of typing
+        await pilot.press("alt+y")
+        assert app.told == [("answer", "c5.1", "once", "")]
+        assert app.chat.composer.text == "and then"
+
+
+async def test_tab_in_an_empty_line_gives_the_keys_to_the_question(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_edit()) as (pilot, app):
+        await asyncio.sleep(0.6)  # as above
+        await pilot.press("tab", "n")
+        assert app.told == [("answer", "c5.1", "deny", "")]
+
+
+async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        app.chat.stage.lanes.add(QueuedText("q1", "steer", "one"))
+        app.chat.stage.lanes.add(QueuedText("q2", "follow_up", "two"))
+        await pilot.press("up")
+        assert app.told == [("take_back", "q2")]
+
+
+async def test_what_is_given_back_stands_before_what_is_written(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "new")
+        app.chat.stage.give_back("old")
+        assert app.chat.composer.text == "old\nnew"
+
+
+@pytest.mark.parametrize("name", ["status", "cost", "context", "config", "tools", "help", "keys"])
+async def test_a_page_opens_over_the_conversation_and_esc_closes_it(tmp_path: Path, name: str) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, f"/{name}", "enter")
+        await until(pilot, lambda: app.screen is not app.chat)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert app.chat.focused is app.chat.composer
+
+
+async def test_an_unknown_command_is_said_and_stays_written(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "/modle", "enter")
+        assert "did you mean /mode" in app.chat.stage.status.now.notice
+        assert (app.told, app.chat.composer.text) == ([], "/modle")
+
+
+async def test_a_command_that_waits_for_the_agent_says_so_and_stays_written(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await write(pilot, "/new", "enter")
+        await pilot.pause()
+        assert "waits until the agent is done" in app.chat.stage.status.now.notice
+        assert app.chat.composer.text == "/new"
+
+
+async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "/model", "enter")
+        await until(pilot, lambda: app.screen is not app.chat)
+        await write(pilot, "qwen", "enter")
+        await until(pilot, lambda: ("use_model", "ollama/qwen3") in app.told)
+
+
+async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        first = app.chat
+        await write(pilot, "/resume 20261119", "enter")
+        await until(pilot, lambda: len(app.talks) == 2 and app.talks[1].shown)
+        assert app.chat is not first and app.chat.wish.resume == "20261119"
+        assert app.talks[0].told == [("close",)]
+        await write(pilot, "go on", "enter")
+        assert app.talks[1].told == [("send", "go on")]
+
+
+async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "/theme paper", "enter")
+        await until(pilot, lambda: app.theme == "paper")
+
+
+async def test_the_whole_output_of_a_call_opens_as_a_page(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        app.chat.view.post_message(app.chat.view.OpenOutput("c4"))
+        await until(pilot, lambda: app.screen is not app.chat)
+        assert "line 1" in "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+async def test_find_marks_what_is_looked_for_and_esc_returns_to_writing(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await pilot.press("ctrl+f")
+        await write(pilot, "leap")
+        await until(pilot, lambda: "found" in "\n".join(s.text for s in app.screen._compositor.render_strips()))
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.chat.focused is app.chat.composer
+
+
+async def test_the_persons_own_keys_are_in_force(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests(), keys_file="chat.detail: alt+e\n") as (pilot, app):
+        await pilot.press("alt+e")
+        assert app.chat.view.detail == "full"
+        await pilot.press("ctrl+o")
+        assert app.chat.view.detail == "full"
+
+
+async def test_a_keys_file_that_is_wrong_is_said_and_changes_nothing(tmp_path: Path) -> None:
+    async with chat(tmp_path, keys_file="chat.detial: alt+e\n") as (_, app):
+        remarks = [block.text for block in app.chat.stage.document.blocks if isinstance(block, Remark)]
+        assert len(remarks) == 1 and "keys.yaml:1" in remarks[0]
+
+
+async def test_an_error_behind_the_screen_ends_it_with_the_error(tmp_path: Path) -> None:
+    app = ReplayApp([], tmp_path, now=0.0)
+    with pytest.raises(ValueError, match="nobody expected this"):
+        async with app.run_test() as pilot:
+            await settled(pilot)
+            app.chat.stage.failed(ValueError("nobody expected this"))
+            await pilot.pause()
+    assert isinstance(app.crash, ValueError) and app.return_code == 1
+
+
+async def test_markup_of_anybody_is_text(tmp_path: Path) -> None:
+    hostile = "[@click=app.quit]x[/] [/] [on red]y"
+    recording = Recording().run(hostile).answer(hostile)
+    async with chat(tmp_path, recording) as (pilot, app):
+        await pilot.pause()
+        shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert shown.count("[@click=app.quit]x[/] [/] [on red]y") == 2
