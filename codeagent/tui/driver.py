@@ -3,6 +3,7 @@
 import asyncio
 import os
 import select
+import signal
 import sys
 from codecs import getincrementaldecoder
 from typing import Any, TextIO, assert_never
@@ -11,6 +12,7 @@ from textual import constants, events
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Size
 
 from codeagent.tui.pasting import Pasted, PasteReader, Typed
 from codeagent.tui.terminal import TerminalGuard
@@ -62,6 +64,7 @@ class TerminalDriver(LinuxDriver):
 
     bytes that are no UTF-8 are read as U+FFFD; an escape character in a paste does not turn what follows into keys;
     the end of the input ends the reading, which waits without polling;
+    the last of many resizes is the one that counts;
     stopping (SIGTSTP) waits until the loop is between two callbacks, since it writes; going on (SIGCONT) after a stop
     that could not be caught takes the terminal once, not twice.
     """
@@ -78,6 +81,16 @@ class TerminalDriver(LinuxDriver):
             constants.ESCAPE_DELAY = _ESCAPE_DELAY  # type: ignore[misc]  # declared Final
         self._stopped = False
         self._until, self._enough = os.pipe()
+
+    def start_application_mode(self) -> None:
+        super().start_application_mode()
+        # Textual reads the size in the handler, which the next signal may interrupt: then the older size is told last.
+        signal.signal(signal.SIGWINCH, lambda *_: self._in_loop(self._tell_size))
+
+    def _tell_size(self) -> None:
+        if not self._in_band_window_resize:
+            size = Size(*self._get_terminal_size())
+            self._app.post_message(events.Resize(size, size))
 
     def _sigtstp_application(self, *_: object) -> None:
         self._in_loop(self._stop)
