@@ -1,5 +1,6 @@
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.security.terminal_payloads import CONTROL, END, HIDDEN, MARKUP, PAYLO
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("recorded_screen.py"))]
 CHUNK = 40
+AT_A_TIME = 4
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""
 BENIGN = ["pasted words", "and others"]
@@ -66,15 +68,26 @@ def test_there_are_at_least_500_payloads_of_every_family() -> None:
     assert len(MARKUP) > 40
 
 
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> dict[int, bytes]:
+    """What the screen writes for the payloads from each number on; it mostly waits, so several are shown at a time."""
+
+    def show(first: int) -> bytes:
+        with start(tmp_path_factory.mktemp(f"from{first}"), first, first + CHUNK) as screen:
+            everything_shown(screen, PAYLOADS[first : first + CHUNK])
+            return screen.raw
+
+    numbers = range(0, len(PAYLOADS), CHUNK)
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return dict(zip(numbers, pool.map(show, numbers), strict=True))
+
+
 @pytest.mark.parametrize("first", range(0, len(PAYLOADS), CHUNK))
 def test_no_payload_acts_on_the_terminal_wherever_it_is_shown(
-    tmp_path: Path, allowed: Counter[str], first: int
+    raw: dict[int, bytes], allowed: Counter[str], first: int
 ) -> None:
-    payloads = PAYLOADS[first : first + CHUNK]
-    with start(tmp_path, first, first + CHUNK) as screen:
-        everything_shown(screen, payloads)
-        foreign = sequences(screen.raw) - allowed
-        assert {name for name in foreign if name not in _FRAMES} == set()
-        shown = text_of(screen.raw)
-    for number, payload in enumerate(payloads):
+    foreign = sequences(raw[first]) - allowed
+    assert {name for name in foreign if name not in _FRAMES} == set()
+    shown = text_of(raw[first])
+    for number, payload in enumerate(PAYLOADS[first : first + CHUNK]):
         assert f"n{number}:{visible(payload)}".rstrip() in shown
