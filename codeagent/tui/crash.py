@@ -7,7 +7,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 
 from codeagent import __version__
@@ -39,6 +38,8 @@ def _summary(error: BaseException) -> str:
 
 
 def _report(error: BaseException, session: str) -> str:
+    from importlib import metadata  # takes longer to import than a start without a crash can spare
+
     size = shutil.get_terminal_size()
     facts = {
         "codeagent": __version__,

@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +137,23 @@ def _session(product: Product, size: tuple[int, int], arguments: list[str]) -> N
         tour(screen, DEMO_PROMPT)
         os.kill(screen.pid, signal.SIGKILL)
         screen.exit_code()
+
+
+def test_the_demo_opens_with_its_prompt_and_goes_from_red_to_green(product: Product) -> None:
+    command = [sys.executable, "-m", "codeagent", "demo"]
+    root = str(Path(__file__).parents[2])
+    environment = product.environment | {"PYTHONPATH": root, "TMPDIR": str(product.home)}
+    with PtyScreen(command, env=environment, cwd=product.workspace, size=(80, 24)) as screen:
+        screen.wait_for(DEMO_PROMPT)
+        screen.send("enter")
+        answer(screen, "y", "python3 -m unittest")
+        answer(screen, "y", "library/calendar.py")
+        answer(screen, "y", "unittest -v")
+        screen.wait_for("All tests pass now.")
+        screen.wait_for(READY)
+        screen.send("ctrl+d")
+        assert screen.exit_code() == 0
+        assert screen.modes_restored()
+        assert "go on with it: codeagent --resume" in screen.text()
+    (repository,) = product.home.glob("codeagent-demo-*")
+    assert product.call_in(repository, "python3", "-m", "unittest").code == 0

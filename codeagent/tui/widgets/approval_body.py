@@ -60,10 +60,16 @@ class Asked:
 def asked(waiting: Waiting) -> Asked:
     """Compare the texts of the question's diffs."""
     diffs = [block for block in waiting.shown if isinstance(block, ShownDiff)]
-    rows = tuple(diff_rows(each.before, each.after, each.start_line) for each in diffs)
+    rows = tuple(_without_edges(diff_rows(each.before, each.after, each.start_line)) for each in diffs)
     pairs = [counts(each) for each in rows]
     changed = (sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)) if pairs else None
     return Asked(waiting, rows, changed)
+
+
+def _without_edges(rows: tuple[DiffRow, ...]) -> tuple[DiffRow, ...]:
+    """Without what only says how much of the file is unchanged above and below: the card has few rows."""
+    inner = rows[1:] if rows and rows[0].kind == "gap" else rows
+    return inner[:-1] if inner and inner[-1].kind == "gap" else inner
 
 
 def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, ...]:

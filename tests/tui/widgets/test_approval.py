@@ -1,6 +1,8 @@
 import pytest
 
-from codeagent.tui.rendering.shown import ShownFiles, ShownImage, ShownMarkdown, ShownText
+from codeagent.tui.rendering.shown import ShownDiff, ShownFiles, ShownImage, ShownMarkdown, ShownText
+from codeagent.tui.stage import Waiting
+from codeagent.tui.widgets.approval_body import asked
 from codeagent.tui.widgets.reason_input import ReasonInput
 from tests.tui.widgets.cards import CardApp, asking, command, edit, question
 
@@ -222,3 +224,11 @@ async def test_a_question_can_be_declined_or_left_waiting() -> None:
         assert app.focused is app.composer
         await app.keys(pilot, "alt+n")
         assert app.answers == [("q", "deny", "")]
+
+
+def test_a_change_in_the_middle_of_a_file_takes_no_rows_for_what_is_around_it() -> None:
+    before = "\n".join(f"line {number}" for number in range(30))
+    shown = ShownDiff("a.txt", before, before.replace("line 15", "line fifteen"))
+    found = asked(Waiting("a.1", "a", "edit", "a.txt", "", (shown,), 0.0))
+
+    assert [row.kind for row in found.rows[0]] == [*["same"] * 3, "removed", "added", *["same"] * 3]
