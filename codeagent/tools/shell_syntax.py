@@ -26,6 +26,7 @@ _COMMANDS = frozenset({
     "command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments",
 })  # fmt: skip
 _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
@@ -56,8 +57,7 @@ def _parts(text: str, depth: int) -> tuple[list[str], bool]:
     """The simple commands, and whether they are certainly all."""
     if len(text) > _LONGEST_PARSED:
         return _pieces(text), False
-    source = text.encode("utf-8", "surrogatepass")
-    root = _PARSER.parse(source).root_node
+    root = _parse(text)
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
     parts: list[str] = []
     redirects: dict[int, list[Node]] = {}
@@ -65,14 +65,14 @@ def _parts(text: str, depth: int) -> tuple[list[str], bool]:
     for node in _nodes(root):
         count += 1
         kind = node.type
-        if kind not in _PLAIN or _is_tricky(kind, _text(node)):
+        if kind not in _PLAIN or _is_tricky(kind, _text(node, text)):
             clear = False
-        if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(_text(node)) is None:
+        if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(_text(node, text)) is None:
             clear = False
         if kind == "redirected_statement" and (command := _redirected(node)) is not None:
             redirects.setdefault(command.id, []).extend(node.children_by_field_name("redirect"))
         if kind in _COMMANDS:
-            found, plain = _command(node, redirects.pop(node.id, []), depth)
+            found, plain = _command(node, redirects.pop(node.id, []), text, depth)
             parts += found
             clear = clear and plain
     if root.has_error:
@@ -109,20 +109,20 @@ def _nodes(root: Node) -> Iterator[Node]:
                 return
 
 
-def _command(node: Node, outer: list[Node], depth: int) -> tuple[list[str], bool]:
+def _command(node: Node, outer: list[Node], line: str, depth: int) -> tuple[list[str], bool]:
     """The command's own part, those of the command it wraps, and whether that is plain to see.
 
-    `outer` are the redirections of the statement around it.
+    `outer` are the redirections of the statement around it, `line` is what was parsed.
     """
-    words = [_value(child) for child in node.named_children if child.type not in ("file_redirect", "comment")]
+    words = [_value(child, line) for child in node.named_children if child.type not in ("file_redirect", "comment")]
     name_node = node.child_by_field_name("name")
-    plain = node.type == "command" and name_node is not None and _text(name_node) == _value(name_node)
+    plain = node.type == "command" and name_node is not None and _text(name_node, line) == _value(name_node, line)
     redirects = [child for child in node.named_children if child.type == "file_redirect"] + outer
     if not words or node.type != "command":
-        return [" ".join(_text(node).split())], False
+        return [" ".join(_text(node, line).split())], False
     words[0] = _SYSTEM_FOLDER.sub("", words[0]) if _SYSTEM_FOLDER.match(words[0]) else words[0]
     plain = plain and not re.search(r"[*?\[\]~\\\s]", words[0])
-    part = " ".join([*map(_quoted, words), *(" ".join(_text(redirect).split()) for redirect in redirects)])
+    part = " ".join([*map(_quoted, words), *(" ".join(_text(redirect, line).split()) for redirect in redirects)])
     inner, inner_plain = _wrapped(words, depth)
     return [part, *inner], plain and inner_plain
 
@@ -155,13 +155,23 @@ def _wrapped(words: list[str], depth: int) -> tuple[list[str], bool]:
     return (_parts(script, depth - 1)[0] if depth > 0 else [script]), False
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "surrogatepass")
+def _parse(line: str) -> Node:
+    """The tree of the line, each character one byte of it.
+
+    The grammar's scanner reads beyond its tables for some characters that are not ASCII, and takes the process with
+    it. To a shell all of them are letters, so letters stand in their place.
+    """
+    return _PARSER.parse(_NOT_ASCII.sub("x", line).encode()).root_node
 
 
-def _value(node: Node) -> str:
+def _text(node: Node, line: str) -> str:
+    """What the node stands for in the line that was parsed."""
+    return line[node.start_byte : node.end_byte]
+
+
+def _value(node: Node, line: str) -> str:
     """The word a node stands for, as the shell would see it where nothing is expanded."""
-    text = _text(node)
+    text = _text(node, line)
     match node.type:
         case "raw_string":
             return text[1:-1]
@@ -170,7 +180,7 @@ def _value(node: Node) -> str:
         case "word":
             return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
         case "command_name" | "concatenation":
-            return "".join(_value(child) for child in node.named_children)
+            return "".join(_value(child, line) for child in node.named_children)
         case _:
             return text
 

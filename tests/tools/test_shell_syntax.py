@@ -267,6 +267,15 @@ def test_parts_are_words_with_single_spaces_and_their_redirections() -> None:
     assert not key.opaque
 
 
+def test_characters_that_are_no_ascii_are_letters_of_their_word_and_never_end_the_process() -> None:
+    crashed = b"\xf0\x9b\x99\x81*<\xda\xbaS#\xdc\x9c\xf2\xb0\xbd\x8a\xeb\x86\xbb\xf1\x86\xbb\x8a\xdf\x8f\rA".decode()
+    for _ in range(50):
+        assert command_key.__wrapped__(crashed).opaque
+    key = command_key("größe --für 'ein λ' | wc -l")
+    assert key.parts == ("größe --für 'ein λ'", "wc -l")
+    assert not key.opaque
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="ls;&|()<>{}$`'\"\\ \n\r#=!*~-aé\x00", max_size=40) | st.text(max_size=40))
 def test_any_text_has_a_key(command: str) -> None:
