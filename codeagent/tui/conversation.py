@@ -1,6 +1,7 @@
 """A conversation behind the chat screen: opens it, reads its events, and passes on what the person does."""
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any, Literal
 
@@ -50,16 +51,12 @@ class Conversation:
         return bool(self._pending) or (self._runtime is not None and self._runtime.agent.running)
 
     async def open(self, wish: Wish) -> Missing | None:
+        _spare_collections()
         settings = await asyncio.to_thread(self._launcher.settings, wish)
         resume = None if wish.resume is None else await asyncio.to_thread(self._launcher.find, wish.resume)
-        branch, changes = await asyncio.to_thread(self._launcher.git_facts)
-        self._stage.status.set(
-            workspace=self._launcher.workspace.name or str(self._launcher.workspace),
-            branch=branch,
-            changes=changes,
-            model=settings.model or "",
-            mode=settings.mode,
-        )
+        name = self._launcher.workspace.name or str(self._launcher.workspace)
+        self._stage.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
+        self._spawn(self._refresh_git())
         if (missing := await self._launcher.missing(settings, wish)) is not None:
             return missing
         if resume is not None:
@@ -199,6 +196,7 @@ class Conversation:
             self._give_back_pending()
             return
         self._runtime = runtime
+        _spare_collections()
         if status.now.mode != settings.mode:
             runtime.agent.set_mode(_mode(status.now.mode))
         events = runtime.agent.events()
@@ -296,6 +294,11 @@ class Conversation:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._stage.failed(error)
+
+
+def _spare_collections() -> None:
+    """What was imported until now stays: later searches for garbage, which stop everything, pass over it."""
+    gc.freeze()
 
 
 def sandbox_words(info: SandboxInfo | None) -> str:

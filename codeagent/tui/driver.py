@@ -83,7 +83,7 @@ class TerminalDriver(LinuxDriver):
         self._until, self._enough = os.pipe()
 
     def start_application_mode(self) -> None:
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual does not annotate it
         # Textual reads the size in the handler, which the next signal may interrupt: then the older size is told last.
         signal.signal(signal.SIGWINCH, lambda *_: self._in_loop(self._tell_size))
 

@@ -42,7 +42,8 @@ async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -
     talk, stage, _ = await opened(FakeLauncher())
 
     now = stage.status.now
-    assert (now.phase, now.branch, now.changes, now.model, now.sandbox) == ("starting", "main", 3, "demo", "starting")
+    assert (now.phase, now.model, now.sandbox) == ("starting", "demo", "starting")
+    await until(lambda: (stage.status.now.branch, stage.status.now.changes) == ("main", 3))
     await talk.close()
 
 

@@ -15,6 +15,7 @@ from codeagent.tui.commands import COMMANDS
 from codeagent.tui.drafts import Draft
 from codeagent.tui.ports import Mode, Talk, Wish
 from codeagent.tui.prompt_history import PromptHistory
+from codeagent.tui.rendering.first_use import load
 from codeagent.tui.screens.host import Commands, Host
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.blocks import Detail
@@ -48,6 +49,7 @@ class ChatScreen(Screen[None]):
         height: 1fr;
     }
     """
+    AUTO_FOCUS = "Composer"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "step_back", "pause, then stop", id="chat.pause", show=False),
         Binding("ctrl+c", "cancel", "copy, stop, clear; twice: quit", id="chat.cancel", show=False),
@@ -144,6 +146,7 @@ class ChatScreen(Screen[None]):
         unsent, self._unsent = self._unsent, []
         for text in unsent:
             self._send(text)
+        await asyncio.to_thread(load)
 
     async def ready(self) -> Talk:
         await self._settled.wait()

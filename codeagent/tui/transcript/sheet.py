@@ -1,5 +1,7 @@
 """The document as rows at one width: draws the blocks that are looked at, keeps what it drew of the latest of them."""
 
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +16,16 @@ from codeagent.tui.transcript.drawn import MARGIN, Drawn, Look, Memo
 from codeagent.tui.transcript.estimate import estimate
 from codeagent.tui.transcript.growing_text import GrowingText
 from codeagent.tui.transcript.layout import Layout, Place
+from codeagent.tui.transcript.pieces import Pieces
 from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, draw_thoughts, gap, runs
 
 GrowingT = TypeVar("GrowingT", GrowingMarkdown, GrowingText)
 _KEPT_ROWS = 3_000
 """Rows kept drawn besides those of the blocks in view."""
+_PORTION = 2_000
+"""Characters of an answer that are drawn between two looks at the clock."""
+_AT_A_TIME = 0.012
+"""Seconds for which an answer that streams is drawn before a key gets its turn."""
 _NARROWEST = 8
 
 
@@ -27,8 +34,22 @@ class _Growth(Generic[GrowingT]):
     """A text that is drawn while it streams."""
 
     text: GrowingT
+    pieces: Pieces
     fed: int
+    """Characters of `pieces` that are in `text`."""
     replaced: int
+
+    @property
+    def behind(self) -> bool:
+        """There is more to take."""
+        return self.fed < self.pieces.length
+
+    def feed(self, most: int | None) -> None:
+        """Take further characters, at most so many."""
+        if self.behind:
+            piece = self.pieces.since(self.fed)[:most]
+            self.text.append(piece)
+            self.fed += len(piece)
 
 
 @dataclass(slots=True)
@@ -193,6 +214,12 @@ class Sheet:
 
     def work(self, milliseconds: float) -> bool:
         """Do a part of what is not urgent, such as colours of code in view; whether there is more to do."""
+        behind = next((index for index, growth in self._answers.items() if growth.behind), None)
+        if behind is not None:
+            self.layout.correct(behind, self.layout.height(behind), exact=False)
+            if behind not in self._seen:
+                self.drawn(behind)
+            return True
         for index in self._seen:
             growth = self._answers.get(index)
             if growth is not None and growth.text.needs_work:
@@ -217,18 +244,26 @@ class Sheet:
         return Place(index, max(0, len(lines) - 1) + above)
 
     def _drawn_answer(self, block: Answer, look: Look) -> Drawn:
-        grown = _fed(self._answers, block, lambda: GrowingMarkdown(look.width, look.palette))
-        if not block.open:
-            grown.close()
-        lines = list(grown.lines)
-        if not block.open and not grown.needs_work:
+        growth = _growth(self._answers, block, lambda: GrowingMarkdown(look.width, look.palette))
+        # What is being written is drawn for so long at a time; what is drawn again comes whole, so that nothing moves.
+        until = time.monotonic() + _AT_A_TIME if block.open or growth.fed else math.inf
+        while growth.behind:
+            growth.feed(_PORTION)
+            if len(growth.text.lines) and time.monotonic() > until:
+                break
+        whole = not block.open and not growth.behind
+        if whole:
+            growth.text.close()
+        lines = list(growth.text.lines)
+        if whole and not growth.text.needs_work:
             del self._answers[block.key]
         return draw_answer(block, lines, look)
 
     def _drawn_thoughts(self, block: Thoughts, look: Look) -> Drawn:
         style = look.palette.thinking
-        grown = _fed(self._thoughts, block, lambda: GrowingText(look.width, style, THOUGHTS_GUTTER))
-        return draw_thoughts(block, grown.lines, look)
+        growth = _growth(self._thoughts, block, lambda: GrowingText(look.width, style, THOUGHTS_GUTTER))
+        growth.feed(None)
+        return draw_thoughts(block, growth.text.lines, look)
 
     def _note_change(self, index: int, before: Drawn, after: Drawn) -> None:
         """Say which rows of a block look different; what is finished of the others stays."""
@@ -307,13 +342,11 @@ def _alike(some: Sequence[Line], others: Sequence[Line]) -> int:
     return min(len(some), len(others))
 
 
-def _fed(growths: dict[int, _Growth[GrowingT]], block: Answer | Thoughts, begin: Callable[[], GrowingT]) -> GrowingT:
-    """What draws the block while it streams, with all of its text; begun anew where the text is another."""
-    pieces = block.pieces
+def _growth(
+    growths: dict[int, _Growth[GrowingT]], block: Answer | Thoughts, make: Callable[[], GrowingT]
+) -> _Growth[GrowingT]:
+    """The one of this block; begun anew where its text was replaced."""
     growth = growths.get(block.key)
-    if growth is None or growth.replaced != pieces.replaced:
-        growth = growths[block.key] = _Growth(begin(), 0, pieces.replaced)
-    if growth.fed < pieces.length:
-        growth.text.append(pieces.since(growth.fed))
-        growth.fed = pieces.length
-    return growth.text
+    if growth is None or growth.replaced != block.pieces.replaced:
+        growth = growths[block.key] = _Growth(make(), block.pieces, 0, block.pieces.replaced)
+    return growth
