@@ -1,12 +1,14 @@
 """The application around the chat screen: theme, keys, and what stays in the terminal at the end."""
 
-import hashlib
 import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
+
+from textual.screen import Screen
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.redact import Redactor
@@ -35,8 +37,7 @@ class Folders:
     @property
     def drafts(self) -> Path:
         """One draft for each folder worked in."""
-        name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
-        return self.state / "drafts" / name
+        return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
 
     @property
     def prompts(self) -> Path:
@@ -62,8 +63,11 @@ class CodeagentApp(GuardedApp):
         self.palette = Palette()
         self.chat = ChatScreen(self, wish)
         self._switch = ThemeSwitch(self, self.themes, paint=self._paint, tell=self._remark)
-        self._wish = wish
         self._clock = clock
+        # Before the first frame: a theme that changes later draws everything anew.
+        for name in (DEFAULT_THEME, wish.theme):
+            if name is not None and (problem := self.use_theme(name)):
+                self._remark(problem)
 
     @property
     def kept_session(self) -> str:
@@ -78,16 +82,19 @@ class CodeagentApp(GuardedApp):
 
     def on_mount(self) -> None:
         self._use_keys()
-        for name in (DEFAULT_THEME, self._wish.theme):
-            if name is not None and (problem := self.use_theme(name)):
-                self._remark(problem)
-        # Not the default screen: that one cannot be switched.
-        self.push_screen(self.chat)
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.chat
 
     async def change_to(self, wish: Wish) -> None:
         before, self.chat = self.chat, ChatScreen(self, wish)
         await before.end()
-        await self.switch_screen(self.chat)
+        if before is not self.screen_stack[0]:
+            await self.switch_screen(self.chat)
+            return
+        # The first screen cannot be switched: it stays below, empty.
+        await before.remove_children()
+        await self.push_screen(self.chat)
 
     def use_theme(self, name: str) -> str:
         return self._switch.use(name)

@@ -10,7 +10,7 @@ from codeagent.tui.widgets.submission import CommandRow, SaidSlash, SaidUnknown,
 Group = Literal["conversation", "model and money", "screen", "about"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Command(CommandRow):
     """One command as it is offered and explained."""
 
@@ -21,7 +21,7 @@ class Command(CommandRow):
     group: Group = "conversation"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parsed:
     """A command that exists."""
 
@@ -30,7 +30,7 @@ class Parsed:
     """The rest of what was typed, without blanks around it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unknown:
     """No such command, or one that takes no such argument."""
 

@@ -25,7 +25,7 @@ _NARROWEST_HALF = 2 * NARROWEST
 _Pieces = list[tuple[str, Style | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DiffRow:
     """A line of the old or the new text, lines left out (`gap`), or something to know about the texts (`note`)."""
 

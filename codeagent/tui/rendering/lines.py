@@ -11,7 +11,7 @@ from textual.strip import Strip
 from codeagent.core.sanitize import visible
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Line:
     """One row of the screen.
 

@@ -82,7 +82,7 @@ def running_rows(text: str, width: int, palette: Palette, base: Style) -> list[R
     return rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeFrame:
     """How code is drawn in a place: behind a gutter, of which `start` cells are not copied, in `room` cells."""
 

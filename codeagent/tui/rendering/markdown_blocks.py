@@ -45,7 +45,7 @@ class Parser(Protocol):
     def inline(self, text: str) -> Sequence[Token]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """One top-level block, or one item of a top-level list."""
 
@@ -57,7 +57,7 @@ class Block:
     """A blank row comes before it, unless it is the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Piece:
     """A part of running text that is taken at once, and what comes between it and the one before."""
 

@@ -23,7 +23,7 @@ _NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・�
 _NOT_LAST = frozenset("（「『【《〈〔‘“")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One row; `joins` is what a copy puts between it and the row before, None where the text has a line end."""
 

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownText:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownMarkdown:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownDiff:
     path: str
     before: str
@@ -23,25 +23,25 @@ class ShownDiff:
     """The file's line number (from 1) at which both texts begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownTerminal:
     command: str
     output: str = ""
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownFiles:
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownImage:
     path: str
     media_type: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownQuestion:
     """A question of the agent's, with answers to choose from; any other answer can be typed."""
 
@@ -49,7 +49,7 @@ class ShownQuestion:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownUnknown:
     """A block of a newer version, by its type."""
 

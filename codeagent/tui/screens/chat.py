@@ -33,6 +33,8 @@ _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
 """The round of Shift+Tab."""
 _AGAIN = 2.0
 """Seconds within which a second Ctrl+C quits."""
+_FIRST_KEYS = 0.05
+"""Seconds after the first frame in which only keys are answered: imports, also in a thread, would hold them up."""
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
 """The round of Ctrl+O."""
 _STOPPABLE = ("pausing", "paused", "retrying", "stopping")
@@ -106,7 +108,7 @@ class ChatScreen(Screen[None]):
         for trouble in (self._draft.trouble, self._history.trouble):
             if trouble:
                 self.stage.document.remark(trouble, "warning")
-        self.call_after_refresh(self._open)
+        self.call_after_refresh(self.set_timer, _FIRST_KEYS, self._open)
 
     async def end(self) -> None:
         """Close the conversation; what is typed is kept as the draft."""

@@ -17,7 +17,7 @@ _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """One match."""
 

@@ -21,7 +21,7 @@ _BESIDE = 36
 """Cells from which on there is room for words about a row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PickerRow:
     key: str
     """What choosing it gives."""

@@ -7,7 +7,7 @@ from codeagent.tui.transcript.drawn import Spot
 from codeagent.tui.transcript.sheet import Sheet
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stop:
     index: int
     """The block's."""

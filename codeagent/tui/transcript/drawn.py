@@ -16,7 +16,7 @@ MARGIN = 2
 BLANK = Segment(" " * MARGIN)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Look:
     """What drawing depends on besides the block."""
 
@@ -28,7 +28,7 @@ class Look:
     """Seconds since the epoch, for what still runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spot:
     """Rows of a block that a click, or Enter, acts on."""
 

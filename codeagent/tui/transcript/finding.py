@@ -10,7 +10,7 @@ from codeagent.tui.transcript.blocks import AnyBlock
 from codeagent.tui.transcript.wording import wording
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Match:
     index: int
     """The block's."""
@@ -18,7 +18,7 @@ class Match:
     """Which of the matches in that block, from 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Span:
     """A match, or the part of it on one row."""
 

@@ -27,7 +27,7 @@ OWN_ROWS = 20
 """Rows of what a command of the person's own printed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Columns:
     """Cells of each, so that the cards of a batch line up."""
 

@@ -58,7 +58,7 @@ class _Kept:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Anchor:
     """What stays at the top of the view, whatever happens above it."""
 

@@ -15,7 +15,7 @@ _HERE = "›"
 """In front of the choice that Enter would take."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choice:
     """A key and what it does; `keep` says how late it goes where the row is narrow."""
 

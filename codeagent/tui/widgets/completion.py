@@ -12,7 +12,7 @@ _COMMAND = re.compile(r"/([^\s/]*)")
 _FILE = re.compile(r"(?:^|(?<=[\s(\[{'\"]))@(?:\"([^\"]*)|([^\s\"]*))$")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unfinished:
     """The word in front of the cursor that can be completed."""
 
@@ -23,7 +23,7 @@ class Unfinished:
     """What stands behind it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choice:
     """One thing on offer."""
 

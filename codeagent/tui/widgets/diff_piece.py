@@ -17,7 +17,7 @@ _MOST = 500
 _CHANGED = ("added", "removed")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chunk:
     """Rows that are drawn together."""
 

@@ -12,7 +12,7 @@ from codeagent.tui.rendering.palette import Palette
 SEPARATOR = " · "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """A piece of a row; where the row is too narrow, the parts with the lowest `keep` go first."""
 

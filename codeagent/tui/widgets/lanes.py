@@ -20,7 +20,7 @@ _MOST_ROWS = 4
 _BACK = "Up takes it back"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Drawn:
     """One row, and the text a click on it takes back."""
 

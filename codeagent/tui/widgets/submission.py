@@ -6,7 +6,7 @@ from dataclasses import dataclass
 _LEAVE = ("exit", "quit", ":q")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommandRow:
     """A slash command, without its slash."""
 
@@ -16,12 +16,12 @@ class CommandRow:
     aliases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SaidPrompt:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SaidShell:
     """`!command`, or `!!command` where the model is not to see it."""
 
@@ -29,14 +29,14 @@ class SaidShell:
     shared: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SaidSlash:
     name: str
     """Of the command, also where an alias was typed."""
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SaidUnknown:
     """A slash and a word that is no command."""
 
