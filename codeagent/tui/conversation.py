@@ -56,6 +56,7 @@ class Conversation:
         resume = None if wish.resume is None else await asyncio.to_thread(self._launcher.find, wish.resume)
         name = self._launcher.workspace.name or str(self._launcher.workspace)
         self._stage.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
+        self._stage.prefer(settings.theme, settings.bell)
         self._spawn(self._refresh_git())
         if (missing := await self._launcher.missing(settings, wish)) is not None:
             return missing

@@ -18,6 +18,10 @@ def _ignore(text: str) -> None:
     """A stage without a composer."""
 
 
+def _as_it_is(theme: str | None, bell: bool) -> None:
+    """A stage without a screen to change."""
+
+
 def _fail(error: BaseException) -> None:
     """A stage without an app."""
     raise error
@@ -161,5 +165,7 @@ class Stage:
     status: StatusBoard = field(default_factory=StatusBoard)
     give_back: Callable[[str], None] = _ignore
     """Text that returns to the composer: what was queued when the run was stopped."""
+    prefer: Callable[[str | None, bool], None] = _as_it_is
+    """Theme (None: none chosen) and bell, as the person's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """An error nobody expected: the app ends, the session is kept."""

@@ -107,11 +107,12 @@ class FakeLauncher:
     refuses: str = ""
     log: tuple[KnownEvent | UnknownEvent, ...] = ()
     workspace: Path = Path("/home/ada/acme-api")
+    theme: str | None = None
     closed: int = 0
     kept: list[tuple[str, str]] = field(default_factory=list)
 
     def settings(self, wish: Wish) -> Settings:
-        return Settings.model_validate({"model": wish.model or "demo", "mode": wish.mode or "ask"})
+        return Settings.model_validate({"model": wish.model or "demo", "mode": wish.mode or "ask", "theme": self.theme})
 
     async def missing(self, settings: Settings, wish: Wish) -> Missing | None:
         return self.lacks

@@ -10,6 +10,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.tui.ports import Wish
 from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.stage import QueuedText, Waiting
 from codeagent.tui.transcript.blocks import Remark
@@ -245,6 +246,17 @@ async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "/theme paper", "enter")
         await until(pilot, lambda: app.theme == "paper")
+
+
+async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line_goes_before_it(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        app.chat.stage.prefer("paper", False)
+        await pilot.pause()
+        assert app.theme == "paper"
+        app.chat.wish = Wish(theme="paper")
+        app.chat.stage.prefer("dusk", True)
+        await pilot.pause()
+        assert app.theme == "paper"
 
 
 async def test_the_whole_output_of_a_call_opens_as_a_page(tmp_path: Path) -> None:

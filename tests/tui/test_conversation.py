@@ -47,6 +47,17 @@ async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -
     await talk.close()
 
 
+async def test_theme_and_bell_of_the_settings_reach_the_screen() -> None:
+    launcher, stage = FakeLauncher(theme="paper"), Stage()
+    told: list[tuple[str | None, bool]] = []
+    stage.prefer = lambda theme, bell: told.append((theme, bell))
+    talk = Conversation(launcher, stage)
+    await talk.open(Wish())
+
+    assert told == [("paper", True)]
+    await talk.close()
+
+
 async def test_a_prompt_sent_too_early_waits_in_its_lane_and_goes_out_when_there_is_an_agent() -> None:
     launcher = FakeLauncher()
     talk, stage, _ = await opened(launcher)

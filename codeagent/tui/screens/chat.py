@@ -100,6 +100,7 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         self.stage.give_back = self.composer.insert_back
         self.stage.failed = self._failed
+        self.stage.prefer = self._prefer
         for model in (self.stage.status, self.stage.lanes):
             model.watch(self._sync_composer)
         self.composer.set_text(self._draft.load())
@@ -166,6 +167,14 @@ class ChatScreen(Screen[None]):
     def _sync_composer(self) -> None:
         self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
         self.composer.has_queue = bool(self.stage.lanes.items)
+
+    def _prefer(self, theme: str | None, bell: bool) -> None:
+        """A theme of the command line goes before that of the settings."""
+        self._card.rings = bell
+        if theme is None or self.wish.theme is not None or theme == self._host.theme_name:
+            return
+        if problem := self._host.use_theme(theme):
+            self.stage.document.remark(problem, "warning")
 
     def _failed(self, error: BaseException) -> None:
         self.app._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))

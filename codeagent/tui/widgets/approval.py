@@ -40,7 +40,7 @@ class ApprovalCard(Vertical, can_focus=True):
     Keys reach it through the focus (`take_focus`) or from the composer (`press`). It never changes the desk:
     an answered question shows as sent until whoever asked has removed it.
 
-    `clock` gives seconds that never go back, `now` seconds since the epoch.
+    `clock` gives seconds that never go back, `now` seconds since the epoch. A new question rings once if `rings`.
     """
 
     DEFAULT_CSS = """
@@ -105,7 +105,7 @@ class ApprovalCard(Vertical, can_focus=True):
         super().__init__()
         self._desk = desk
         self._now = now
-        self._bell = bell
+        self.rings = bell
         self._guard = Guard(clock)
         self._sheet = ApprovalSheet()
         self._title = RuleRow(("╭", "╮"))
@@ -134,7 +134,7 @@ class ApprovalCard(Vertical, can_focus=True):
 
     def sync(self) -> None:
         """Show the desk as it is now."""
-        if self._sheet.update(self._desk.waiting) and self._bell:
+        if self._sheet.update(self._desk.waiting) and self.rings:
             self.app.bell()
         self._show_front()
         if self.display and self._age_timer is None:
