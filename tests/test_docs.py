@@ -11,6 +11,8 @@ from codeagent.cli import COMMANDS
 from codeagent.config.loader import ENVIRONMENT, parse_rules
 from codeagent.config.settings import Settings
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
+from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
+from codeagent.tui.keymap import Keymap, load_keymap
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -71,6 +73,28 @@ def test_the_example_of_a_configuration_file_is_one() -> None:
     [example] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/headless.md").read_text(), re.DOTALL)
     settings = Settings.model_validate(tomllib.loads(example))
     assert settings.model is not None and len(parse_rules(settings.rules)) == 3
+
+
+def test_the_example_of_a_file_of_keys_is_one(tmp_path: Path) -> None:
+    [example] = re.findall(r"```yaml\n(.*?)```", (DOCS / "how-to/themes.md").read_text(), re.DOTALL)
+    (tmp_path / "keys.yaml").write_text(example)
+    assert load_keymap(tmp_path / "keys.yaml").own == {
+        "chat.detail": ("ctrl+t",),
+        "composer.newline": ("shift+enter", "ctrl+n"),
+    }
+
+
+def test_the_keys_of_the_readme_are_those_of_the_screen() -> None:
+    text = (ROOT / "README.md").read_text()
+    shown = {row.keys.split(", ")[0] for row in Keymap().rows() if row.id.startswith(("chat.", "composer.send"))}
+    assert [key for key in shown if key not in text and key not in ("PgUp", "PgDn", "Ctrl+Home", "Ctrl+End")] == []
+
+
+def test_every_slash_command_in_a_page_is_one_that_exists() -> None:
+    pages = [ROOT / "README.md", *(DOCS / "how-to").glob("*.md"), *(DOCS / "tutorials").glob("*.md")]
+    used = {name for page in pages for name in re.findall(r"`/([a-z]{3,})[^`/]*`", page.read_text())}
+    known = {name for row in SLASH_COMMANDS for name in (row.name, *row.aliases)}
+    assert used <= known | {"usr"}
 
 
 def test_the_variables_that_set_something_are_named() -> None:
