@@ -182,6 +182,7 @@ class Bridge:
         if isinstance(event, ToolStarted) and event.name == SHELL:
             shared = event.arguments.get("shared") is True
             document.run_command(event.call_id, event.target, shared=shared)
+            self._stage.status.set(notice="your command runs: Esc stops it")
         card = document.card(event.call_id, event.name)
         match event:
             case ToolStarted():
@@ -199,6 +200,8 @@ class Bridge:
                 card.error = error_of(event)
                 card.shown = tuple(shown_block(block) for block in event.blocks)
                 card.output = _output_of(event) or card.output
+                if event.name == SHELL:
+                    self._stage.status.set(notice="")
         document.touch_card(event.call_id)
 
     def _show_notice(self, event: Notice) -> None:

@@ -265,9 +265,11 @@ async def test_a_screen_that_was_only_looked_at_leaves_no_session(product: Produ
         launcher(product).find("last")
 
 
-async def test_what_happened_while_it_was_opened_reaches_the_first_reader(product: Product) -> None:
+async def test_what_happened_while_it_was_opened_reaches_the_first_reader(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = launcher(product)
-    os.environ["DOCKER_HOST"] = f"unix://{product.home}/no.sock"
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{product.home}/no.sock")
     settings = here.settings(Wish(model="demo"))
     runtime = await here.open(settings, resume=None, tell=lambda text: None)
     assert runtime.sandbox is None and runtime.sandbox_info is None

@@ -231,12 +231,14 @@ def test_other_notices_and_limits_are_remarks() -> None:
 
 def test_a_command_of_the_persons_own_is_a_block_of_its_own() -> None:
     recording = Recording().start("shell-1", "shell", "git log", command="git log", shared=True)
+    assert "Esc stops it" in show(recording).status.now.notice
     stage = show(recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit"))
 
     (block,) = stage.document.blocks
     assert isinstance(block, Command)
     assert (block.shared, block.card.state, block.card.target) == (True, "done", "git log")
     assert stage.document.running_commands() == ()
+    assert stage.status.now.notice == ""
 
 
 def test_an_event_of_a_newer_version_is_said_and_hurts_nothing() -> None:

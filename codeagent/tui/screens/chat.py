@@ -82,6 +82,7 @@ class ChatScreen(Screen[None]):
         self._host = host
         self.wish = wish
         self._cancelled_at = -_AGAIN
+        self._typed_at = self.composer.last_typed
         self._opened: Talk | None = None
         self._settled = asyncio.Event()
         self._refused = ""
@@ -250,6 +251,9 @@ class ChatScreen(Screen[None]):
     def _typed(self) -> None:
         self._card.typed()
         self._draft.keep(self.composer.text)
+        if self.composer.last_typed != self._typed_at:
+            self._typed_at = self.composer.last_typed
+            self.tell("")
 
     @on(Composer.KeysRequested)
     def _show_keys(self) -> None:
