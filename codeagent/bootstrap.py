@@ -130,6 +130,7 @@ async def open_runtime(
             system_prompt=prompt,
             model=settings.model,
             context_window=window or model.context_window,
+            rewind=None,
             use_model=_no_other_model,
             close=stack.pop_all().aclose,
         )

@@ -1,7 +1,8 @@
 """Stand-ins for the ports that tools use: a sandbox that runs a script, and a store of outputs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from codeagent.core.cancel import CancelToken
@@ -18,6 +19,7 @@ class FakeSandbox:
         self.steps = steps
         self.result = result if result is not None else CommandResult(exit_code=0)
         self.commands: list[Command] = []
+        self.freezes = 0
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         return SandboxInfo("docker", "fake", "fake", "nobody", "none")
@@ -45,6 +47,11 @@ class FakeSandbox:
                 await action()
             case other:
                 raise AssertionError(f"not a step: {other}")
+
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        self.freezes += 1
+        yield
 
     async def close(self) -> None: ...
 

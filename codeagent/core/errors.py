@@ -13,6 +13,7 @@ CodeagentError
 │   ├── NotAFile
 │   ├── MissingPath
 │   └── ContentChanged
+├── CheckpointError         a snapshot could not be taken or gone back to; says what was changed
 ├── SessionError
 │   ├── SessionNotFound
 │   ├── SessionInUse
@@ -119,6 +120,10 @@ class MissingPath(WorkspaceError):
 
 class ContentChanged(WorkspaceError):
     """The file is not what it was when its change was prepared."""
+
+
+class CheckpointError(CodeagentError):
+    """A snapshot could not be taken, compared or restored; the text says what was changed, if anything was."""
 
 
 class SessionError(CodeagentError):

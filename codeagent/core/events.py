@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from codeagent.core.display import DisplayBlock
 from codeagent.core.messages import AssistantMessage, ContentPart, Frozen, StopReason, Usage, UserMessage
-from codeagent.core.policy import ApprovalSource, Mode, Permission
+from codeagent.core.policy import Answer, ApprovalSource, Mode, Permission
 from codeagent.core.tool import ErrorInfo, OutputStream
 
 VERSION = 1
@@ -101,6 +101,8 @@ class PlannedCall(Frozen):
     target: str
     permission: Permission
     """What the policy will say, before hooks."""
+    reason: str = ""
+    """Why, as a phrase."""
 
 
 class BatchPlanned(BaseEvent):
@@ -146,15 +148,25 @@ class ApprovalRequested(BaseEvent):
     blocks: tuple[DisplayBlock, ...]
     binding: str
     """SHA-256 over tool, arguments, root and the preview's base: what the answer is bound to."""
+    arguments: str = ""
+    """JSON: what `edit` begins with; empty where they cannot be edited."""
+    proposal: str = ""
+    """A rule that would allow this and its like, for the person to edit; empty where none can be proposed."""
+    by_hunk: bool = False
+    """Its DiffBlock may be answered hunk by hunk."""
 
 
 class ApprovalResolved(BaseEvent):
     type: Literal["approval.resolved"] = "approval.resolved"
     approval_id: str
     call_id: str
-    answer: Literal["once", "session", "deny", "cancelled"]
+    answer: Answer | Literal["cancelled"]
     source: ApprovalSource
     reason: str = ""
+    rule: str = ""
+    """The rule that was made of the answer."""
+    keep: bool = False
+    """It holds in later sessions of this workspace, too."""
 
 
 class ToolStarted(BaseEvent):
@@ -207,8 +219,42 @@ class ToolResultAdded(BaseEvent):
     duration_ms: int = 0
     approval: ApprovalSource | None = None
     """Who allowed or denied it; None where it never came that far."""
+    rule: str | None = None
+    """The rule that did."""
     sandbox: Literal["docker", "host"] | None = None
     child_session: str | None = None
+
+
+class CheckpointCreated(BaseEvent):
+    """A snapshot of the workspace, and a mark in the conversation; `checkpoint.restored` goes back to either."""
+
+    type: Literal["checkpoint.created"] = "checkpoint.created"
+    checkpoint_id: str
+    """Unique within the session; a mark is one moment, also where the content is the same."""
+    snapshot: str
+    """The content, in the store."""
+    cause: Literal["prompt", "batch", "after", "restore"]
+    """Before a prompt's run; before or after a batch that may change files; before going back."""
+    batch: int | None = None
+    label: str = ""
+    """The prompt, or the targets of the batch, in one line."""
+    left_out: tuple[str, ...] = ()
+    """What the snapshot does not cover, a phrase each."""
+
+
+class CheckpointRestored(BaseEvent):
+    """The files are, or the conversation is, as at the checkpoint again."""
+
+    type: Literal["checkpoint.restored"] = "checkpoint.restored"
+    checkpoint_id: str
+    kind: Literal["undo", "redo", "rewind", "files"]
+    """`files`: only some of them."""
+    files: tuple[str, ...]
+    """Paths that were changed by it."""
+    conversation: bool
+    """What was said after the checkpoint is no part of the conversation any more."""
+    before: str
+    """Id of the checkpoint of just before, where `redo` leads."""
 
 
 class LimitReached(BaseEvent):
@@ -261,6 +307,8 @@ KnownEvent = (
     | ToolProgress
     | ToolFinished
     | ToolResultAdded
+    | CheckpointCreated
+    | CheckpointRestored
     | LimitReached
     | Notice
 )

@@ -6,11 +6,18 @@ from functools import lru_cache
 from typing import Literal
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.hunks import HunkAnswer
 
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 ApprovalSource = Literal["auto", "user", "rule", "hook"]
+RuleOrigin = Literal["flag", "session", "saved", "user", "project"]
+"""Where a rule comes from: the command line, an answer for this session, an answer that was kept, the person's own
+configuration, the project's (which may only tighten)."""
+Answer = Literal["once", "session", "rule", "edit", "deny"]
+"""`session`: this exact call is not asked about again in this session. `rule`: neither is what `Decision.rule` matches.
+`edit`: ask again, about other arguments."""
 
 ALWAYS_ASKS = "this tool asks"
 """The reason where neither a rule nor the call itself gives one."""
@@ -33,6 +40,8 @@ class ApprovalKey:
     opaque: bool = False
     sensitive: str | None = None
     """Why a person is asked even where the mode would not: shown with the question."""
+    reads_only: bool = False
+    """All of it is known to only read, where it runs confined: asked about only where `Policy.ask_reads` says so."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +51,15 @@ class Rule:
     permission: Permission
     tool: str
     pattern: str | None = None
+    origin: RuleOrigin = "user"
 
     @classmethod
-    def parse(cls, text: str, permission: Permission) -> "Rule":
+    def parse(cls, text: str, permission: Permission, origin: RuleOrigin = "user") -> "Rule":
         """Raises ConfigError when the text is no rule."""
         match = _RULE.fullmatch(text.strip())
         if match is None or match["pattern"] == "":
             raise ConfigError(f"not a rule: {text!r}; write tool or tool(pattern), as in bash(git status*)")
-        return cls(permission, match["tool"], match["pattern"])
+        return cls(permission, match["tool"], match["pattern"], origin)
 
     def __str__(self) -> str:
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
@@ -74,11 +84,18 @@ class Verdict:
 class Decision:
     """What was answered to an approval request."""
 
-    answer: Literal["once", "session", "deny"]
-    """`session`: this exact call is not asked about again in this session."""
+    answer: Answer
     reason: str = ""
     """On a denial: what the model is told."""
     source: ApprovalSource = "user"
+    rule: str = ""
+    """With `rule`: the rule that allows this call and others like it from now on, as the person left it."""
+    keep: bool = False
+    """With `rule`: also in later sessions of this workspace."""
+    arguments: str = ""
+    """With `edit`: the arguments the call shall have instead, as JSON."""
+    hunks: tuple[HunkAnswer, ...] | None = None
+    """With `once`: what of the change is taken, an answer for each of `core.hunks.cut`; None: all of it."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,8 @@ class Policy:
 
     mode: Mode = "ask"
     rules: tuple[Rule, ...] = ()
+    ask_reads: bool = False
+    """Ask about commands that only read, too."""
 
     def check(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
         """Judge one call; `default` and `effect` are the tool's own."""
@@ -116,6 +135,8 @@ class Policy:
             return Verdict("prompt", "auto", key.sensitive)
         if default == "auto":
             return Verdict("auto", "auto", "this tool needs no question")
+        if key.reads_only and not self.ask_reads:
+            return Verdict("auto", "auto", "it only reads, in the sandbox")
         if self.mode == "auto" or (self.mode == "accept-edits" and effect == "files"):
             return Verdict("auto", "auto", f"the mode {self.mode} does not ask")
         return Verdict("prompt", "auto", ALWAYS_ASKS)

@@ -1,6 +1,7 @@
 """What tools reach the world through; the real ones live beside their library, fakes in tests."""
 
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
@@ -130,6 +131,8 @@ class Command:
 
     text: str
     call_id: str
+    read_only: bool = False
+    """The workspace is mounted read-only for it: the kernel refuses every change."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +176,12 @@ class Sandbox(Protocol):
 
         When the awaiting task is cancelled, everything the command started is stopped (TERM, two
         seconds, KILL) and a result with `stopped` is returned in place of the CancelledError.
-        Raises SandboxUnavailable before anything ran, SandboxLost when the effect is unknown.
+        Raises SandboxUnavailable before anything ran (also where `read_only` cannot be had),
+        SandboxLost when the effect is unknown.
         """
+
+    def frozen(self) -> AbstractAsyncContextManager[None]:
+        """Meanwhile nothing runs inside, so that the workspace stays as it is; nests. Raises SandboxLost."""
 
     async def close(self) -> None:
         """Stop everything and remove it; idempotent."""
@@ -195,3 +202,13 @@ class Asker(Protocol):
 
     async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
         """Wait for the answer, which need not be one of the `options`. Raises RunCancelled."""
+
+
+class RuleBook(Protocol):
+    """The rules a person keeps for a workspace beyond one session; methods may block on a small file."""
+
+    def keep(self, rule: str) -> str:
+        """Allow what it matches here from now on; returns where it is kept. Raises ConfigError."""
+
+    def forget(self, rule: str) -> None:
+        """Raises ConfigError where it cannot be taken out; unknown rules are none."""

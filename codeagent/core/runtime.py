@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from codeagent.core.budget import Budget
 from codeagent.core.events import KnownEvent, QueueKind
-from codeagent.core.policy import Decision, Mode
+from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
+from codeagent.core.rewind import Rewind
 from codeagent.core.tool import ToolDefinition
 
 
@@ -61,13 +63,49 @@ class AgentHandle(Protocol):
         """
 
     def pause(self) -> None:
-        """Wait at the next boundary, before the next batch or request; a notice `run.paused` says when.
+        """Wait at the next boundary, before the next batch or request; a notice `run.paused` says when and why.
 
         Does nothing while no run is going on, and ends with its run.
         """
 
     def go_on(self) -> None:
         """End a pause, also one that has not begun."""
+
+    @property
+    def stepping(self) -> bool:
+        """Runs pause before every batch."""
+
+    def step(self, on: bool) -> None:
+        """Pause before every batch, or no more; a notice `step.changed` records it. Does not end a pause."""
+
+    def skip(self, call_id: str, reason: str = "") -> bool:
+        """A call of the batch the run is paused before gets `skipped by user: reason`; False where there is none."""
+
+    def amend(self, call_id: str, arguments: str) -> bool:
+        """A call of that batch shall run with these arguments (JSON); False where there is none.
+
+        A notice `call.edited` records it, and the model is told. Raises ConfigError with everything that does not
+        fit: the call stays as it was.
+        """
+
+    @property
+    def budget(self) -> Budget | None: ...
+
+    def set_budget(self, budget: Budget | None) -> None:
+        """Counted from now; where the next request would pass it, the run pauses, and `go_on` allows as much again.
+
+        A notice `budget.changed` records it.
+        """
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """In force, in the order they were given."""
+
+    async def allow(self, rule: str, *, keep: bool) -> None:
+        """Add an allowing rule, for this session or also for later ones here. Raises ConfigError."""
+
+    async def revoke(self, rule: Rule) -> None:
+        """A rule of this session or one that was kept. Raises ConfigError for one of a file or of the command line."""
 
     def set_mode(self, mode: Mode) -> None:
         """What is asked about from the next call on; a notice `mode.changed` records it."""
@@ -91,6 +129,12 @@ class AgentHandle(Protocol):
 
     def take_back(self, queued_id: str) -> str | None:
         """Remove a queued text; None where it was delivered already."""
+
+    def rewrite(self, queued_id: str, text: str) -> bool:
+        """Other words in the same place; False where it was delivered already."""
+
+    def move(self, queued_id: str, position: int) -> bool:
+        """To that place (from 0) among all that waits; False where it was delivered already."""
 
     def abort(self, reason: str = "interrupted") -> None:
         """Cancel the run now, and the person's commands; no prepared call starts afterwards.
@@ -123,6 +167,8 @@ class Runtime:
     model: str
     context_window: int | None
     """Tokens; None where it is not known."""
+    rewind: Rewind | None
+    """None where no checkpoints can be kept; a notice `checkpoint.unavailable` says why."""
     use_model: Callable[[str, str | None], Awaitable["Runtime"]]
     """Go on with another model (name, api_base) from the next request; returns this runtime with its facts.
     Raises CodeagentError: the present model stays then. Not while a run is going on."""

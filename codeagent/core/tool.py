@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import DisplayBlock, TextBlock
+from codeagent.core.hunks import HunkAnswer
 from codeagent.core.messages import ContentPart, Frozen, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
 from codeagent.core.ports import Sandbox, Workspace
@@ -145,6 +146,8 @@ class Preview:
     base: str | None = None
     """Binds an approval to what the preview was made from: the resolved target and the SHA-256
     of its bytes. A tool that gets another base in `ToolContext.base` raises BaseChanged."""
+    by_hunk: bool = False
+    """Its one DiffBlock may be answered hunk by hunk; the tool gets the answers in `ToolContext.hunks`."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,8 @@ class ToolContext:
     """`await on_progress(text)`: a word to the person, never part of the result."""
     base: str | None = None
     """The `Preview.base` that was approved; None where nobody was asked."""
+    hunks: tuple[HunkAnswer, ...] | None = None
+    """What of the previewed change was taken, an answer for each hunk of its DiffBlock; None: all of it."""
 
 
 class ToolArgs(BaseModel):
@@ -217,7 +222,7 @@ class Tool(ABC, Generic[ArgsT]):
     concurrency: ClassVar[AccessMode] = "exclusive"
     """The mode `access` gives, for people who read about the tool."""
     sandboxed: ClassVar[bool] = False
-    """Runs through `ToolContext.sandbox`."""
+    """Runs through `ToolContext.sandbox`: in plan mode on a workspace that is mounted read-only."""
     source: ClassVar[str] = "builtin"
     hint: ClassVar[str] = ""
     """A sentence for the system prompt."""
@@ -236,6 +241,13 @@ class Tool(ABC, Generic[ArgsT]):
     def approval_key(self, args: ArgsT) -> ApprovalKey:
         """What rules are matched against; must not raise."""
         return ApprovalKey(kind="text", parts=(args.model_dump_json(),))
+
+    def proposal(self, args: ArgsT) -> str:
+        """A rule that would allow this call and others like it, for the person to edit; empty: none can be proposed.
+
+        Never the bare tool name; must not raise.
+        """
+        return ""
 
     async def preview(self, args: ArgsT, ctx: ToolContext) -> Preview:
         """What to show before asking. A ToolError raised here becomes the call's result."""

@@ -7,6 +7,8 @@ from codeagent.core.events import (
     ApprovalResolved,
     BatchFinished,
     BatchPlanned,
+    CheckpointCreated,
+    CheckpointRestored,
     KnownEvent,
     LimitReached,
     MessageAdded,
@@ -28,7 +30,8 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
-from codeagent.tui.outcomes import error_of, note_of, reason_of, shown_block, state_of
+from codeagent.tui.boundaries import Boundaries
+from codeagent.tui.outcomes import error_of, note_of, reason_of, restored_text, shown_block, state_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.stage import QueuedText, Stage, Waiting
@@ -48,10 +51,12 @@ class Bridge:
         self._live = live
         self._thought = False
         self._notices: dict[str, Notice] = {}
+        self._boundaries = Boundaries(stage.boundary)
 
     def show(self, event: KnownEvent | UnknownEvent) -> None:
         if event.agent != MAIN:
             return
+        self._boundaries.show(event)
         match event:
             case RunStarted() | RunFinished() | TurnStarted() | TurnFinished():
                 self._show_run(event)
@@ -65,6 +70,8 @@ class Bridge:
                 self._show_approval(event)
             case ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded():
                 self._show_tool(event)
+            case CheckpointCreated() | CheckpointRestored():
+                self._show_checkpoint(event)
             case LimitReached():
                 self._stage.document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
             case Notice():
@@ -168,7 +175,16 @@ class Bridge:
                 shown = tuple(shown_block(block) for block in event.blocks)
                 desk.add(
                     Waiting(
-                        event.approval_id, event.call_id, event.name, event.target, reason_of(event), shown, event.ts
+                        event.approval_id,
+                        event.call_id,
+                        event.name,
+                        event.target,
+                        reason_of(event),
+                        shown,
+                        event.ts,
+                        event.arguments,
+                        event.proposal,
+                        event.by_hunk,
                     )
                 )
             case ApprovalResolved():
@@ -204,6 +220,13 @@ class Bridge:
                     self._stage.status.set(notice="")
         document.touch_card(event.call_id)
 
+    def _show_checkpoint(self, event: CheckpointCreated | CheckpointRestored) -> None:
+        match event:
+            case CheckpointCreated():
+                pass  # seen in the list of /rewind
+            case CheckpointRestored():
+                self._stage.document.remark(restored_text(event))
+
     def _show_notice(self, event: Notice) -> None:
         stage = self._stage
         self._notices[event.code] = event
@@ -220,6 +243,15 @@ class Bridge:
                 stage.status.set(phase="working")
             case "mode.changed":
                 stage.status.set(mode=str(event.data.get("mode", stage.status.now.mode)))
+            case "step.changed":
+                status_on = event.data.get("on") is True
+                stage.status.set(stepping=status_on, notice=event.text)
+            case "call.edited":
+                document_card = stage.document.card(str(event.data.get("call_id", "")), "")
+                document_card.target = str(event.data.get("target", document_card.target))
+                stage.document.touch_card(document_card.call_id)
+            case "budget.changed":
+                stage.status.set(budget=str(event.data.get("left", "")), notice=event.text)
             case "model.changed":
                 stage.status.set(model=str(event.data.get("model", stage.status.now.model)))
             case "run.stopped":

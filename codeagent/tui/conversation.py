@@ -6,7 +6,9 @@ from collections.abc import Coroutine
 from typing import Any, Literal
 
 from codeagent.config.settings import Settings
-from codeagent.core.errors import CodeagentError
+from codeagent.core.budget import Budget
+from codeagent.core.decisions import decisions
+from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
 from codeagent.core.events import (
     KnownEvent,
     ReasoningDelta,
@@ -17,14 +19,16 @@ from codeagent.core.events import (
     ToolUpdated,
     UnknownEvent,
 )
+from codeagent.core.ledger import LedgerRow
 from codeagent.core.messages import text_of
-from codeagent.core.policy import Decision
+from codeagent.core.policy import Decision, Rule
 from codeagent.core.ports import SandboxInfo
+from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.facts import About, Facts, facts_about
 from codeagent.tui.launcher import Launcher
-from codeagent.tui.ports import Answer, Missing, Mode, ModelRow, SessionRow, Wish
+from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
 from codeagent.tui.stage import QueuedText, Stage
 
 _PACE = 0.05
@@ -114,10 +118,65 @@ class Conversation:
         for call_id in self._stage.document.running_commands():
             self._runtime.agent.cancel_call(call_id)
 
-    def answer(self, approval_id: str, answer: Answer, reason: str = "") -> bool:
+    def answer(self, approval_id: str, decision: Decision) -> bool:
+        return self._runtime is not None and self._runtime.agent.respond(approval_id, decision)
+
+    def step(self, on: bool) -> None:
+        self._agent().step(on)
+
+    def skip_call(self, call_id: str, reason: str = "") -> bool:
+        return self._agent().skip(call_id, reason)
+
+    def amend_call(self, call_id: str, arguments: str) -> str:
+        try:
+            found = self._agent().amend(call_id, arguments)
+        except ConfigError as error:
+            return str(error)
+        return "" if found else "this call does not wait any more"
+
+    def correct(self, text: str) -> None:
+        self._agent().interrupt(text)
+        self.go_on()
+
+    def start_plan(self, text: str, mode: Mode) -> None:
+        self.set_mode(mode)
+        self.send(f"Carry out this plan:\n\n{text}")
+
+    def set_budget(self, text: str) -> str:
+        agent = self._agent()
+        if text:
+            agent.set_budget(None if text.strip().lower() == "off" else Budget.parse(text))
+        return f"budget: {self._stage.status.now.budget or agent.budget or 'none'}"
+
+    def rewrite(self, queued_id: str, text: str) -> bool:
+        return self._agent().rewrite(queued_id, text)
+
+    def move(self, queued_id: str, position: int) -> bool:
+        return self._agent().move(queued_id, position)
+
+    def rules(self) -> tuple[Rule, ...]:
+        return self._agent().rules
+
+    async def allow(self, rule: str, *, keep: bool) -> None:
+        await self._agent().allow(rule, keep=keep)
+
+    async def revoke(self, rule: Rule) -> None:
+        await self._agent().revoke(rule)
+
+    async def decisions(self) -> tuple[LedgerRow, ...]:
+        return decisions(await asyncio.to_thread(self._launcher.recorded, self._agent().session_id))
+
+    @property
+    def rewind(self) -> Rewind:
+        if self._runtime is None or self._runtime.rewind is None:
+            missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
+            raise CheckpointError(f"{missing}; nothing was changed")
+        return self._runtime.rewind
+
+    def _agent(self) -> AgentHandle:
         if self._runtime is None:
-            return False
-        return self._runtime.agent.respond(approval_id, Decision(answer, reason))
+            raise CodeagentError("codeagent is still starting; nothing was changed")
+        return self._runtime.agent
 
     def set_mode(self, mode: Mode) -> None:
         if self._runtime is not None:

@@ -13,7 +13,7 @@ from codeagent.core.display import (
     TextBlock,
     UnknownBlock,
 )
-from codeagent.core.events import ApprovalRequested, ToolResultAdded
+from codeagent.core.events import ApprovalRequested, CheckpointRestored, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.tui.rendering.shown import (
@@ -105,3 +105,14 @@ def _lines_read(text: str) -> str:
 
 def _count(number: object, one: str, many: str) -> str:
     return f"1 {one}" if number == 1 else f"{number:,} {many}" if isinstance(number, int) else f"? {many}"
+
+
+def restored_text(event: CheckpointRestored) -> str:
+    """One line: what going back did."""
+    count = len(event.files)
+    files = f"{count} file{'' if count == 1 else 's'}" if count != 1 else event.files[0]
+    did = {"undo": "taken back", "redo": "brought back", "rewind": "taken back", "files": "restored"}[event.kind]
+    parts = [f"{did}: {files}"] if count else []
+    parts += ["the conversation goes on from there"] if event.conversation else []
+    way = "" if event.kind == "redo" else "; /redo brings it back"
+    return (", ".join(parts) or "nothing had to be changed") + way

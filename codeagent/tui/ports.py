@@ -4,10 +4,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from codeagent.core.ledger import LedgerRow
+from codeagent.core.policy import Decision, Rule
+from codeagent.core.rewind import Rewind
 from codeagent.tui.stage import Stage
 
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
-Answer = Literal["once", "session", "deny"]
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,50 @@ class Talk(Protocol):
     def abort(self) -> None:
         """Stop now: the run, or the shell command."""
 
-    def answer(self, approval_id: str, answer: Answer, reason: str = "") -> bool:
+    def answer(self, approval_id: str, decision: Decision) -> bool:
         """False where the question no longer waits."""
+
+    def step(self, on: bool) -> None:
+        """Pause before every batch, or no more."""
+
+    def skip_call(self, call_id: str, reason: str = "") -> bool:
+        """Of the batch the run is paused before; False where there is none."""
+
+    def amend_call(self, call_id: str, arguments: str) -> str:
+        """Other arguments (JSON) for it; empty, or what does not fit: it stays as it was then."""
+
+    def correct(self, text: str) -> None:
+        """Skip the batch the run is paused before, say this to the model, and go on."""
+
+    def start_plan(self, text: str, mode: Mode) -> None:
+        """Leave plan mode for this one and carry out the plan."""
+
+    def set_budget(self, text: str) -> str:
+        """`$2`, `200k tokens`, `30 min`, `10 batches` or `off`; one line about what holds. Raises ConfigError.
+
+        The empty text changes nothing and says what is left.
+        """
+
+    def rewrite(self, queued_id: str, text: str) -> bool: ...
+
+    def move(self, queued_id: str, position: int) -> bool:
+        """To that place (from 0) among all that waits."""
+
+    def rules(self) -> tuple[Rule, ...]:
+        """In force."""
+
+    async def allow(self, rule: str, *, keep: bool) -> None:
+        """For this session, or also for later ones in this workspace. Raises ConfigError."""
+
+    async def revoke(self, rule: Rule) -> None:
+        """Raises ConfigError."""
+
+    async def decisions(self) -> tuple[LedgerRow, ...]:
+        """Every decision of this session so far, oldest first."""
+
+    @property
+    def rewind(self) -> Rewind:
+        """Raises CheckpointError where no checkpoints are kept, or not yet."""
 
     def set_mode(self, mode: Mode) -> None: ...
 

@@ -56,6 +56,12 @@ class Waiting:
     shown: tuple[Shown, ...]
     asked_at: float
     """Seconds since the epoch."""
+    arguments: str = ""
+    """JSON of what the call was made with, to be edited; empty where it cannot be."""
+    proposal: str = ""
+    """A rule that would allow it and its like, to be edited; empty where there is none."""
+    by_hunk: bool = False
+    """Its change may be answered hunk by hunk."""
 
 
 class Desk(Watched):
@@ -106,6 +112,54 @@ class Lanes(Watched):
 
 
 @dataclass(frozen=True)
+class PausedCall:
+    """One call of the batch a run is paused before."""
+
+    call_id: str
+    name: str
+    target: str
+    permission: Literal["auto", "prompt", "deny"]
+    reason: str
+    """Why the policy says so."""
+    arguments: str = ""
+    """JSON, to be edited."""
+    state: Literal["planned", "edited", "skipped"] = "planned"
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A run that waits at a boundary for the person."""
+
+    why: Literal["asked", "step", "budget", "limit"]
+    text: str
+    """One line: `paused before batch 3`, `the budget of $2 is used up`."""
+    batch: int
+    calls: tuple[PausedCall, ...] = ()
+    """Empty before a request to the model."""
+
+
+@dataclass(frozen=True)
+class PlanReady:
+    """The plan that a run in plan mode ended with."""
+
+    text: str
+    """Markdown."""
+
+
+class Boundary(Watched):
+    """What the card of the boundary shows: a pause, or a plan that waits for its start; None: nothing."""
+
+    def __init__(self, now: Paused | PlanReady | None = None) -> None:
+        super().__init__()
+        self.now = now
+
+    def set(self, now: Paused | PlanReady | None) -> None:
+        if now != self.now:
+            self.now = now
+            self._changed()
+
+
+@dataclass(frozen=True)
 class Status:
     """The facts of header and status line; empty or None where not known yet."""
 
@@ -136,6 +190,10 @@ class Status:
     retry_at: float | None = None
     """Seconds since the epoch."""
     retry_reason: str = ""
+    stepping: bool = False
+    """It pauses before every batch."""
+    budget: str = ""
+    """What is left of what, in a few words; empty where there is none."""
     notice: str = ""
     """One short line in place of the hints: what just happened."""
 
@@ -162,6 +220,7 @@ class Stage:
     document: Document = field(default_factory=Document)
     desk: Desk = field(default_factory=Desk)
     lanes: Lanes = field(default_factory=Lanes)
+    boundary: Boundary = field(default_factory=Boundary)
     status: StatusBoard = field(default_factory=StatusBoard)
     give_back: Callable[[str], None] = _ignore
     """Text that returns to the composer: what was queued when the run was stopped."""

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.config.settings import Settings
-from codeagent.core.errors import CodeagentError, SessionNotFound
+from codeagent.core.budget import Budget
+from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.policy import Decision, Mode
+from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Queued, Runtime, SessionSummary
 from codeagent.tui.ports import Missing, ModelRow, Wish
@@ -78,6 +79,36 @@ class FakeAgent:
     def go_on(self) -> None:
         self._note("go_on")
 
+    stepping = False
+    budget: Budget | None = None
+    rules: tuple[Rule, ...] = ()
+
+    def step(self, on: bool) -> None:
+        self._note("step", on)
+
+    def skip(self, call_id: str, reason: str = "") -> bool:
+        return bool(self._note("skip", call_id, reason))
+
+    def amend(self, call_id: str, arguments: str) -> bool:
+        if self.refuses:
+            raise ConfigError(self.refuses)
+        return bool(self._note("amend", call_id, arguments))
+
+    def set_budget(self, budget: Budget | None) -> None:
+        self.budget = budget
+
+    def rewrite(self, queued_id: str, text: str) -> bool:
+        return bool(self._note("rewrite", queued_id, text))
+
+    def move(self, queued_id: str, position: int) -> bool:
+        return bool(self._note("move", queued_id, position))
+
+    async def allow(self, rule: str, *, keep: bool) -> None:
+        self._note("allow", rule, keep)
+
+    async def revoke(self, rule: Rule) -> None:
+        self._note("revoke", rule)
+
     def set_mode(self, mode: Mode) -> None:
         self._note("set_mode", mode)
 
@@ -137,6 +168,7 @@ class FakeLauncher:
             sandbox=None,
             sandbox_info=INFO,
             outputs=FakeOutputs(),
+            rewind=None,
             tools=(),
             system_prompt="You are codeagent.",
             model=settings.model or "",

@@ -7,11 +7,16 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from codeagent.core.decisions import decisions
 from codeagent.core.events import KnownEvent
+from codeagent.core.ledger import LedgerRow
+from codeagent.core.policy import Decision, Rule
+from codeagent.core.rewind import Rewind
 from codeagent.tui.app import CodeagentApp, Folders
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.ports import Answer, Missing, Mode, ModelRow, SessionRow, Wish
+from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
 from codeagent.tui.stage import Stage
+from tests.tui.fake_rewind import FakeRewind
 
 ROWS = (
     SessionRow("20261120-120000-0badcafe", 1_790_000_000.0, "the date parser fails on leap days", "demo", in_use=False),
@@ -46,6 +51,8 @@ class ReplayTalk:
         self._events = events
         self._missing = missing
         self._status = status
+        self.rules_in_force: tuple[Rule, ...] = ()
+        self.past = FakeRewind()
 
     async def open(self, wish: Wish) -> Missing | None:
         if self._missing is not None:
@@ -96,9 +103,55 @@ class ReplayTalk:
     def abort(self) -> None:
         self.told.append(("abort",))
 
-    def answer(self, approval_id: str, answer: Answer, reason: str = "") -> bool:
-        self.told.append(("answer", approval_id, answer, reason))
+    def answer(self, approval_id: str, decision: Decision) -> bool:
+        self.told.append(("answer", approval_id, decision))
         return True
+
+    def step(self, on: bool) -> None:
+        self.told.append(("step", on))
+        self._stage.status.set(stepping=on)
+
+    def skip_call(self, call_id: str, reason: str = "") -> bool:
+        self.told.append(("skip_call", call_id, reason))
+        return True
+
+    def amend_call(self, call_id: str, arguments: str) -> str:
+        self.told.append(("amend_call", call_id, arguments))
+        return ""
+
+    def correct(self, text: str) -> None:
+        self.told.append(("correct", text))
+
+    def start_plan(self, text: str, mode: Mode) -> None:
+        self.told.append(("start_plan", text, mode))
+
+    def set_budget(self, text: str) -> str:
+        self.told.append(("set_budget", text))
+        return f"budget: {text or 'none'}"
+
+    def rewrite(self, queued_id: str, text: str) -> bool:
+        self.told.append(("rewrite", queued_id, text))
+        return True
+
+    def move(self, queued_id: str, position: int) -> bool:
+        self.told.append(("move", queued_id, position))
+        return True
+
+    def rules(self) -> tuple[Rule, ...]:
+        return self.rules_in_force
+
+    async def allow(self, rule: str, *, keep: bool) -> None:
+        self.told.append(("allow", rule, keep))
+
+    async def revoke(self, rule: Rule) -> None:
+        self.told.append(("revoke", str(rule)))
+
+    async def decisions(self) -> tuple[LedgerRow, ...]:
+        return decisions(self._events)
+
+    @property
+    def rewind(self) -> Rewind:
+        return self.past
 
     def set_mode(self, mode: Mode) -> None:
         self.told.append(("set_mode", mode))

@@ -10,6 +10,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.core.policy import Decision
 from codeagent.tui.ports import Wish
 from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.stage import QueuedText, Waiting
@@ -172,7 +173,7 @@ async def test_alt_y_answers_from_the_composer_and_what_is_written_stays(tmp_pat
         await write(pilot, "and then")
         await asyncio.sleep(0.6)  # nor within half a second of typing
         await pilot.press("alt+y")
-        assert app.told == [("answer", "c5.1", "once", "")]
+        assert app.told == [("answer", "c5.1", Decision("once"))]
         assert app.chat.composer.text == "and then"
 
 
@@ -180,7 +181,7 @@ async def test_tab_in_an_empty_line_gives_the_keys_to_the_question(tmp_path: Pat
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
         await asyncio.sleep(0.6)  # as above
         await pilot.press("tab", "n")
-        assert app.told == [("answer", "c5.1", "deny", "")]
+        assert app.told == [("answer", "c5.1", Decision("deny"))]
 
 
 async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Path) -> None:

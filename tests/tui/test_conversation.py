@@ -192,7 +192,7 @@ async def test_an_answer_carries_its_reason() -> None:
     launcher = FakeLauncher()
     talk, _, _ = await ready(launcher)
 
-    assert talk.answer("c5.1", "deny", "use the helper instead")
+    assert talk.answer("c5.1", Decision("deny", "use the helper instead"))
     assert launcher.agent.told == [("respond", "c5.1", Decision("deny", "use the helper instead"))]
     await talk.close()
 

@@ -280,7 +280,7 @@ class ChatScreen(Screen[None]):
     @on(ApprovalCard.Answered)
     def _answered(self, message: ApprovalCard.Answered) -> None:
         if self.talk is not None:
-            self.talk.answer(message.approval_id, message.answer, message.reason)
+            self.talk.answer(message.approval_id, message.decision)
 
     @on(ApprovalCard.Left)
     @on(TranscriptView.Left)

@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input
 
+from codeagent.core.policy import Decision
 from codeagent.tui.stage import Desk
 from codeagent.tui.widgets.approval_choices import MOVES, choices_of_writing
 from codeagent.tui.widgets.approval_gate import Gate
@@ -85,11 +86,10 @@ class ApprovalCard(Vertical, can_focus=True):
     class Answered(Message):
         """What the person decided; for the agent's own questions `reason` is the answer."""
 
-        def __init__(self, approval_id: str, answer: Literal["once", "session", "deny"], reason: str = "") -> None:
+        def __init__(self, approval_id: str, decision: Decision) -> None:
             super().__init__()
             self.approval_id = approval_id
-            self.answer = answer
-            self.reason = reason
+            self.decision = decision
 
     class Left(Message):
         """The card gives the focus back."""
@@ -363,7 +363,7 @@ class ApprovalCard(Vertical, can_focus=True):
         for approval_id in self._sheet.ids:
             if approval_id not in self._sheet.sent:
                 self._sheet.sent[approval_id] = _SENT[answer]
-                self.post_message(self.Answered(approval_id, answer, reason))
+                self.post_message(self.Answered(approval_id, Decision(answer, reason)))
         if self._sheet.listing:
             self._list(False)
         self._draw_rows()

@@ -74,7 +74,7 @@ class CardApp(App[None]):
         return self.query_one(FakeComposer)
 
     def on_approval_card_answered(self, message: ApprovalCard.Answered) -> None:
-        self.answers.append((message.approval_id, message.answer, message.reason))
+        self.answers.append((message.approval_id, message.decision.answer, message.decision.reason))
 
     def on_approval_card_left(self) -> None:
         self.composer.focus()

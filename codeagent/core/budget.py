@@ -1,0 +1,61 @@
+"""What a person is willing to spend before they are asked again (FEATURES F32)."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from codeagent.core.errors import ConfigError
+
+BudgetKind = Literal["usd", "tokens", "seconds", "batches"]
+_MONEY = re.compile(r"\$\s*(?P<dollars>\d+(?:\.\d+)?)|(?P<usd>\d+(?:\.\d+)?)\s*(?:usd|dollars?|\$)")
+_COUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<scale>[km]?)\s*(?P<unit>tokens?|tok|batch(?:es)?)")
+_TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?)")
+_SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Counted from when it is set; `/budget off` takes it away."""
+
+    kind: BudgetKind
+    amount: float
+    """US dollars, tokens of input and output, seconds of work (waiting for the person not counted), or batches."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Budget":
+        """`$2`, `200k tokens`, `30 min` or `10 batches`. Raises ConfigError."""
+        plain = text.strip().lower()
+        found = cls._money(plain) or cls._count(plain) or cls._time(plain)
+        if found is None or found.amount <= 0:
+            raise ConfigError(f"no such budget: {text.strip()!r}; use $2, 200k tokens, 30 min or 10 batches")
+        return found
+
+    @classmethod
+    def _money(cls, text: str) -> "Budget | None":
+        match = _MONEY.fullmatch(text)
+        return cls("usd", float(match["dollars"] or match["usd"])) if match else None
+
+    @classmethod
+    def _count(cls, text: str) -> "Budget | None":
+        match = _COUNT.fullmatch(text)
+        if match is None:
+            return None
+        amount = float(match["number"]) * _SCALES[match["scale"]]
+        return cls("tokens" if match["unit"].startswith("tok") else "batches", amount)
+
+    @classmethod
+    def _time(cls, text: str) -> "Budget | None":
+        match = _TIME.fullmatch(text)
+        return cls("seconds", float(match["number"]) * _SECONDS[match["unit"][0]]) if match else None
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "usd":
+                return f"${self.amount:g}"
+            case "tokens" if self.amount >= 1000:
+                return f"{self.amount / 1000:g}k tokens"
+            case "seconds":
+                return f"{self.amount / 60:g} min" if self.amount >= 60 else f"{self.amount:g} s"
+            case _:
+                return f"{self.amount:g} {self.kind}"

@@ -1,0 +1,48 @@
+"""A change of a text cut into hunks, and what is left of it when a person takes only some of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HunkAnswer = bool | tuple[str, ...]
+"""True: taken. False: left as it was. Lines: these in place of the hunk's new ones."""
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One run of lines that change. Lines are what stands between newlines: `text.split("\\n")`."""
+
+    start: int
+    """Index (from 0) of the first of `old` among the lines before; where `old` is empty, of the line it goes before."""
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def cut(before: str, after: str) -> tuple[Hunk, ...]:
+    """The runs in which the two differ, in order; nothing where they are the same."""
+    from difflib import SequenceMatcher  # not needed for the first frame, which imports this module
+
+    old, new = before.split("\n"), after.split("\n")
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    return tuple(
+        Hunk(first, tuple(old[first:last]), tuple(new[begin:end]))
+        for tag, first, last, begin, end in matcher.get_opcodes()
+        if tag != "equal"
+    )
+
+
+def landed(before: str, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
+    """The text with the hunks as they were answered. Raises ValueError where there is not one answer for each."""
+    lines = before.split("\n")
+    out: list[str] = []
+    at = 0
+    for hunk, answer in zip(hunks, answers, strict=True):
+        out += lines[at : hunk.start]
+        at = hunk.start + len(hunk.old)
+        match answer:
+            case True:
+                out += hunk.new
+            case False:
+                out += hunk.old
+            case _:
+                out += answer
+    return "\n".join([*out, *lines[at:]])

@@ -1,0 +1,77 @@
+"""Going back: the moments of a conversation, what changed since, and how to return to one (FEATURES F35)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from codeagent.core.checkpoints import ChangeKind, Node
+
+PointCause = Literal["prompt", "batch", "after", "restore"]
+RestoreKind = Literal["undo", "redo", "rewind", "files"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A moment that can be gone back to."""
+
+    id: str
+    cause: PointCause
+    """Before a prompt's run; before or after a batch that may change files; before going back."""
+    at: float
+    """Seconds since the epoch."""
+    label: str
+    """The prompt, or the targets of the batch, in one line."""
+    batch: int | None = None
+    """Within its run, from 1."""
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    path: str
+    change: ChangeKind
+    """What happened to it since."""
+    edited: bool = False
+    """Somebody else than the agent changed it, too, after the agent had: going back would lose that."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    files: tuple[ChangedFile, ...]
+    left_out: tuple[str, ...] = ()
+    """What cannot be seen or brought back, a phrase each."""
+
+
+class Rewind(Protocol):
+    """All raise CheckpointError; only between runs, except `points`, `changes` and `node`."""
+
+    def points(self) -> tuple[Point, ...]:
+        """Those on the way to the present, oldest first."""
+
+    def undo_target(self, batches: int = 1) -> Point:
+        """The moment before the last batches that changed something."""
+
+    def redo_target(self) -> Point:
+        """The moment before the last going back, where nothing was done since."""
+
+    async def changes(self, since: str, until: str | None = None) -> Changes:
+        """What differs between two points; `until` None: now."""
+
+    async def node(self, point: str | None, path: str) -> Node | None:
+        """One file as it was then; `point` None: as it is now."""
+
+    async def go(
+        self,
+        point: str,
+        kind: RestoreKind,
+        *,
+        files: bool = True,
+        conversation: bool = False,
+        paths: Collection[str] | None = None,
+    ) -> tuple[ChangedFile, ...]:
+        """Bring back files (all that differ, or these) and conversation; says which files were changed.
+
+        A point of just before is made first, so that `redo` leads back. The model is told what was taken back.
+        """
+
+    async def put(self, path: str, node: Node | None, *, present: Node | None) -> None:
+        """Make one file this, where it still is `present`: a hunk taken back. With a point of just before."""
