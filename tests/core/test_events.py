@@ -26,6 +26,8 @@ CONTRACT = {
     "tool.progress",
     "tool.finished",
     "tool.result",
+    "checkpoint.created",
+    "checkpoint.restored",
     "limit.reached",
     "notice",
 }
