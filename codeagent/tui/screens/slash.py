@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Protocol
-
-from textual.app import App
+from typing import Any, Literal
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import Parsed, Unknown, call, help_markdown, parse
-from codeagent.tui.ports import Mode, ModelRow, Talk, Wish
+from codeagent.tui.ports import Mode, ModelRow
+from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.host import Host
 from codeagent.tui.screens.key_sheet import KeySheet
 from codeagent.tui.screens.output import OutputScreen
@@ -19,8 +18,6 @@ from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.rows import model_rows, session_rows
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.screens.theme_picker import ThemePicker
-from codeagent.tui.stage import Stage
-from codeagent.tui.transcript.view import TranscriptView
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
 _PAGES: tuple[Literal["status", "cost", "context", "config", "tools"], ...] = (
@@ -30,36 +27,6 @@ _PAGES: tuple[Literal["status", "cost", "context", "config", "tools"], ...] = (
     "config",
     "tools",
 )
-
-
-class Chat(Protocol):
-    """The chat screen, as its commands see it."""
-
-    @property
-    def app(self) -> App[Any]: ...
-
-    @property
-    def stage(self) -> Stage: ...
-
-    @property
-    def talk(self) -> Talk | None: ...
-
-    @property
-    def view(self) -> TranscriptView: ...
-
-    wish: Wish
-    """What a conversation that follows this one begins with."""
-
-    async def ready(self) -> Talk:
-        """The conversation, once it is there. Raises CodeagentError where there will be none."""
-
-    def tell(self, text: str) -> None:
-        """One short line about what just happened."""
-
-    def open_find(self, text: str) -> None: ...
-
-    def restore(self, text: str) -> None:
-        """Put text that was not used back into the composer."""
 
 
 class Slash:

@@ -1,0 +1,39 @@
+"""The chat screen as its commands and cards see it."""
+
+from typing import Any, Protocol
+
+from textual.app import App
+
+from codeagent.tui.ports import Talk, Wish
+from codeagent.tui.stage import Stage
+from codeagent.tui.transcript.view import TranscriptView
+
+
+class Chat(Protocol):
+    """The chat screen, as its commands see it."""
+
+    @property
+    def app(self) -> App[Any]: ...
+
+    @property
+    def stage(self) -> Stage: ...
+
+    @property
+    def talk(self) -> Talk | None: ...
+
+    @property
+    def view(self) -> TranscriptView: ...
+
+    wish: Wish
+    """What a conversation that follows this one begins with."""
+
+    async def ready(self) -> Talk:
+        """The conversation, once it is there. Raises CodeagentError where there will be none."""
+
+    def tell(self, text: str) -> None:
+        """One short line about what just happened."""
+
+    def open_find(self, text: str) -> None: ...
+
+    def restore(self, text: str) -> None:
+        """Put text that was not used back into the composer."""
