@@ -185,6 +185,8 @@ class ToolContext:
     """The `Preview.base` that was approved; None where nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
     """What of the previewed change was taken, an answer for each hunk of its DiffBlock; None: all of it."""
+    read_only: bool = False
+    """Plan mode: commands get the workspace mounted read-only."""
 
 
 class ToolArgs(BaseModel):
