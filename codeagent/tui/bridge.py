@@ -160,7 +160,9 @@ class Bridge:
         lanes = self._stage.lanes
         match event:
             case SteerQueued():
-                lanes.add(QueuedText(event.id, event.kind, event.text))
+                item = QueuedText(event.id, event.kind, event.text)
+                known = any(waiting.id == item.id for waiting in lanes.items)
+                (lanes.replace if known else lanes.add)(item)
             case SteerDelivered():
                 text = next((item.text for item in lanes.items if item.id == event.id), None)
                 lanes.remove(event.id)
@@ -254,6 +256,9 @@ class Bridge:
                 stage.status.set(budget=str(event.data.get("left", "")), notice=event.text)
             case "model.changed":
                 stage.status.set(model=str(event.data.get("model", stage.status.now.model)))
+            case "queue.ordered":
+                ids = event.data.get("ids")
+                stage.lanes.order([str(queued_id) for queued_id in ids] if isinstance(ids, list) else [])
             case "run.stopped":
                 pass  # shown with the end of the run
             case _:

@@ -1,6 +1,6 @@
 """What the chat screen shows, as plain models: the bridge writes them, widgets draw them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -36,6 +36,10 @@ class Watched:
     def watch(self, watcher: Callable[[], None]) -> None:
         """Call it after every change, from now on."""
         self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._watchers.remove(watcher)
 
     def _changed(self) -> None:
         for watcher in self._watchers:
@@ -100,6 +104,17 @@ class Lanes(Watched):
 
     def add(self, item: QueuedText) -> None:
         self.items = (*self.items, item)
+        self._changed()
+
+    def replace(self, item: QueuedText) -> None:
+        """In the place of the one with its id."""
+        self.items = tuple(item if before.id == item.id else before for before in self.items)
+        self._changed()
+
+    def order(self, ids: Sequence[str]) -> None:
+        """Those named come in that order; what is not named stays behind them as it was."""
+        places = {queued_id: place for place, queued_id in enumerate(ids)}
+        self.items = tuple(sorted(self.items, key=lambda item: places.get(item.id, len(places))))
         self._changed()
 
     def remove(self, queued_id: str) -> None:

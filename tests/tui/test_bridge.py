@@ -1,12 +1,14 @@
 """Every event shows on the stage, live or recorded."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codeagent.core.display import TextBlock
 from codeagent.core.events import UnknownEvent
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.rendering.shown import ShownDiff
-from codeagent.tui.stage import Stage
+from codeagent.tui.stage import QueuedText, Stage
 from codeagent.tui.transcript.blocks import Answer, Batch, Command, Ending, Prompt, Remark, Thoughts
 from tests.tui.scripts import (
     EDIT,
@@ -210,6 +212,32 @@ def test_a_question_that_was_open_when_the_run_ended_no_longer_waits() -> None:
     stage = show(asks_to_edit().finish("interrupted"))
 
     assert stage.desk.waiting == ()
+
+
+def test_queued_text_that_was_rewritten_stays_in_its_place() -> None:
+    recording = Recording().run("x").queue("q1", "steer", "one").queue("q2", "steer", "two")
+    stage = show(recording.queue("q1", "steer", "one and a half"))
+
+    assert stage.lanes.items == (QueuedText("q1", "steer", "one and a half"), QueuedText("q2", "steer", "two"))
+
+
+@given(st.lists(st.sampled_from(["q1", "q2", "q3", "q9"])))
+def test_any_order_of_the_queue_keeps_all_that_waits(ids: list[str]) -> None:
+    recording = Recording().run("x")
+    for queued_id in ("q1", "q2", "q3"):
+        recording.queue(queued_id, "follow_up", queued_id)
+    shown = [item.id for item in show(recording.notice("queue.ordered", "", ids=ids)).lanes.items]
+
+    assert sorted(shown) == ["q1", "q2", "q3"]
+    places = {queued_id: place for place, queued_id in enumerate(ids)}
+    named = [places[queued_id] for queued_id in shown if queued_id in places]
+    assert named == sorted(named)
+
+
+def test_a_new_order_of_the_queue_is_no_remark() -> None:
+    stage = show(Recording().run("x").notice("queue.ordered", "the queue has another order", ids=["q1"]))
+
+    assert not any(isinstance(block, Remark) for block in stage.document.blocks)
 
 
 def test_pause_mode_and_model_show_in_the_status() -> None:

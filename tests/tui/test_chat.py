@@ -106,6 +106,23 @@ async def test_enter_alone_ends_a_pause(tmp_path: Path) -> None:
         assert app.told == [("go_on",)]
 
 
+async def test_what_is_written_before_a_batch_is_said_instead_of_it(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
+        await write(pilot, "use the helper", "enter")
+        assert app.told == [("correct", "use the helper")]
+
+
+async def test_enter_alone_runs_the_batch_that_a_pause_is_before(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
+        await pilot.press("enter")
+        assert app.told == [("go_on",)]
+
+
+def paused_before_a_batch() -> Recording:
+    recording = running_tests().plan(("c7", "bash", "make lint", "prompt"))
+    return recording.notice("run.paused", "paused before batch 3", why="step", batch=3, calls=["c7"])
+
+
 async def test_ctrl_c_stops_what_runs_else_clears_and_twice_quits(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await pilot.press("ctrl+c")

@@ -17,7 +17,7 @@ from codeagent.tui.ports import Mode, Talk, Wish
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
 from codeagent.tui.screens.host import Commands, Host
-from codeagent.tui.stage import Stage
+from codeagent.tui.stage import Paused, Stage
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
 from codeagent.tui.widgets.approval import ApprovalCard
@@ -185,18 +185,26 @@ class ChatScreen(Screen[None]):
         self._send(message.text)
 
     def _send(self, text: str) -> None:
-        """Enter: begin a run, steer the one that is going on, or end a pause."""
+        """Enter: begin a run, steer the one that is going on, end a pause, or correct the batch it is before."""
         if self.talk is None:
             self._keep(text)
             return
         self.tell("")
         self.view.scroll_end(animate=False)
+        if text.strip() and self._before_calls:
+            self.talk.correct(text)
+            return
         if self.talk.running and text.strip():
             self.talk.steer(text)
         if self.stage.status.now.phase in ("pausing", "paused"):
             self.talk.go_on()
         elif not self.talk.running and (text.strip() or self.stage.lanes.items):
             self.talk.send(text)
+
+    @property
+    def _before_calls(self) -> bool:
+        """The run is paused before a batch: what is said now is said instead of it."""
+        return isinstance(now := self.stage.boundary.now, Paused) and bool(now.calls)
 
     def _keep(self, text: str) -> None:
         """There is nobody to send it to, yet."""
