@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codeagent.core.line_matching import matching
+
 HunkAnswer = bool | tuple[str, ...]
 """True: taken. False: left as it was. Lines: these in place of the hunk's new ones."""
 
@@ -18,16 +20,19 @@ class Hunk:
 
 
 def cut(before: str, after: str) -> tuple[Hunk, ...]:
-    """The runs in which the two differ, in order; nothing where they are the same."""
-    from difflib import SequenceMatcher  # not needed for the first frame, which imports this module
+    """The runs in which the two differ, in order; nothing where they are the same.
 
+    The same two texts always give the same hunks. Where too many lines differ to match them in reasonable time, a run
+    is longer than it would have to be.
+    """
     old, new = before.split("\n"), after.split("\n")
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    return tuple(
-        Hunk(first, tuple(old[first:last]), tuple(new[begin:end]))
-        for tag, first, last, begin, end in matcher.get_opcodes()
-        if tag != "equal"
-    )
+    found: list[Hunk] = []
+    left = right = 0
+    for first, begin, size in [*matching(old, new), (len(old), len(new), 0)]:
+        if left < first or right < begin:
+            found.append(Hunk(left, tuple(old[left:first]), tuple(new[right:begin])))
+        left, right = first + size, begin + size
+    return tuple(found)
 
 
 def landed(before: str, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:

@@ -9,9 +9,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.line_matching import matching
 from codeagent.tui.rendering.code import StyledLine, highlight
 from codeagent.tui.rendering.lines import Line, segment
-from codeagent.tui.rendering.matching import Span, changed_words, matching, paired
+from codeagent.tui.rendering.matching import Span, changed_words, paired
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.rows import NARROWEST, Row, wrap
 

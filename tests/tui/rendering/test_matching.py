@@ -1,17 +1,9 @@
-"""What two texts have in common."""
+"""What two lines have in common."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.rendering.matching import changed_words, matching, paired
-
-LINES = st.lists(st.sampled_from("abcdef}"), max_size=30)
-
-
-def test_lines_that_are_unique_hold_the_rest_in_place() -> None:
-    old = ["def a():", "  x", "}", "def b():", "  y", "}"]
-    new = ["def c():", "  z", "}", *old]
-    assert matching(old, new) == [(0, 3, 6)]
+from codeagent.tui.rendering.matching import changed_words, paired
 
 
 def test_lines_are_paired_with_what_they_have_most_words_of() -> None:
@@ -21,21 +13,6 @@ def test_lines_are_paired_with_what_they_have_most_words_of() -> None:
 
 def test_words_are_whole() -> None:
     assert changed_words("foo(bar, 1)", "foo(barn, 1)") == (((4, 7),), ((4, 8),))
-
-
-@given(LINES, LINES)
-def test_runs_are_equal_lines_in_order(old: list[str], new: list[str]) -> None:
-    left = right = 0
-    for first, begin, size in matching(old, new):
-        assert first >= left
-        assert begin >= right
-        assert old[first : first + size] == new[begin : begin + size]
-        left, right = first + size, begin + size
-
-
-@given(LINES)
-def test_equal_texts_have_everything_in_common(lines: list[str]) -> None:
-    assert sum(size for _, _, size in matching(lines, list(lines))) == len(lines)
 
 
 @given(st.text("ab +1", max_size=20), st.text("ab +1", max_size=20))
