@@ -9,7 +9,7 @@ import pytest
 
 from codeagent.cli import COMMANDS
 from codeagent.config.loader import ENVIRONMENT, parse_rules
-from codeagent.config.settings import Settings
+from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
@@ -71,8 +71,8 @@ def test_every_option_in_a_page_is_one_that_exists(page: Path) -> None:
 
 def test_the_example_of_a_configuration_file_is_one() -> None:
     [example] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/headless.md").read_text(), re.DOTALL)
-    settings = Settings.model_validate(tomllib.loads(example))
-    assert settings.model is not None and len(parse_rules(settings.rules)) == 3
+    settings = FileSettings.model_validate(tomllib.loads(example))
+    assert settings.model is not None and len(parse_rules(RuleLayers(user=settings.rules))) == 3
 
 
 def test_the_example_of_a_file_of_keys_is_one(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from codeagent.agent.rule_examples import decides
 from codeagent.config.loader import load_settings
 from codeagent.config.paths import user_config_file
 from codeagent.config.settings import Settings
@@ -24,7 +25,9 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
     if given.get("sandbox") is not None:
         flags["sandbox"] = {"kind": given["sandbox"]}
-    return load_settings(flags, environment=os.environ, user_file=user_config_file(), workspace=workspace)
+    return load_settings(
+        flags, environment=os.environ, user_file=user_config_file(), workspace=workspace, decides=decides
+    )
 
 
 def workspace_of(folder: Path) -> Path:

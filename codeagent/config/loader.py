@@ -3,7 +3,8 @@
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,21 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from codeagent.config.paths import PROJECT_FILE
-from codeagent.config.positions import line_of
-from codeagent.config.settings import LimitSettings, RuleSettings, SandboxSettings, Section, Settings
+from codeagent.config.positions import line_of_text
+from codeagent.config.settings import (
+    FileSettings,
+    HookSettings,
+    LimitSettings,
+    RuleLayers,
+    RuleSetting,
+    RuleSettings,
+    SandboxSettings,
+    Section,
+    Settings,
+)
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Permission, Rule
+from codeagent.core.policy import Permission, Rule, RuleOrigin
+from codeagent.core.sanitize import one_line
 
 ENVIRONMENT = {
     "CODEAGENT_MODEL": ("model",),
@@ -25,66 +37,99 @@ ENVIRONMENT = {
 }
 """Variables and the setting each one sets."""
 _SECTIONS: dict[str, type[Section]] = {"limits": LimitSettings, "rules": RuleSettings, "sandbox": SandboxSettings}
+_LISTED: dict[str, type[Section]] = {"rules": RuleSetting, "hooks": HookSettings}
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
+_SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
+_TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask")})
 _LARGEST = 256 * 1024
 
 Layer = dict[str, Any]
+Decides = Callable[[Rule, str], bool]
+"""Whether the rule decides a call that the example stands for, by the parsing that calls get."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a layer was read, for messages about it."""
+
+    name: str
+    text: str = ""
+    """Empty where there are no lines to point at."""
+
+    def at(self, path: tuple[str, ...], *values: str) -> str:
+        return f"{self.name}:{line_of_text(self.text, path, *values)}: " if self.text else f"{self.name}: "
 
 
 def load_settings(
-    flags: Mapping[str, Any], *, environment: Mapping[str, str], user_file: Path, workspace: Path
+    flags: Mapping[str, Any], *, environment: Mapping[str, str], user_file: Path, workspace: Path, decides: Decides
 ) -> Settings:
     """One frozen value from all layers.
 
-    `flags` has the shape of Settings and holds only what was given. Rules of all layers add up;
-    the project's limits hold where they are lower. Raises ConfigError naming file, line and key.
+    `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
+    the project's limits hold where they are lower. Raises ConfigError naming file, line and key,
+    and for a rule whose examples it does not bear out.
     """
-    user = _read_user(user_file)
-    project = _read_project(workspace)
+    user = _read_user(user_file, decides)
+    project = _read_project(workspace, decides)
     given = {section: dict(value) if section in _SECTIONS else value for section, value in flags.items()}
-    _validate(given, "", "the command line")
-    merged = _merge(_merge(user, _from_environment(environment)), given)
+    _validate(given, _Source("the command line"), decides)
+    merged = _merge(_merge(user, _from_environment(environment, decides)), given)
     lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
     merged["limits"] = {**merged.get("limits", {}), **lowered}
-    merged["rules"] = _join([layer.get("rules", {}) for layer in (user, project, given)])
+    if "read_only_commands" in project:
+        merged["read_only_commands"] = project["read_only_commands"]
+    layers = {"flag": given, "user": user, "project": project}
+    merged["rules"] = {origin: layer.get("rules", {}) for origin, layer in layers.items()}
     return Settings.model_validate(merged)
 
 
-def parse_rules(rules: RuleSettings) -> tuple[Rule, ...]:
-    """The rules for `core.policy`. Raises ConfigError."""
+def parse_rules(rules: RuleLayers) -> tuple[Rule, ...]:
+    """The rules for `core.policy`, each with its origin. Raises ConfigError."""
+    origins: dict[RuleOrigin, RuleSettings] = {"flag": rules.flag, "user": rules.user, "project": rules.project}
     return tuple(
-        Rule.parse(text, permission) for name, permission in _PERMISSIONS.items() for text in getattr(rules, name)
+        Rule.parse(setting.rule, permission, origin)
+        for origin, layer in origins.items()
+        for _, permission, setting in _each(layer)
     )
 
 
-def _read_user(path: Path) -> Layer:
+def _each(rules: RuleSettings) -> Iterator[tuple[str, Permission, RuleSetting]]:
+    for name, permission in _PERMISSIONS.items():
+        for setting in getattr(rules, name):
+            yield name, permission, setting
+
+
+def _read_user(path: Path, decides: Decides) -> Layer:
     try:
         text = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was run: repair or remove it") from error
-    data, decoded = _parse(text, str(path))
+    data, source = _parse(text, str(path))
     if "kind" in data.get("sandbox", {}) and isinstance(data["sandbox"], dict):
-        line = line_of(decoded, ("sandbox", "kind"))
-        raise ConfigError(f"{path}:{line}: sandbox.kind is not for files: --sandbox off is given per run")
-    _validate(data, decoded, str(path))
+        place = source.at(("sandbox", "kind"))
+        raise ConfigError(f"{place}sandbox.kind is not for files: --sandbox off is given per run")
+    _validate(data, source, decides)
     return data
 
 
-def _read_project(workspace: Path) -> Layer:
+def _read_project(workspace: Path, decides: Decides) -> Layer:
     text = _open_confined(workspace)
     if text is None:
         return {}
-    data, decoded = _parse(text, str(PROJECT_FILE))
+    data, source = _parse(text, str(PROJECT_FILE))
     for path in _keys(data):
-        if path[0] == "limits" or path in (("rules",), ("rules", "deny"), ("rules", "ask")):
+        if path[0] == "limits" or path in _TIGHTENS:
+            continue
+        if path == ("read_only_commands",) and data[path[0]] != "allow":
             continue
         raise ConfigError(
-            f"{PROJECT_FILE}:{line_of(decoded, path)}: {'.'.join(path)} cannot be set by a project, which may only "
-            "tighten: rules.deny, rules.ask and lower limits; nothing was run: remove it or set it in your own file"
+            f"{source.at(path)}{'.'.join(path)} cannot be set by a project, which may only tighten: rules.deny, "
+            'rules.ask, lower limits and read_only_commands = "ask"; nothing was run: remove it or set it in your own '
+            "file"
         )
-    _validate(data, decoded, str(PROJECT_FILE))
+    _validate(data, source, decides)
     return data
 
 
@@ -112,10 +157,10 @@ def _open_confined(workspace: Path) -> bytes | None:
         return file.read(_LARGEST)
 
 
-def _parse(raw: bytes, name: str) -> tuple[Layer, str]:
+def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
     try:
         text = raw.decode()
-        return tomllib.loads(text), text
+        return tomllib.loads(text), _Source(name, text)
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ConfigError(f"{name}:{line}: not UTF-8; nothing was run: repair the file") from error
@@ -127,33 +172,41 @@ def _parse(raw: bytes, name: str) -> tuple[Layer, str]:
         raise ConfigError(f"{name}:1: nested too deeply; nothing was run: repair the file") from error
 
 
-def _validate(data: Layer, text: str, origin: str) -> None:
-    """Raises ConfigError for the first thing in a layer that is no setting."""
+def _validate(data: Layer, source: _Source, decides: Decides) -> None:
+    """Raises ConfigError for the first thing in a layer that is no setting, no rule, or not what its example says."""
     try:
-        Settings.model_validate(data)
-        parse_rules(RuleSettings.model_validate(data.get("rules", {})))
+        FileSettings.model_validate(data)
+        rules = RuleSettings.model_validate(data.get("rules", {}))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         path = tuple(str(part) for part in first["loc"] if isinstance(part, str))
         unknown = first["type"] == "extra_forbidden"
         what = "no such setting" + _nearest(path) if unknown else _phrase(first["msg"])
-        raise ConfigError(f"{_place(origin, text, path)}{'.'.join(path)}: {what}") from error
+        raise ConfigError(f"{source.at(path)}{'.'.join(path)}: {what}") from error
+    for name, permission, setting in _each(rules):
+        _try_rule(name, permission, setting, source, decides)
+
+
+def _try_rule(name: str, permission: Permission, setting: RuleSetting, source: _Source, decides: Decides) -> None:
+    path = ("rules", name)
+    try:
+        rule = Rule.parse(setting.rule, permission)
     except ConfigError as error:
-        raise ConfigError(f"{_place(origin, text, _rule_at(data))}{error}") from error
+        raise ConfigError(f"{source.at(path, setting.rule)}{error}") from error
+    word, end = _SAYS[permission], "; nothing was run: change the rule or the example"
+    for example in setting.matches:
+        if not decides(rule, example):
+            place = source.at(path, setting.rule, example)
+            raise ConfigError(f"{place}rules.{name}: {rule} does not {word} {_shown(example)}, which it must{end}")
+    for example in setting.never:
+        if decides(rule, example):
+            place = source.at(path, setting.rule, example)
+            raise ConfigError(f"{place}rules.{name}: {rule} would {word} {_shown(example)}, which it never may{end}")
 
 
-def _place(origin: str, text: str, path: tuple[str, ...]) -> str:
-    return f"{origin}:{line_of(text, path)}: " if text else f"{origin}: "
-
-
-def _rule_at(data: Layer) -> tuple[str, ...]:
-    for name, permission in _PERMISSIONS.items():
-        for rule in data["rules"].get(name, ()):
-            try:
-                Rule.parse(rule, permission)
-            except ConfigError:
-                return ("rules", name)
-    return ("rules",)
+def _shown(example: str) -> str:
+    """An example on the one line of a message."""
+    return repr(one_line(example, 80))
 
 
 def _phrase(message: str) -> str:
@@ -163,19 +216,22 @@ def _phrase(message: str) -> str:
 
 
 def _nearest(path: tuple[str, ...]) -> str:
-    section: type[BaseModel] = _SECTIONS.get(path[0], Settings) if len(path) > 1 else Settings
+    section: type[BaseModel] = FileSettings
+    if len(path) > 1:
+        listed = path[0] == "hooks" or len(path) > 2
+        section = (_LISTED if listed else _SECTIONS).get(path[0], FileSettings)
     near = get_close_matches(path[-1], section.model_fields, n=1)
     prefix = ".".join((*path[:-1], ""))
     return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(section.model_fields)}"
 
 
-def _from_environment(environment: Mapping[str, str]) -> Layer:
+def _from_environment(environment: Mapping[str, str], decides: Decides) -> Layer:
     layer: Layer = {}
     for variable, path in ENVIRONMENT.items():
         if not (value := environment.get(variable)):
             continue
         one: Layer = {path[0]: value} if len(path) == 1 else {path[0]: {path[1]: value}}
-        _validate(one, "", variable)
+        _validate(one, _Source(variable), decides)
         layer = _merge(layer, one)
     return layer
 
@@ -194,10 +250,6 @@ def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
     return {
         key: value for key, value in project.items() if key not in given and (held[key] is None or value < held[key])
     }
-
-
-def _join(layers: list[Layer]) -> Layer:
-    return {name: tuple(rule for layer in layers for rule in layer.get(name, ())) for name in _PERMISSIONS}
 
 
 def _keys(data: Layer) -> list[tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Finds the line of a key in a TOML file, for messages that point at it."""
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -23,6 +24,19 @@ def line_of(text: str, path: Sequence[str]) -> int:
         if common > best_length:
             best, best_length = number, common
     return best
+
+
+def line_of_text(text: str, path: Sequence[str], *values: str) -> int:
+    """The line (from 1) of the last of `values`, each sought from where the one before is; they begin below `path`.
+
+    Where one is written in a way that is not found here, the line before it is near enough.
+    """
+    lines = text.splitlines()
+    at = line_of(text, path) - 1
+    for value in values:
+        spellings = (json.dumps(value), json.dumps(value, ensure_ascii=False), f"'{value}'")
+        at = next((n for n in range(at, len(lines)) if any(one in lines[n] for one in spellings)), at)
+    return at + 1
 
 
 def _common(wanted: tuple[str, ...], found: tuple[str, ...]) -> int:

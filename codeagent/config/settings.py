@@ -1,8 +1,9 @@
 """What a run is told before it starts: flags, environment and files, made into one frozen value."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic_core import PydanticCustomError
 
 from codeagent.core.policy import Mode
 
@@ -25,12 +26,45 @@ class LimitSettings(Section):
     """US dollars per run."""
 
 
-class RuleSettings(Section):
-    """Rules as text, `tool` or `tool(pattern)`."""
+class RuleSetting(Section):
+    """One rule: its text, or a table that also says what it is for. The examples are tried when it is loaded."""
 
-    allow: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
+    rule: str
+    """`tool` or `tool(pattern)`."""
+    matches: tuple[str, ...] = ()
+    """Commands, paths or arguments that the rule must decide."""
+    never: tuple[str, ...] = ()
+    """Those it must leave alone."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_is_a_rule(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"rule": value}
+        if isinstance(value, dict | RuleSetting):
+            return value
+        raise PydanticCustomError("rule", "a rule is text, or a table with rule, matches and never")
+
+    @model_serializer(mode="wrap")
+    def _rule_is_text(self, full: SerializerFunctionWrapHandler) -> Any:
+        return full(self) if self.matches or self.never else self.rule
+
+
+class RuleSettings(Section):
+    """The rules of one place."""
+
+    allow: tuple[RuleSetting, ...] = ()
+    ask: tuple[RuleSetting, ...] = ()
+    deny: tuple[RuleSetting, ...] = ()
+
+
+class RuleLayers(Section):
+    """The rules of every place; each field is the `RuleOrigin` they get."""
+
+    flag: RuleSettings = RuleSettings()
+    user: RuleSettings = RuleSettings()
+    project: RuleSettings = RuleSettings()
+    """`allow` is empty: a project may only tighten."""
 
 
 class SandboxSettings(Section):
@@ -50,16 +84,33 @@ class HookSettings(Section):
     """Program and arguments; it runs in the workspace, on this machine."""
 
 
-class Settings(Section):
+class CommonSettings(Section):
+    """What a file and a run have in common: everything but the shape of the rules."""
+
     model: Annotated[str, Field(min_length=1)] | None = None
     api_base: Url | None = None
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
     limits: LimitSettings = LimitSettings()
-    rules: RuleSettings = RuleSettings()
     sandbox: SandboxSettings = SandboxSettings()
     hooks: tuple[HookSettings, ...] = ()
+    read_only_commands: Literal["allow", "ask"] = "allow"
+    """What is done about commands that are known to only read, in the sandbox; a project may set `ask`."""
+    commit_hooks: bool = False
+    """The repository's own git hooks run when the agent commits: on this machine, outside the sandbox."""
     theme: Annotated[str, Field(min_length=1)] | None = None
     """Of the screen; None: its own default."""
     bell: bool = True
     """The terminal's bell, once, when the person is waited for."""
+
+
+class FileSettings(CommonSettings):
+    """What the person's file may hold; a project's, only what tightens."""
+
+    rules: RuleSettings = RuleSettings()
+
+
+class Settings(CommonSettings):
+    """What a run goes by, from all places."""
+
+    rules: RuleLayers = RuleLayers()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codeagent.config.loader import load_settings, parse_rules
-from codeagent.config.settings import Settings
+from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 
@@ -24,7 +24,13 @@ class Place:
         self.environment: dict[str, str] = {}
 
     def load(self, **flags: Any) -> Settings:
-        return load_settings(flags, environment=self.environment, user_file=self.user_file, workspace=self.workspace)
+        return load_settings(
+            flags,
+            environment=self.environment,
+            user_file=self.user_file,
+            workspace=self.workspace,
+            decides=lambda rule, example: rule.matches(example, "command"),
+        )
 
 
 @pytest.fixture
@@ -54,12 +60,98 @@ def test_rules_of_all_layers_add_up(place: Place) -> None:
     place.project_file.write_text('[rules]\ndeny = ["write(secret/**)"]\nask = ["edit"]\n')
     settings = place.load(rules={"allow": ("read",), "deny": ("bash(rm *)",)})
     assert set(parse_rules(settings.rules)) == {
-        Rule("auto", "bash", "git status*"),
-        Rule("auto", "read"),
-        Rule("prompt", "edit"),
-        Rule("deny", "write", "secret/**"),
-        Rule("deny", "bash", "rm *"),
+        Rule("auto", "bash", "git status*", "user"),
+        Rule("auto", "read", None, "flag"),
+        Rule("prompt", "edit", None, "project"),
+        Rule("deny", "write", "secret/**", "project"),
+        Rule("deny", "bash", "rm *", "flag"),
     }
+
+
+def test_a_rule_may_be_a_table_with_examples(place: Place) -> None:
+    place.user_file.write_text(
+        '[rules]\nallow = ["read", { rule = "bash(git log *)", matches = ["git log -3"], never = ["git push"] }]\n'
+    )
+    assert [str(rule) for rule in parse_rules(place.load().rules)] == ["read", "bash(git log *)"]
+
+
+EXAMPLES = """# mine
+[rules]
+deny = [{ rule = "bash(rm *)", matches = ["rm -rf x"] }]
+allow = [
+    "read",
+    { rule = "bash(git log *)", never = ["git push"] },
+    { rule = "bash(git status*)", matches = ["git status", "git log"], never = [
+        "git push",
+        "git status -s",
+    ] },
+]
+"""
+
+
+def test_an_example_that_a_rule_does_not_match_is_named_with_its_line(place: Place) -> None:
+    place.user_file.write_text(EXAMPLES)
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    assert str(caught.value) == (
+        f"{place.user_file}:7: rules.allow: bash(git status*) does not allow 'git log', which it must; "
+        "nothing was run: change the rule or the example"
+    )
+
+
+def test_an_example_that_a_rule_matches_against_its_word_is_named_with_its_line(place: Place) -> None:
+    place.user_file.write_text(EXAMPLES.replace(', "git log"]', "]"))
+    with pytest.raises(
+        ConfigError, match=r":9: rules\.allow: bash\(git status\*\) would allow 'git status -s', which"
+    ):
+        place.load()
+
+
+def test_the_examples_of_a_projects_rules_are_tried_as_well(place: Place) -> None:
+    place.project_file.write_text('[[rules.deny]]\nrule = "bash(rm *)"\nmatches = [\n  "ls"\n]\n')
+    with pytest.raises(
+        ConfigError, match=r"^\.codeagent/config\.toml:4: rules\.deny: bash\(rm \*\) does not deny 'ls'"
+    ):
+        place.load()
+
+
+def test_a_failing_example_cannot_write_to_the_terminal_or_fill_it(place: Place) -> None:
+    place.user_file.write_text(f'[[rules.ask]]\nrule = "bash(x)"\nmatches = ["\\u001b[2J\\n{"y" * 500}"]\n')
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+def test_commands_that_only_read_are_asked_about_where_a_file_says_so(place: Place) -> None:
+    assert place.load().read_only_commands == "allow"
+    place.user_file.write_text('read_only_commands = "ask"\n')
+    assert place.load().read_only_commands == "ask"
+
+
+def test_a_project_may_have_commands_that_only_read_asked_about_and_not_allowed(place: Place) -> None:
+    place.user_file.write_text('read_only_commands = "allow"\n')
+    place.project_file.write_text('read_only_commands = "ask"\n[rules]\nask = ["edit"]\n')
+    assert place.load().read_only_commands == "ask"
+    place.project_file.write_text('read_only_commands = "allow"\n[rules]\nask = ["edit"]\n')
+    with pytest.raises(ConfigError, match=r":1: read_only_commands cannot be set by a project"):
+        place.load()
+
+
+def test_git_hooks_run_on_commit_only_where_the_persons_file_says_so(place: Place) -> None:
+    assert not place.load().commit_hooks
+    place.user_file.write_text("commit_hooks = true\n")
+    assert place.load().commit_hooks
+
+
+def test_settings_are_written_as_they_would_be_written_by_hand(place: Place) -> None:
+    place.user_file.write_text(
+        '[rules]\nallow = ["read"]\nask = [{ rule = "bash(x*)", matches = ["xy"], never = [] }]\n'
+    )
+    rules = place.load().model_dump(mode="json")["rules"]["user"]
+    assert rules["allow"] == ["read"]
+    assert rules["ask"] == [{"rule": "bash(x*)", "matches": ["xy"], "never": []}]
+    assert FileSettings.model_validate({"rules": rules}).rules.ask[0].matches == ("xy",)
 
 
 def test_a_project_lowers_limits_and_never_raises_them(place: Place) -> None:
@@ -96,6 +188,9 @@ LOOSENING = [
     'state_dir = "/tmp"',
     'data_dir = "x"',
     'hooks = {before_tool = "x"}',
+    "commit_hooks = true",
+    "commit_hooks = false",
+    'read_only_commands = "allow"',
     'env = {A = "b"}',
     'environment = {A = "b"}',
     'mcp = {a = {command = "x"}}',
@@ -141,6 +236,15 @@ def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_lin
         ('api_base = "ftp://x"', ":1: api_base: must begin with http:// or https://"),
         ('strategy = "batched:0"', ":1: strategy: use sequential, parallel or batched:N"),
         ('[rules]\n\nallow = ["bash("]', ":3: not a rule: 'bash('"),
+        ("[rules]\n\nallow = [\n'bash(x)',\n'bash('\n]", ":5: not a rule: 'bash('"),
+        ("[rules]\nallow = [5]", ":2: rules.allow: a rule is text, or a table with rule, matches and never"),
+        ("[[rules.deny]]\nrule = 'x'\nmatch = ['y']", ":3: rules.deny.match: no such setting; did you mean rules"),
+        ("[[rules.deny]]\nmatches = ['y']", ":1: rules.deny.rule: field required"),
+        ("[rules]\nalow = []", ":2: rules.alow: no such setting; did you mean rules.allow?"),
+        ("rules.user.allow = ['bash']", ":1: rules.user: no such setting; there are allow, ask, deny"),
+        ("[[hooks]]\nevent = 'after_tool'\ncomand = ['x']", ":1: hooks.command: field required"),
+        ('read_only_commands = "no"', ":1: read_only_commands: input should be 'allow' or 'ask'"),
+        ('commit_hooks = "yes please"', ":1: commit_hooks: input should be a valid boolean"),
         ('[sandbox]\nkind = "off"', ":2: sandbox.kind is not for files"),
         ("zzz = 1", ":1: zzz: no such setting; there are model"),
         ("a = = b", ":1: invalid value"),

@@ -1,0 +1,38 @@
+"""Tries a rule on an example of what it is for, by the parsing that calls get."""
+
+import posixpath
+
+from codeagent.core.policy import ApprovalKey, Policy, Rule
+from codeagent.tools.shell_syntax import command_key
+
+_COMMANDS = ("bash",)
+"""Tools whose rules are matched against the commands of a line."""
+_FILES = ("read", "write", "edit", "list", "search")
+"""Tools whose rules are matched against a path."""
+
+
+def decides(rule: Rule, example: str) -> bool:
+    """Whether the rule, alone, decides a call that the example stands for; never raises.
+
+    The example is a command line, a path relative to the workspace, or arguments as JSON: whatever
+    the rule's tool is asked about. An allowing rule must match all of it, any other a part.
+    """
+    tool, key = _call(rule, example)
+    return Policy("ask", (rule,)).check(tool, key, "prompt", "anything").source == "rule"
+
+
+def _call(rule: Rule, example: str) -> tuple[str, ApprovalKey]:
+    for tool in _COMMANDS:
+        if rule.covers(tool):
+            return tool, command_key(example)
+    for tool in _FILES:
+        if rule.covers(tool):
+            return tool, _path_key(example)
+    return rule.tool, ApprovalKey(kind="text", parts=(example,))
+
+
+def _path_key(path: str) -> ApprovalKey:
+    """The path without detours; of a workspace that is not there, no link can be followed."""
+    folded = posixpath.normpath(path)
+    outside = folded.startswith(("/", "../")) or folded == ".."
+    return ApprovalKey(kind="path", parts=(folded,), opaque=outside)
