@@ -1,21 +1,20 @@
 """API keys a person gave us to keep: in the system's keyring, or in a file only they can read."""
 
 import json
-import os
 import re
-import stat
 import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from codeagent.config.private_file import read_private, write_private
 from codeagent.core.errors import ConfigError
 
 SERVICE = "codeagent"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _KEY = re.compile(r"[!-~]{8,4096}")
-_LARGEST = 256 * 1024
+_UNUSED = "its keys are not used: repair or remove it"
 _READ_SECONDS = 2.0
 _WRITE_SECONDS = 20.0
 """A keyring that is locked asks for its password, in a window of its own."""
@@ -79,45 +78,20 @@ class KeyStore:
         return f"{self._file}, which only you can read"
 
     def _read(self) -> dict[str, str]:
+        raw = read_private(self._file, _UNUSED)
         try:
-            fd = os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise self._refused(f"cannot be read ({error.strerror})") from error
-        with os.fdopen(fd, "rb") as file:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-                raise self._refused("is no regular file")
-            if status.st_uid != os.getuid():
-                raise self._refused("belongs to somebody else")
-            if status.st_mode & 0o077:
-                raise self._refused(f"can be read by others: chmod 600 {self._file}")
-            raw = file.read(_LARGEST)
-        try:
-            found = tomllib.loads(raw.decode())
+            found = tomllib.loads((raw or b"").decode())
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise self._refused("is no TOML file") from error
+            raise ConfigError(f"{self._file} is no TOML file; {_UNUSED}") from error
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def _write(self, keys: dict[str, str]) -> None:
         """Values are printable ASCII, for which JSON's strings are TOML's."""
         text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items()))
-        new = self._file.with_name(f".keys-{os.getpid()}.toml")
         try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.unlink(missing_ok=True)
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(fd)
-            new.replace(self._file)
+            write_private(self._file, text.encode())
         except OSError as error:
             raise ConfigError(f"the key could not be kept in {self._file} ({error.strerror})") from error
-
-    def _refused(self, why: str) -> ConfigError:
-        return ConfigError(f"{self._file} {why}; its keys are not used: repair or remove it")
 
 
 def _limited(work: Callable[[], object], seconds: float) -> object:

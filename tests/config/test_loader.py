@@ -101,9 +101,7 @@ def test_an_example_that_a_rule_does_not_match_is_named_with_its_line(place: Pla
 
 def test_an_example_that_a_rule_matches_against_its_word_is_named_with_its_line(place: Place) -> None:
     place.user_file.write_text(EXAMPLES.replace(', "git log"]', "]"))
-    with pytest.raises(
-        ConfigError, match=r":9: rules\.allow: bash\(git status\*\) would allow 'git status -s', which"
-    ):
+    with pytest.raises(ConfigError, match=r":9: rules\.allow: bash\(git status\*\) would allow 'git status -s', which"):
         place.load()
 
 

@@ -1,0 +1,182 @@
+"""The rules a person answered "always here" with: one small file of the program's own, by folder, for a while."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from codeagent.config.private_file import locked, read_private, write_private
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Rule
+from codeagent.core.sanitize import one_line, visible
+
+LASTS = timedelta(days=90)
+"""How long a rule is kept. Use does not renew it: after that the person is asked once more."""
+Objection = Callable[[Rule], str | None]
+"""Why a rule is too broad to be kept, as a phrase; None where it is not."""
+_UNUSED = "no kept rule is used: repair or remove it"
+
+
+class _Entry(BaseModel):
+    """One line of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    v: Literal[1] = 1
+    workspace: str
+    """Its path, links followed."""
+    device: int
+    inode: int
+    """Which folder that was: another one in its place is another workspace."""
+    rule: str = Field(min_length=1)
+    added: AwareDatetime
+    expires: AwareDatetime
+
+    @field_validator("rule")
+    @classmethod
+    def _is_a_rule(cls, text: str) -> str:
+        try:
+            Rule.parse(text, "auto", "saved")
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return text
+
+
+class RuleBookFile:
+    """`rules.jsonl` in the person's configuration folder, for one workspace (the RuleBook of `core.ports`).
+
+    Every method reads the file anew and writes it whole, behind a lock: several processes may share it. It is
+    never used where the agent could write to it.
+    """
+
+    def __init__(
+        self, folder: Path, workspace: Path, objection: Objection, now: Callable[[], float] = time.time
+    ) -> None:
+        """`folder` is the configuration's; `now` gives seconds since the epoch. Raises ConfigError."""
+        self.file = folder / "rules.jsonl"
+        self._objection = objection
+        self._now = now
+        try:
+            self._workspace = workspace.resolve(strict=True)
+            status = self._workspace.stat()
+        except OSError as error:
+            raise ConfigError(f"{workspace} cannot be read ({error.strerror}); nothing was run") from error
+        self._identity = (status.st_dev, status.st_ino)
+
+    def load(self, tell: Callable[[str], None]) -> tuple[Rule, ...]:
+        """The rules in force here, in the order they were added.
+
+        What is kept for this folder and no longer holds is told, a line each, and taken out. Raises ConfigError
+        where the file is damaged: nothing is allowed by it then.
+        """
+        if self._exposed:
+            if self.file.exists():
+                tell(f"{self.file} lies in the workspace, where the agent could change it: no kept rule is used")
+            return ()
+        found: list[Rule] = []
+        ended: list[_Entry] = []
+        for entry in self._mine(self._read()):
+            rule = Rule.parse(entry.rule, "auto", "saved")
+            if (why := self._ended(entry, rule)) is None:
+                found.append(rule)
+            else:
+                ended.append(entry)
+                tell(f"asked about again: {rule}, {why}")
+        if ended:
+            self._take_out(ended)
+        return tuple(found)
+
+    def keep(self, rule: str) -> str:
+        parsed = Rule.parse(rule, "auto", "saved")
+        if parsed.pattern is None:
+            raise ConfigError(
+                f"{parsed} would allow every call of the tool, so it is not kept: write {parsed}(pattern)"
+            )
+        if visible(rule) != rule:
+            raise ConfigError(f"{one_line(rule, 80)} holds characters that cannot be seen, so it is not kept")
+        if objection := self._objection(parsed):
+            raise ConfigError(f"{parsed} is not kept: {objection}")
+        if self._exposed:
+            raise ConfigError(
+                f"{self.file.parent} lies in the workspace, where the agent could change it: {parsed} is not kept"
+            )
+        today = datetime.fromtimestamp(round(self._now()), UTC)
+        device, inode = self._identity
+        entry = _Entry(
+            workspace=str(self._workspace),
+            device=device,
+            inode=inode,
+            rule=str(parsed),
+            added=today,
+            expires=today + LASTS,
+        )
+        with self._changing(f"{parsed} was not kept"):
+            others = [other for other in self._read() if (other.workspace, other.rule) != (entry.workspace, entry.rule)]
+            self._write([*others, entry])
+        return f"{self.file}, for this folder until {entry.expires:%Y-%m-%d}"
+
+    def forget(self, rule: str) -> None:
+        text = str(Rule.parse(rule, "auto", "saved"))
+        if self._exposed:
+            return
+        with self._changing(f"{text} is still kept"):
+            entries = self._read()
+            gone = [entry for entry in self._mine(entries) if entry.rule == text]
+            if gone:
+                self._write(entry for entry in entries if entry not in gone)
+
+    @property
+    def _exposed(self) -> bool:
+        return self.file.parent.resolve().is_relative_to(self._workspace)
+
+    def _mine(self, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+        return (entry for entry in entries if entry.workspace == str(self._workspace))
+
+    def _ended(self, entry: _Entry, rule: Rule) -> str | None:
+        """Why it does not hold any more, as a phrase."""
+        if entry.expires.timestamp() <= self._now():
+            return f"which was kept until {entry.expires:%Y-%m-%d}"
+        if (entry.device, entry.inode) != self._identity:
+            return f"which was kept for another folder at {self._workspace}"
+        if rule.pattern is None:
+            return "which allows every call of the tool"
+        objection = self._objection(rule)
+        return None if objection is None else f"which may not be kept: {objection}"
+
+    def _take_out(self, ended: list[_Entry]) -> None:
+        try:
+            with self._changing(""):
+                self._write(entry for entry in self._read() if entry not in ended)
+        except ConfigError:
+            return  # they do not hold all the same, and are told again next time
+
+    @contextmanager
+    def _changing(self, outcome: str) -> Iterator[None]:
+        """Alone with the file. Raises ConfigError, which begins with what became of the rule."""
+        try:
+            with locked(self.file.with_name("rules.lock")):
+                yield
+        except OSError as error:
+            raise ConfigError(f"{outcome}: {self.file} cannot be changed ({error.strerror})") from error
+
+    def _read(self) -> list[_Entry]:
+        """Raises ConfigError, with the number of the line that is none."""
+        raw = read_private(self.file, _UNUSED)
+        entries: list[_Entry] = []
+        for number, line in enumerate((raw or b"").split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                entries.append(_Entry.model_validate_json(line))
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False)[0]
+                what = " ".join([".".join(map(str, first["loc"])), first["msg"]]).strip()
+                raise ConfigError(f"{self.file}:{number}: {one_line(what, 200)}; {_UNUSED}") from error
+        return entries
+
+    def _write(self, entries: Iterable[_Entry]) -> None:
+        write_private(self.file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())
