@@ -33,10 +33,13 @@ SCOPES = {
     "composer": "Writing",
     "history": "Searching what you wrote",
     "card": "Approval card: after Tab, or with Alt",
+    "boundary": "A paused run: after Tab, or with Alt",
+    "plan": "A plan that is ready: after Tab, or with Alt",
     "find": "Finding in the conversation",
     "transcript": "Conversation: after Tab in an empty line",
     "picker": "Lists",
     "page": "Pages and whole outputs",
+    "rewind": "Going back, where something would be lost",
     "question": "Questions before the start",
 }
 """Every scope, in the order of the key sheet, with its heading."""
@@ -105,6 +108,19 @@ ACTIONS = (
     Action("card.deny", ("n",), "no"),
     Action("card.because", ("r",), "no, and say why"),
     Action("card.all", ("A",), "yes to the whole batch"),
+    Action("boundary.go_on", ("c", "enter"), "go on"),
+    Action("boundary.more", ("plus",), "go on, with as much again of a budget or limit"),
+    Action("boundary.step", ("s",), "step mode: go on, and pause before the next batch"),
+    Action("boundary.run_on", ("S",), "end step mode and go on"),
+    Action("boundary.skip", ("x",), "skip the marked call"),
+    Action("boundary.skip_because", ("X",), "skip it, and say why"),
+    Action("boundary.edit", ("e",), "edit the marked call: its command here, other arguments in $EDITOR"),
+    Action("boundary.up", ("up", "k"), "mark the call above"),
+    Action("boundary.down", ("down", "j"), "mark the call below"),
+    Action("plan.start", ("p",), "start the plan in the mode ask"),
+    Action("plan.start_accepting", ("P", "a"), "start it in the mode accept-edits"),
+    Action("plan.edit", ("e",), "edit it in $EDITOR; what you write is what is started"),
+    Action("plan.keep", ("k",), "keep planning: put the card away"),
     Action("find.previous", ("up", "enter"), "match above"),
     Action("find.next", ("down", "shift+enter"), "match below"),
     Action("find.close", ("escape",), "end the search"),
@@ -133,6 +149,8 @@ ACTIONS = (
     Action("page.page_down", ("pagedown", "space"), "a page down"),
     Action("page.home", ("home", "g"), "to the beginning"),
     Action("page.end", ("end", "G"), "to the end"),
+    Action("rewind.take_back", ("enter", "y"), "take it back"),
+    Action("rewind.leave_mine", ("m",), "take it back, but leave the files you edited as they are"),
     Action("question.yes", ("y",), "yes"),
     Action("question.no", ("n", "enter", "escape", "ctrl+c"), "no"),
     Action("page.left", ("left",), "to the left"),
@@ -140,6 +158,7 @@ ACTIONS = (
 )
 
 TYPED = (
+    Typed("chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"),
     Typed("composer", "\\ Enter", "new line, where Shift+Enter does not arrive"),
     Typed("composer", "/", "commands"),
     Typed("composer", "@", "files"),
@@ -149,5 +168,6 @@ TYPED = (
     Typed("card", "t", "the change in one column or in two"),
     Typed("card", "Left, Right, Enter", "move to an answer, take it"),
     Typed("card", "1 to 9", "an answer to a question of the agent's"),
+    Typed("boundary", "1 to 9", "mark that call"),
     Typed("picker", "any letter", "narrows the list"),
 )

@@ -16,10 +16,10 @@ _KEPT = "no key was changed"
 _BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _WRITTEN_IN = frozenset({"chat", "composer", "history", "picker"})
 """Scopes in which the person writes: a key that types text stays text there."""
-_APPROVES = frozenset({"card.once", "card.session", "card.all"})
+_APPROVES = frozenset({"card.once", "card.session", "card.all", "plan.start", "plan.start_accepting"})
 _AROUND = "chat"
 """Its keys also work while the focus is inside, in one of these."""
-_INSIDE = frozenset({"composer", "history", "card", "transcript"})
+_INSIDE = frozenset({"composer", "history", "card", "boundary", "plan", "transcript"})
 
 
 class KeymapError(ConfigError):

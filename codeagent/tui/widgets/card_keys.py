@@ -1,6 +1,6 @@
-"""The keys of the approval card, as the person set them."""
+"""The keys of the cards above the composer, as the person set them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from codeagent.tui.keymap import Keymap
@@ -15,22 +15,23 @@ def keymap_of(widget: object) -> Keymap:
     return keymap if isinstance(keymap, Keymap) else Keymap()
 
 
-def card_key(key: str, keymap: Keymap) -> str:
+def card_key(key: str, keymap: Keymap, actions: Mapping[str, str] = _ACTIONS) -> str:
     """What a key means to the card: the letter of its action by default, or the key itself, without Alt.
 
     `alt+shift+a` is `A`; a letter that the person gave to nothing means nothing: the empty string.
+    `actions` has the ids of the actions by the letters they are known by.
     """
     plain = _plain(key)
-    for letter, action in _ACTIONS.items():
+    for letter, action in actions.items():
         if {key, key.removeprefix("alt+"), plain} & set(keymap.keys_of(action)):
             return letter
-    return "" if plain in _ACTIONS else plain
+    return "" if plain in actions else plain
 
 
-def labelled(choices: Sequence[Choice], keymap: Keymap) -> tuple[Choice, ...]:
+def labelled(choices: Sequence[Choice], keymap: Keymap, actions: Mapping[str, str] = _ACTIONS) -> tuple[Choice, ...]:
     """The choices with the keys that take them now."""
     return tuple(
-        replace(choice, label=keymap.shown(_ACTIONS[choice.key])) if choice.key in _ACTIONS else choice
+        replace(choice, label=keymap.shown(actions[choice.key])) if choice.key in actions else choice
         for choice in choices
     )
 
