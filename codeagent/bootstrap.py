@@ -184,7 +184,9 @@ def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] 
 
 def _past(history: History) -> Past:
     queued = tuple(Queued(item.id, item.kind, item.text) for item in history.undelivered)
-    return Past(history=history.messages, queued=queued, notes=history.notes)
+    return Past(
+        line=history.line, call_ids=history.call_ids, moments=history.moments, queued=queued, notes=history.notes
+    )
 
 
 def tools_for(

@@ -2,26 +2,37 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from codeagent.agent.approvals import Approvals
+from codeagent.agent.boundary import Boundary
 from codeagent.agent.channel import EventChannel
+from codeagent.agent.checkpointing import Checkpointing
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor, Surroundings
 from codeagent.agent.floor import Floor
 from codeagent.agent.gate import Gate
+from codeagent.agent.going_back import GoingBack
 from codeagent.agent.loop import Conversation
+from codeagent.agent.parts import Parts
+from codeagent.agent.permissions import Permissions
 from codeagent.agent.questions import Questions
-from codeagent.agent.run import Parts, Run
+from codeagent.agent.run import Run
 from codeagent.agent.shell import Shell
+from codeagent.agent.spending import Spending
 from codeagent.agent.steering import Steering
+from codeagent.core.budget import Budget
 from codeagent.core.cancel import CancelToken
+from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.journal import Journal
+from codeagent.core.line import Line
 from codeagent.core.messages import Message, UserMessage
 from codeagent.core.model import Model
-from codeagent.core.policy import Decision, Mode
+from codeagent.core.moments import Moments
+from codeagent.core.policy import Decision, Mode, Rule
+from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import Queued
 
 
@@ -29,8 +40,11 @@ from codeagent.core.runtime import Queued
 class Past:
     """What an earlier process left in the session's log; empty for a new session."""
 
-    history: tuple[Message, ...] = ()
+    line: Line[Message] = field(default_factory=Line)
     """A valid transcript: every call in it has its result."""
+    call_ids: frozenset[str] = frozenset()
+    """Of every call there ever was, also of those that were taken back."""
+    moments: Moments = field(default_factory=Moments)
     queued: tuple[Queued, ...] = ()
     """Typed and never delivered."""
     notes: tuple[UserMessage, ...] = ()
@@ -47,8 +61,12 @@ class Agent:
         journal: Journal,
         past: Past | None = None,
         questions: Questions | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
-        """`questions` are those of the tools that ask the person; they are asked here from now on."""
+        """`questions` are those of the tools that ask the person; they are asked here from now on.
+
+        `checkpoints` None: nothing can be taken back.
+        """
         past = past or Past()
         around = surroundings
         self._conversation = conversation
@@ -59,11 +77,24 @@ class Agent:
         if questions is not None:
             questions.connect(self._approvals)
         self._gate, floor = Gate(emitter), Floor()
-        self._executor = Executor(around, emitter, self._approvals, floor)
+        self._spending = Spending(emitter)
+        self._boundary = Boundary(self._gate, self._spending)
+        self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
+        self._executor = Executor(around, emitter, self._approvals, self._permissions, floor)
         sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
         self._shell = Shell(sandbox, around.outputs, emitter, floor, self._steering.add_note)
+        self._checkpoints = Checkpointing(checkpoints, emitter, floor, around.sandbox, past.line, past.moments)
         self._parts = Parts(
-            around.workspace.root, list(past.history), self._executor, emitter, self._steering, self._gate
+            root=around.workspace.root,
+            line=past.line,
+            call_ids=set(past.call_ids),
+            permissions=self._permissions,
+            executor=self._executor,
+            emitter=emitter,
+            steering=self._steering,
+            boundary=self._boundary,
+            spending=self._spending,
+            checkpoints=self._checkpoints,
         )
         self._token = CancelToken()
         self._current: Run | None = None
@@ -75,7 +106,7 @@ class Agent:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        return tuple(self._parts.history)
+        return tuple(self._parts.line.items)
 
     @property
     def running(self) -> bool:
@@ -124,11 +155,49 @@ class Agent:
     def go_on(self) -> None:
         self._gate.go_on()
 
+    @property
+    def stepping(self) -> bool:
+        return self._gate.stepping
+
+    def step(self, on: bool) -> None:
+        self._gate.step(on)
+
+    def skip(self, call_id: str, reason: str = "") -> bool:
+        return self._boundary.skip(call_id, reason)
+
+    def amend(self, call_id: str, arguments: str) -> bool:
+        return self._boundary.amend(call_id, arguments)
+
+    @property
+    def budget(self) -> Budget | None:
+        return self._spending.budget
+
+    def set_budget(self, budget: Budget | None) -> None:
+        self._spending.set(budget)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self._permissions.rules
+
+    async def allow(self, rule: str, *, keep: bool) -> None:
+        await self._permissions.add(self._permissions.parse(rule, keep=keep))
+
+    async def revoke(self, rule: Rule) -> None:
+        await self._permissions.revoke(rule)
+
+    @property
+    def rewind(self) -> Rewind | None:
+        """None where no checkpoints are kept."""
+        if self._checkpoints.store is None:
+            return None
+        return GoingBack(self._checkpoints, self._emitter, self._steering, lambda: self.running)
+
+    def begin_checkpoints(self) -> None:
+        """Make the first one in the background; an event loop is running."""
+        self._checkpoints.begin()
+
     def set_mode(self, mode: Mode) -> None:
-        if mode == self._executor.mode:
-            return
-        self._executor.set_mode(mode)
-        self._emitter.notice("mode.changed", f"the mode is {mode} from now on", mode=mode)
+        self._permissions.set_mode(mode)
 
     async def shell(self, command: str, *, shared: bool) -> None:
         if self._token.cancelled:
@@ -146,6 +215,12 @@ class Agent:
 
     def take_back(self, queued_id: str) -> str | None:
         return self._steering.take_back(queued_id)
+
+    def rewrite(self, queued_id: str, text: str) -> bool:
+        return self._steering.rewrite(queued_id, text)
+
+    def move(self, queued_id: str, position: int) -> bool:
+        return self._steering.move(queued_id, position)
 
     def abort(self, reason: str = "interrupted") -> None:
         """Stops the person's own commands as well."""
@@ -182,6 +257,7 @@ class Agent:
         await self._shell.close()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
+        await self._checkpoints.settled()
         await self._conversation.model.close()
         self._emitter.disconnect_all()
         self._journal.close()

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
@@ -11,6 +12,24 @@ from codeagent.core.errors import RunCancelled
 from codeagent.core.events import ApprovalRequested, ApprovalResolved
 from codeagent.core.policy import Decision
 from codeagent.core.tool import Preview
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person is asked about one call."""
+
+    call_id: str
+    name: str
+    """The tool."""
+    preview: Preview
+    reason: str
+    """Why it is asked."""
+    binding: str
+    """What the answer is bound to."""
+    arguments: str = ""
+    """JSON; empty where they cannot be edited."""
+    proposal: str = ""
+    """A rule that would allow it and its like; empty where there is none."""
 
 
 class Approvals:
@@ -22,25 +41,17 @@ class Approvals:
         self._granted: set[str] = set()
         self._asked = 0
 
-    async def ask(
-        self, call_id: str, tool: str, arguments: dict[str, Any], preview: Preview, reason: str, token: CancelToken
-    ) -> Decision:
-        """Wait for the answer. Raises RunCancelled when the token fires first."""
-        exact = fingerprint(tool, arguments)
-        if exact in self._granted:
-            return Decision("session", "the same call was allowed for this session")
-        binding = fingerprint(tool, arguments, preview.base or "")
-        decision = await self.put(call_id, tool, preview, reason, binding, token)
-        if decision.answer == "session":
-            self._granted.add(exact)
-        return decision
+    def granted(self, tool: str, arguments: dict[str, Any]) -> bool:
+        """The person allowed exactly this call for the session."""
+        return fingerprint(tool, arguments) in self._granted
 
-    async def put(
-        self, call_id: str, name: str, preview: Preview, reason: str, binding: str, token: CancelToken
-    ) -> Decision:
+    def grant(self, tool: str, arguments: dict[str, Any]) -> None:
+        self._granted.add(fingerprint(tool, arguments))
+
+    async def put(self, question: Question, token: CancelToken) -> Decision:
         """Ask and wait, whatever was answered before. Raises RunCancelled when the token fires first."""
         self._asked += 1
-        approval_id = f"{call_id}.{self._asked}"
+        call_id, approval_id = question.call_id, f"{question.call_id}.{self._asked}"
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._waiting[approval_id] = answer
         self._emitter.emit(
@@ -48,11 +59,14 @@ class Approvals:
                 **self._emitter.head(),
                 approval_id=approval_id,
                 call_id=call_id,
-                name=name,
-                target=preview.target,
-                reason=reason,
-                blocks=preview.blocks,
-                binding=binding,
+                name=question.name,
+                target=question.preview.target,
+                reason=question.reason,
+                blocks=question.preview.blocks,
+                binding=question.binding,
+                arguments=question.arguments,
+                proposal=question.proposal,
+                by_hunk=question.preview.by_hunk,
             )
         )
         try:
@@ -81,6 +95,8 @@ class Approvals:
                 answer=answer,
                 source=decision.source,
                 reason=decision.reason,
+                rule=decision.rule,
+                keep=decision.keep,
             )
         )
 

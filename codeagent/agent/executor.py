@@ -6,27 +6,28 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from codeagent.agent.approvals import Approvals
+from codeagent.agent.consent import Consent
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
 from codeagent.agent.hooks import Deny, Hooks, Modify
 from codeagent.agent.limits import Limits
-from codeagent.agent.outcome import Settled, cap_output, result_of_error, result_of_refusal
+from codeagent.agent.outcome import Settled, as_edited, cap_output, result_of_error, result_of_refusal
+from codeagent.agent.permissions import Objection, Permissions
+from codeagent.agent.prepared import Circumstances, Permit, Prepared, Refused
+from codeagent.agent.repeats import TOO_OFTEN
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import PlannedCall, ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import ToolCall, ToolMessage
-from codeagent.core.policy import SAID_NO, ApprovalSource, Decision, Mode, Policy, Verdict
-from codeagent.core.ports import OutputStore, Sandbox, Workspace
+from codeagent.core.policy import ApprovalSource, Policy, Verdict
+from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Workspace
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, OutputStream, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.registry import ToolRegistry
 
-_PREVIEWS = 3
-"""How often a call is shown again because what it would change keeps changing."""
+_ORDINARY = Circumstances()
 
 
 @dataclass(frozen=True)
@@ -41,64 +42,58 @@ class Surroundings:
     policy: Policy
     limits: Limits
     hooks: Hooks
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A call whose arguments are known to fit."""
-
-    call: ToolCall
-    tool: Tool[Any]
-    args: BaseModel
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return self.args.model_dump(mode="json", exclude_unset=True)
-
-
-@dataclass(frozen=True)
-class _Permit:
-    source: ApprovalSource
-    base: str | None = None
-
-
-class _Refused(Exception):
-    """The call will not run; carries its result and who refused it."""
-
-    def __init__(self, result: Result, source: ApprovalSource | None) -> None:
-        super().__init__()
-        self.result = result
-        self.source = source
+    attended: bool = False
+    """A person can be asked at any time."""
+    book: RuleBook | None = None
+    """Where rules are kept beyond the session."""
+    objection: Objection = lambda rule: None
+    """Why an answer must not become this rule."""
 
 
 class Executor:
     """Turns each call into exactly one result; nothing a call does escapes as an exception."""
 
-    def __init__(self, around: Surroundings, emitter: Emitter, approvals: Approvals, floor: Floor) -> None:
+    def __init__(
+        self, around: Surroundings, emitter: Emitter, approvals: Approvals, permissions: Permissions, floor: Floor
+    ) -> None:
         self._around = around
         self._emitter = emitter
-        self._approvals = approvals
+        self._consent = Consent(approvals, permissions)
+        self._permissions = permissions
         self._floor = floor
         self._slots = asyncio.Semaphore(around.limits.max_concurrency)
         self._running: dict[str, CancelToken] = {}
-
-    @property
-    def mode(self) -> Mode:
-        return self._around.policy.mode
-
-    def set_mode(self, mode: Mode) -> None:
-        """Holds for every call that is not judged yet."""
-        self._around = replace(self._around, policy=replace(self._around.policy, mode=mode))
 
     def plan(self, call: ToolCall) -> PlannedCall:
         """What a person is shown before the batch runs."""
         try:
             prepared = self._prepare(call)
-        except ToolError:
-            return PlannedCall(call_id=call.id, name=call.name, target="", permission="deny")
+        except ToolError as error:
+            reason = str(error).partition("\n")[0]
+            return PlannedCall(call_id=call.id, name=call.name, target="", permission="deny", reason=reason)
         verdict = self._judge(prepared)
-        target = prepared.tool.target(prepared.args)
-        return PlannedCall(call_id=call.id, name=call.name, target=target, permission=verdict.permission)
+        return PlannedCall(
+            call_id=call.id,
+            name=call.name,
+            target=prepared.tool.target(prepared.args),
+            permission=verdict.permission,
+            reason=verdict.reason,
+        )
+
+    def check(self, call: ToolCall) -> None:
+        """Raises ToolError where the call cannot run: no such tool, or arguments that do not fit."""
+        self._prepare(call)
+
+    def may_change(self, call: ToolCall) -> bool:
+        """The call may change files, for all that is known before it runs."""
+        try:
+            prepared = self._prepare(call)
+        except ToolError:
+            return False
+        tool = prepared.tool
+        if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
+            return False
+        return self._around.hooks.may_modify or not tool.approval_key(prepared.args).reads_only
 
     def access(self, call: ToolCall) -> Access:
         """What the call may disturb; a call that cannot run disturbs nothing."""
@@ -115,106 +110,115 @@ class Executor:
         if (token := self._running.get(call_id)) is not None:
             token.cancel(reason)
 
-    async def execute(self, call: ToolCall, run_token: CancelToken) -> Settled:
+    async def execute(
+        self, call: ToolCall, run_token: CancelToken, circumstances: Circumstances = _ORDINARY
+    ) -> Settled:
         """The call's one result, emitted and returned."""
         token = run_token.child()
         self._running[call.id] = token
         try:
-            return await self._execute(call, token)
+            return await self._execute(call, token, circumstances)
         finally:
             del self._running[call.id]
             token.close()
 
-    def refuse(self, call: ToolCall, error: ToolError) -> Settled:
+    def refuse(self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None) -> Settled:
         """The result of a call that is not even tried: skipped, cut off, over a limit."""
-        return self._settle(call, result_of_refusal(error), source=None)
+        return self._settle(call, result_of_refusal(error), Permit(source) if source else None)
 
-    async def _execute(self, call: ToolCall, token: CancelToken) -> Settled:
+    async def _execute(self, call: ToolCall, token: CancelToken, circumstances: Circumstances) -> Settled:
         try:
             token.raise_if_cancelled()
-            prepared = await self._after_hooks(self._prepare(call))
-            permit = await self._permit(prepared, token)
-        except _Refused as refused:
-            return self._settle(call, refused.result, source=refused.source)
+            prepared = replace(self._prepare(call), edited=circumstances.edited)
+            prepared = await self._after_hooks(prepared)
+            prepared, permit = await self._permitted(prepared, token, circumstances.repeated)
+        except Refused as refused:
+            permit_or_none = Permit(refused.source, rule=refused.rule) if refused.source else None
+            return self._settle(call, refused.result, permit_or_none)
         except (ToolError, RunCancelled) as error:
-            return self._settle(call, result_of_refusal(error), source=None)
+            return self._settle(call, result_of_refusal(error), None)
         except Exception as error:
-            return self._settle(call, result_of_error(error, executed=False), source=None)
+            return self._settle(call, result_of_error(error, executed=False), None)
         async with self._slots:
             return await self._in_turn(prepared, permit, token)
 
-    def _prepare(self, call: ToolCall) -> _Prepared:
+    def _prepare(self, call: ToolCall) -> Prepared:
         """Raises ToolError: not_found or invalid_args."""
         tool = self._around.tools.get(call.name)
-        return _Prepared(call, tool, parse_arguments(tool, call.arguments))
+        return Prepared(call, tool, parse_arguments(tool, call.arguments))
 
-    async def _after_hooks(self, prepared: _Prepared) -> _Prepared:
+    async def _after_hooks(self, prepared: Prepared) -> Prepared:
         match await self._around.hooks.before_tool(prepared.call):
             case Deny(reason):
-                raise _Refused(result_of_refusal(Denied(reason)), "hook")
+                raise Refused(result_of_refusal(Denied(reason)), "hook")
             case Modify(arguments):
                 args = parse_arguments(prepared.tool, json.dumps(arguments))
                 return replace(prepared, args=args)
             case None:
                 return prepared
 
-    def _judge(self, prepared: _Prepared) -> Verdict:
-        tool = prepared.tool
-        key = tool.approval_key(prepared.args)
-        return self._around.policy.check(tool.name, key, tool.permission, tool.effect)
+    def _judge(self, prepared: Prepared) -> Verdict:
+        return self._permissions.judge(prepared.tool, prepared.args, confined=self._confined(prepared.tool))
 
-    async def _permit(self, prepared: _Prepared, token: CancelToken) -> _Permit:
-        """Raises _Refused, or ToolError where the preview shows that the call cannot work."""
+    def _confined(self, tool: Tool[Any]) -> bool:
+        """Plan mode, and the kernel sees to it that the tool changes nothing."""
+        return self._permissions.mode == "plan" and tool.sandboxed and self._around.sandbox_kind == "docker"
+
+    async def _permitted(self, prepared: Prepared, token: CancelToken, repeated: int) -> tuple[Prepared, Permit]:
+        """The call as it shall run. Raises Refused, or ToolError where the preview shows that it cannot work."""
         verdict = self._judge(prepared)
-        match verdict.permission:
-            case "deny":
-                raise _Refused(result_of_refusal(Denied(verdict.reason)), verdict.source)
-            case "auto":
-                return _Permit(verdict.source)
-            case "prompt":
-                return await self._ask(prepared, verdict, token)
-
-    async def _ask(self, prepared: _Prepared, verdict: Verdict, token: CancelToken) -> _Permit:
-        preview = await self._preview(prepared, token)
-        for _ in range(_PREVIEWS):
-            decision = await self._approvals.ask(
-                prepared.call.id, prepared.tool.name, prepared.arguments, preview, verdict.reason, token
+        too_often = repeated >= TOO_OFTEN
+        if verdict.permission == "deny":
+            raise Refused(result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule)
+        if too_often and not self._around.attended:
+            raise Failed(
+                f"Not executed: this is the same call {repeated} times in a row, and its result was not going to be "
+                "another. Do something else, or say what keeps you from it."
             )
-            if decision.answer == "deny":
-                raise _Refused(result_of_refusal(Denied(_in_words(decision))), decision.source)
-            shown, preview = preview, await self._preview(prepared, token)
-            if preview.base == shown.base:
-                return _Permit(decision.source, preview.base)
-        raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
+        if verdict.permission == "auto" and not too_often:
+            return prepared, Permit(verdict.source, rule=verdict.rule)
+        if too_often:
+            verdict = replace(verdict, reason=f"the same call {repeated} times in a row")
 
-    async def _preview(self, prepared: _Prepared, token: CancelToken) -> Preview:
-        return await token.guard(prepared.tool.preview(prepared.args, self._context(prepared, token, None)))
+        async def show(shown: Prepared) -> Preview:
+            return await token.guard(shown.tool.preview(shown.args, self._context(shown, token)))
 
-    def _context(self, prepared: _Prepared, token: CancelToken, base: str | None) -> ToolContext:
+        return await self._consent.ask(prepared, verdict, show, token, anew=too_often)
+
+    def _context(self, prepared: Prepared, token: CancelToken, permit: Permit | None = None) -> ToolContext:
         around = self._around
-        return ToolContext(prepared.call.id, prepared.tool.name, around.workspace, around.sandbox, token, base=base)
+        return ToolContext(
+            prepared.call.id,
+            prepared.tool.name,
+            around.workspace,
+            around.sandbox,
+            token,
+            base=None if permit is None else permit.base,
+            hunks=None if permit is None else permit.hunks,
+            read_only=self._confined(prepared.tool),
+        )
 
-    async def _in_turn(self, prepared: _Prepared, permit: _Permit, token: CancelToken) -> Settled:
+    async def _in_turn(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Settled:
         """What may change something waits while the person's own command runs."""
         if prepared.tool.effect == "nothing":
             return await self._run(prepared, permit, token)
         try:
             await token.guard(self._floor.enter(alone=False))
         except RunCancelled as error:
-            return self._settle(prepared.call, result_of_refusal(error), source=permit.source)
+            return self._settle(prepared.call, result_of_refusal(error), permit)
         try:
             return await self._run(prepared, permit, token)
         finally:
             self._floor.leave(alone=False)
 
-    async def _run(self, prepared: _Prepared, permit: _Permit, token: CancelToken) -> Settled:
+    async def _run(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Settled:
         call, tool = prepared.call, prepared.tool
         try:
             token.raise_if_cancelled()
             if tool.effect != "nothing":
                 await self._emitter.sync()
         except Exception as error:
-            return self._settle(call, result_of_error(error, executed=False), source=permit.source)
+            return self._settle(call, result_of_error(error, executed=False), permit)
         started_at, started = time.time(), time.monotonic()
         self._emitter.emit(
             ToolStarted(
@@ -238,26 +242,21 @@ class Executor:
                 duration_ms=duration_ms,
             )
         )
-        settled = self._settle(
-            call,
-            cap_output(result, tool.output_limit, self._around.outputs, call.id),
-            source=permit.source,
-            started_at=started_at,
-            duration_ms=duration_ms,
-        )
+        result = cap_output(result, tool.output_limit, self._around.outputs, call.id)
+        if prepared.edited:
+            result = as_edited(result, prepared.json)
+        settled = self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
         await self._around.hooks.after_tool(call, settled.result)
         return settled
 
-    async def _limited(self, prepared: _Prepared, permit: _Permit, token: CancelToken, watch: "_Watch") -> Result:
+    async def _limited(self, prepared: Prepared, permit: Permit, token: CancelToken, watch: "_Watch") -> Result:
         """The tool's own work, under the call's token and time limit."""
         tool = prepared.tool
         limits = [s for s in (self._around.limits.timeout_per_call, tool.timeout) if s is not None]
         alarm = None
         if limits and not tool.waits_for_person:
             alarm = asyncio.get_running_loop().call_later(min(limits), token.cancel, f"timeout after {min(limits):g} s")
-        context = replace(
-            self._context(prepared, token, permit.base), on_update=watch.update, on_progress=watch.progress
-        )
+        context = replace(self._context(prepared, token, permit), on_update=watch.update, on_progress=watch.progress)
         try:
             return await token.guard(tool.run(prepared.args, context))
         except Exception as error:
@@ -270,8 +269,8 @@ class Executor:
         self,
         call: ToolCall,
         result: Result,
+        permit: Permit | None,
         *,
-        source: ApprovalSource | None,
         started_at: float | None = None,
         duration_ms: int = 0,
     ) -> Settled:
@@ -289,20 +288,14 @@ class Executor:
                 details=result.details,
                 started_at=started_at,
                 duration_ms=duration_ms,
-                approval=source,
+                approval=None if permit is None else permit.source,
+                rule=None if permit is None else permit.rule,
                 sandbox=self._around.sandbox_kind if sandboxed else None,
                 child_session=result.child_session,
             )
         )
         message = ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
         return Settled(message, result)
-
-
-def _in_words(denial: Decision) -> str:
-    """What the model is told, such that it knows whose word it is."""
-    if denial.source != "user":
-        return denial.reason or SAID_NO
-    return f"{SAID_NO}: {denial.reason}" if denial.reason else SAID_NO
 
 
 class _Watch:

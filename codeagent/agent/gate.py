@@ -1,18 +1,34 @@
-"""The gate at a boundary: a run waits there while the person has paused it."""
+"""The gate at a boundary: a run waits there while the person has paused it, steps, or has used up a budget."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Literal
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.cancel import CancelToken
 
+Why = Literal["asked", "step", "budget", "limit"]
+
 
 class Gate:
-    """Open unless paused; a pause holds for one run only."""
+    """Open unless paused; a pause holds for one run only, step mode for all."""
 
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
         self._open = asyncio.Event()
         self._open.set()
+        self._stepping = False
+
+    @property
+    def stepping(self) -> bool:
+        return self._stepping
+
+    def step(self, on: bool) -> None:
+        if on == self._stepping:
+            return
+        self._stepping = on
+        text = "pausing before every batch" if on else "no longer pausing before every batch"
+        self._emitter.notice("step.changed", text, on=on)
 
     def pause(self) -> None:
         self._open.clear()
@@ -20,15 +36,22 @@ class Gate:
     def go_on(self) -> None:
         self._open.set()
 
-    async def wait(self, batch: int, token: CancelToken) -> None:
-        """Return at once where the gate is open. Raises RunCancelled.
+    async def wait(self, batch: int, token: CancelToken, calls: Sequence[str] = ()) -> bool:
+        """Return at once where the gate is open, else once it was opened; True where it was shut. Raises RunCancelled.
 
-        `batch` is the number of the batch that would run next.
+        `batch` is the number of the batch that would run next, `calls` the ids of its calls where it is planned.
         """
-        if self._open.is_set():
-            return
+        asked = not self._open.is_set()
+        if not asked and not (self._stepping and calls):
+            return False
+        await self.hold("asked" if asked else "step", f"paused before batch {batch}", batch, token, calls)
+        return True
+
+    async def hold(self, why: Why, text: str, batch: int, token: CancelToken, calls: Sequence[str] = ()) -> None:
+        """Shut the gate and wait until somebody opens it. Raises RunCancelled."""
         token.raise_if_cancelled()
-        self._emitter.notice("run.paused", f"paused before batch {batch}", batch=batch)
+        self._open.clear()
+        self._emitter.notice("run.paused", text, batch=batch, why=why, calls=list(calls))
         await token.guard(self._opened())
         self._emitter.notice("run.resumed", "going on", batch=batch)
 

@@ -29,6 +29,7 @@ class Meter:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._extended: dict[str, float] = {}
         self.turns = 0
         self.calls = 0
         self.refused = 0
@@ -39,19 +40,36 @@ class Meter:
 
     def before_request(self) -> Reached | None:
         """What forbids another request."""
-        limits = self._limits
-        if limits.max_turns is not None and self.turns >= limits.max_turns:
-            return Reached("max_turns", limits.max_turns)
-        if limits.max_cost_usd is not None and (self.usage.cost_usd or 0.0) >= limits.max_cost_usd:
-            return Reached("max_cost_usd", limits.max_cost_usd)
+        turns, cost = (
+            self._most("max_turns", self._limits.max_turns),
+            self._most("max_cost_usd", self._limits.max_cost_usd),
+        )
+        if turns is not None and self.turns >= turns:
+            return Reached("max_turns", turns)
+        if cost is not None and (self.usage.cost_usd or 0.0) >= cost:
+            return Reached("max_cost_usd", cost)
         return None
 
     def after_calls(self) -> Reached | None:
         """What was hit by the calls just made; asking for exactly the limit is within it."""
-        limit = self._limits.max_calls
+        limit = self._most("max_calls", self._limits.max_calls)
         return Reached("max_calls", limit) if limit is not None and self.refused else None
 
     def calls_left(self) -> int | None:
         """How many more calls may run; None where there is no limit."""
-        limit = self._limits.max_calls
-        return None if limit is None else max(0, limit - self.calls)
+        limit = self._most("max_calls", self._limits.max_calls)
+        return None if limit is None else max(0, int(limit) - self.calls)
+
+    def extend(self, reached: Reached) -> None:
+        """The person allows as much again."""
+        self._extended[reached.limit] = self._extended.get(reached.limit, 0.0) + _first(self._limits, reached.limit)
+        self.refused = 0
+
+    def _most(self, limit: str, first: float | None) -> float | None:
+        return None if first is None else first + self._extended.get(limit, 0.0)
+
+
+def _first(limits: Limits, limit: str) -> float:
+    return float(
+        {"max_turns": limits.max_turns, "max_calls": limits.max_calls, "max_cost_usd": limits.max_cost_usd}[limit] or 0
+    )

@@ -2,7 +2,8 @@
 
 prompt ─▶ deliver steering ─▶ limits ─▶ ask the model ─▶ calls? ──no──▶ queued text? ──no──▶ done
                 ▲                                          │ yes              │ yes
-                │                                    batch by batch           │
+                │                     batch by batch: plan, wait for the      │
+                │                     person, checkpoint, run, boundary       │
                 └───────────── every call answered ◀───────┴──────────────────┘
 """
 
@@ -11,18 +12,18 @@ from dataclasses import dataclass
 
 from codeagent.agent.asking import Asking
 from codeagent.agent.batches import Strategy, run_ordered
-from codeagent.agent.emitter import Emitter
-from codeagent.agent.executor import Executor
-from codeagent.agent.gate import Gate
 from codeagent.agent.limits import Limits, Meter, Reached
+from codeagent.agent.mode_notes import mode_note
 from codeagent.agent.outcome import Settled
-from codeagent.agent.steering import Steering
+from codeagent.agent.parts import Parts
+from codeagent.agent.planned import Planned
+from codeagent.agent.prepared import Circumstances
+from codeagent.agent.repeats import TOO_OFTEN, Repeats
 from codeagent.agent.stopped import Tally
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ModelError, RunCancelled
 from codeagent.core.events import (
     BatchFinished,
-    BatchPlanned,
     LimitReached,
     MessageAdded,
     Notice,
@@ -30,7 +31,7 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Model, ModelRequest
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition
 
@@ -47,31 +48,29 @@ class Conversation:
     tools: tuple[ToolDefinition, ...]
     strategy: Strategy
     limits: Limits
+    attended: bool = False
+    """A person is there: what is used up is asked about instead of ending the run."""
 
 
 class Loop:
     """One run: from a prompt to a reason for stopping."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        history: list[Message],
-        executor: Executor,
-        emitter: Emitter,
-        steering: Steering,
-        gate: Gate,
-    ) -> None:
+    def __init__(self, conversation: Conversation, parts: Parts) -> None:
         self._conversation = conversation
-        self._history = history
-        self._executor = executor
-        self._emitter = emitter
-        self._steering = steering
-        self._gate = gate
-        self._call_ids = {
-            call.id for message in history if isinstance(message, AssistantMessage) for call in message.calls
-        }
+        self._history = parts.line.items
+        self._permissions = parts.permissions
+        self._executor = parts.executor
+        self._emitter = parts.emitter
+        self._steering = parts.steering
+        self._boundary = parts.boundary
+        self._spending = parts.spending
+        self._checkpoints = parts.checkpoints
+        self._call_ids = parts.call_ids
         self._batches = 0
         self._nudged = 0
+        self._repeats = Repeats()
+        self._repeated: dict[str, int] = {}
+        self._mode = self._permissions.mode
         self.meter = Meter(conversation.limits)
         self.tally = Tally()
         self.text = ""
@@ -80,14 +79,19 @@ class Loop:
         """Raises RunCancelled, ModelError or SessionWriteError; every call has its result even then."""
         while True:
             token.raise_if_cancelled()
-            await self._gate.wait(self._batches + 1, token)
+            await self._boundary.wait(self._batches + 1, token)
             self._history += self._steering.deliver_notes() + self._steering.deliver_steering()
-            if (reached := self.meter.before_request()) is not None:
-                return self._limit(reached)
+            self._tell_mode()
+            if (reason := await self._limited(self.meter.before_request(), token)) is not None:
+                return reason
+            await self._within_budget(token)
             answer = await self._turn(token)
             if answer.calls:
-                if (reached := self.meter.after_calls()) is not None:
-                    return self._limit(reached)
+                if not self._conversation.attended and max(self._repeated.values(), default=0) > TOO_OFTEN:
+                    self._emitter.emit(LimitReached(**self._emitter.head(), limit="same_call", maximum=TOO_OFTEN))
+                    return "limit"
+                if (reason := await self._limited(self.meter.after_calls(), token)) is not None:
+                    return reason
                 continue
             if self._nudge(answer):
                 continue
@@ -96,9 +100,31 @@ class Loop:
                 return "denied" if self.meter.denied and not self.meter.executed else "done"
             self._history += queued
 
-    def _limit(self, reached: Reached) -> RunReason:
+    def _tell_mode(self) -> None:
+        if self._permissions.mode == self._mode:
+            return
+        self._mode = self._permissions.mode
+        if (note := mode_note(self._history, self._mode)) is not None:
+            self._history.append(note)
+            self._emitter.emit(MessageAdded(**self._emitter.head(), message=note))
+
+    async def _limited(self, reached: Reached | None, token: CancelToken) -> RunReason | None:
+        """Why the run ends; None where nothing was reached, or the person allowed as much again."""
+        if reached is None:
+            return None
         self._emitter.emit(LimitReached(**self._emitter.head(), limit=reached.limit, maximum=reached.maximum))
-        return "limit"
+        if not self._conversation.attended:
+            return "limit"
+        text = f"the limit {reached.limit} = {reached.maximum:g} is reached"
+        await self._boundary.hold("limit", text, self._batches + 1, token)
+        self.meter.extend(reached)
+        return None
+
+    async def _within_budget(self, token: CancelToken) -> None:
+        """Wait for the person where the next request would pass their budget."""
+        while (why := self._spending.exhausted()) is not None:
+            await self._boundary.hold("budget", why, self._batches + 1, token)
+            self._spending.extend()
 
     async def _turn(self, token: CancelToken) -> AssistantMessage:
         self.meter.turns += 1
@@ -121,6 +147,7 @@ class Loop:
             raise
         finally:
             self.meter.usage += asking.usage
+            self._spending.add_request(asking.usage)
             self._emitter.emit(
                 TurnFinished(**self._emitter.head(), turn=turn, stop=stop.stop if stop else "cut", usage=asking.usage)
             )
@@ -158,6 +185,7 @@ class Loop:
             cut_off = Skipped("Not executed: your answer was cut off by the output limit. Ask again with less at once.")
             settled |= {call.id: self._executor.refuse(call, cut_off) for call in answer.calls}
             return
+        self._repeated = self._repeats.note(answer.calls)
         left = self.meter.calls_left()
         allowed = answer.calls if left is None else answer.calls[:left]
         self.meter.calls += len(allowed)
@@ -165,31 +193,30 @@ class Loop:
         for batch in self._conversation.strategy.cut(allowed):
             if token.cancelled:
                 return
-            await self._gate.wait(self._batches + 1, token)
-            if interrupts := self._steering.interrupts:
-                quoted = "; ".join(f"“{item.text}”" for item in interrupts)
+            if await self._batch(batch, settled, token):
+                quoted = "; ".join(f"“{item.text}”" for item in self._steering.interrupts)
                 settled |= {
                     call.id: self._executor.refuse(call, Skipped(f"Skipped: the user interrupted with {quoted}"))
                     for call in allowed
                     if call.id not in settled
                 }
                 break
-            await self._batch(batch, settled, token)
         over = Skipped(f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached")
         settled |= {call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]}
 
-    async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, Settled], token: CancelToken) -> None:
+    async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, Settled], token: CancelToken) -> bool:
+        """Plan it, let the person step in, run it; True where they interrupted and it did not run."""
         self._batches += 1
         number, started = self._batches, time.monotonic()
-        planned = tuple(self._executor.plan(call) for call in batch)
-        self._emitter.emit(BatchPlanned(**self._emitter.head(), batch=number, calls=planned))
-
-        async def execute(call: ToolCall) -> None:
-            settled[call.id] = await self._executor.execute(call, token)
-
+        planned = Planned(number, batch, self._executor, self._emitter)
+        planned.tell()
         try:
-            await run_ordered(batch, self._executor.access, execute)
+            await self._boundary.wait(number, token, planned)
+            if self._steering.interrupts:
+                return True
+            await self._run_planned(number, planned, settled, token)
         finally:
+            settled |= planned.settled
             ran = sum(settled[call.id].result.executed for call in batch if call.id in settled)
             self._emitter.emit(
                 BatchFinished(
@@ -200,6 +227,25 @@ class Loop:
                     duration_ms=round((time.monotonic() - started) * 1000),
                 )
             )
+        return False
+
+    async def _run_planned(
+        self, number: int, planned: Planned, settled: dict[str, Settled], token: CancelToken
+    ) -> None:
+        targets = planned.targets
+
+        async def execute(call: ToolCall) -> None:
+            circumstances = Circumstances(edited=call.id in planned.edited, repeated=self._repeated[call.id])
+            settled[call.id] = await self._executor.execute(call, token, circumstances)
+
+        if targets:
+            await token.guard(self._checkpoints.before_batch(number, targets))
+        self._spending.add_batch()
+        try:
+            await run_ordered(planned.left, self._executor.access, execute)
+        finally:
+            if targets:
+                self._checkpoints.after_batch(number, targets)
 
     def _nudge(self, answer: AssistantMessage) -> bool:
         """Tell the model that its answer was empty or cut off; a few times, then leave it at that."""

@@ -89,6 +89,14 @@ def _cancel_text(reason: str) -> str:
             return f"Cancelled: {reason}"
 
 
+def as_edited(result: ToolResult, arguments: str) -> ToolResult:
+    """The result of a call that ran with arguments (JSON) of the person's: the model is told so."""
+    told = TextPart(text=f"(The user edited this call before it ran. It ran with: {arguments})")
+    return result.model_copy(
+        update={"content": (told, *result.content), "details": {**result.details, "edited_arguments": arguments}}
+    )
+
+
 def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str) -> ToolResult:
     """The result with its text cut to `limit` characters, head and tail; all of it is kept in `outputs`.
 

@@ -1,6 +1,6 @@
 """Questions of the model's to the person: asked like approvals, answered with words."""
 
-from codeagent.agent.approvals import Approvals, fingerprint
+from codeagent.agent.approvals import Approvals, Question, fingerprint
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock
 from codeagent.core.ports import Reply
@@ -26,7 +26,7 @@ class Questions:
             return Reply(None, "no user")
         preview = Preview(question, (QuestionBlock(question=question, options=options),))
         binding = fingerprint(ASK_USER, {"question": question, "options": options})
-        decision = await self._approvals.put(call_id, ASK_USER, preview, _REASON, binding, token)
+        decision = await self._approvals.put(Question(call_id, ASK_USER, preview, _REASON, binding), token)
         if decision.answer == "deny" or not decision.reason.strip():
             return Reply(None, decision.reason.strip())
         return Reply(decision.reason)

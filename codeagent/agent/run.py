@@ -2,32 +2,16 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
-from pathlib import Path
 
 from codeagent import __version__
-from codeagent.agent.emitter import Emitter
-from codeagent.agent.executor import Executor
-from codeagent.agent.gate import Gate
 from codeagent.agent.loop import Conversation, Loop
+from codeagent.agent.mode_notes import mode_note
+from codeagent.agent.parts import Parts
 from codeagent.agent.steering import Steering
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
-from codeagent.core.messages import Message, UserMessage
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What the runs of one agent share."""
-
-    root: Path
-    """The workspace's."""
-    history: list[Message]
-    executor: Executor
-    emitter: Emitter
-    steering: Steering
-    gate: Gate
+from codeagent.core.messages import UserMessage
 
 
 class Run:
@@ -44,27 +28,33 @@ class Run:
                 **head(),
                 model=self._conversation.model.name,
                 workspace=str(parts.root),
-                mode=parts.executor.mode,
+                mode=parts.permissions.mode,
                 strategy=str(self._conversation.strategy),
                 codeagent=__version__,
-                resumed=bool(parts.history),
+                resumed=bool(parts.line.items),
             )
         )
-        parts.history.extend(parts.steering.deliver_notes())
+        said = parts.line.items
+        parts.checkpoints.before_prompt(prompt or _first_queued(parts.steering))
+        said.extend(parts.steering.deliver_notes())
+        if (note := mode_note(said, parts.permissions.mode)) is not None:
+            said.append(note)
+            parts.emitter.emit(MessageAdded(**head(), message=note))
         if prompt is None:
-            parts.history.extend(parts.steering.deliver_steering() or parts.steering.deliver_follow_up())
+            said.extend(parts.steering.deliver_steering() or parts.steering.deliver_follow_up())
             return
         message = UserMessage.from_text(prompt)
-        parts.history.append(message)
+        said.append(message)
         parts.emitter.emit(MessageAdded(**head(), message=message))
 
     async def work(self) -> RunFinished:
         """To the end; what is returned is still to be emitted. Raises nothing."""
         parts = self._parts
         started = time.monotonic()
-        loop = Loop(self._conversation, parts.history, parts.executor, parts.emitter, parts.steering, parts.gate)
+        loop = Loop(self._conversation, parts)
         reason: RunReason = "failed"
         error: str | None = None
+        parts.spending.work()
         try:
             reason = await loop.run(self.token)
         except (RunCancelled, asyncio.CancelledError):
@@ -75,6 +65,7 @@ class Run:
             error = str(failure)
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
+        parts.spending.rest()
         return RunFinished(
             **parts.emitter.head(),
             reason=reason,
@@ -85,3 +76,7 @@ class Run:
             calls=loop.meter.calls,
             duration_ms=round((time.monotonic() - started) * 1000),
         )
+
+
+def _first_queued(steering: Steering) -> str:
+    return steering.waiting[0].text if steering.waiting else ""

@@ -1,5 +1,7 @@
 """What the person typed and did while the agent was working: two lanes and notes, delivered at boundaries."""
 
+from dataclasses import replace
+
 from codeagent.agent.emitter import Emitter
 from codeagent.core.events import MessageAdded, QueueKind, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
@@ -41,6 +43,25 @@ class Steering:
         self._remove(item, taken_back=True)
         return item.text
 
+    def rewrite(self, queued_id: str, text: str) -> bool:
+        """Other words in the same place; False where it does not wait any more."""
+        at = self._position(queued_id)
+        if at is None:
+            return False
+        item = self._waiting[at] = replace(self._waiting[at], text=text)
+        self._emitter.emit(SteerQueued(**self._emitter.head(), id=item.id, kind=item.kind, text=text))
+        return True
+
+    def move(self, queued_id: str, position: int) -> bool:
+        """To that place among all that waits; False where it does not wait any more."""
+        at = self._position(queued_id)
+        if at is None:
+            return False
+        self._waiting.insert(max(0, position), self._waiting.pop(at))
+        ids = [item.id for item in self._waiting]
+        self._emitter.notice("queue.ordered", "the queue has another order", ids=ids)
+        return True
+
     def take_back_all(self) -> None:
         """After an abort: everything returns to the composer."""
         for item in self.waiting:
@@ -60,6 +81,9 @@ class Steering:
         """The oldest follow-up; each gets the agent's attention for itself."""
         item = next((item for item in self._waiting if item.kind == "follow_up"), None)
         return [self._deliver(item)] if item else []
+
+    def _position(self, queued_id: str) -> int | None:
+        return next((at for at, item in enumerate(self._waiting) if item.id == queued_id), None)
 
     def _deliver(self, item: Queued) -> UserMessage:
         message = UserMessage.from_text(item.text, source=item.kind)

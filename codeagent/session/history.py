@@ -1,11 +1,12 @@
 """Folds a session's events into what the model is sent when the session goes on."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from codeagent.core.events import (
+    CheckpointRestored,
     KnownEvent,
     MessageAdded,
     Notice,
@@ -13,13 +14,17 @@ from codeagent.core.events import (
     RunStarted,
     SteerDelivered,
     SteerQueued,
+    ToolCallAdded,
     ToolResultAdded,
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.moments import Moments, walk
 from codeagent.core.policy import Mode
 from codeagent.core.shell import shell_note
+from codeagent.core.taken_back import restored_note
 
 MAIN = "main"
 ENDED = "cancelled: session ended"
@@ -55,8 +60,11 @@ class ToolDetails:
 
 @dataclass(frozen=True)
 class History:
-    messages: tuple[Message, ...]
-    """Valid for every provider (`transcript_problems` is empty), whatever the events were."""
+    line: Line[Message]
+    """What was said and not taken back; a mark for each point to which the conversation can go back.
+
+    Valid for every provider (`transcript_problems` is empty), whatever the events were.
+    """
     open_calls: tuple[OpenCall, ...]
     """In the order of their calls; in `messages` each has an error result already."""
     undelivered: tuple[QueuedText, ...]
@@ -68,6 +76,14 @@ class History:
     """In the order the calls ended."""
     dropped: tuple[str, ...]
     """One sentence per message that had to be left out; empty for an undamaged log."""
+    call_ids: frozenset[str]
+    """Of every call there ever was, also of those that were taken back."""
+    moments: Moments
+    """What can be gone back to."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self.line.items)
 
 
 def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
@@ -75,11 +91,11 @@ def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
     own = [event for event in events if event.agent == MAIN]
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
     started = {event.call_id for event in own if isinstance(event, ToolStarted)}
-    said = [event.message for event in own if isinstance(event, MessageAdded)]
-    messages, calls, dropped = _transcript(said, results, started)
+    walked = walk(own)
+    told = _transcript(walked.items, results, started)
     return History(
-        messages=tuple(messages),
-        open_calls=tuple(OpenCall(call, call.id in started) for call in calls if call.id not in results),
+        line=_line(told, walked, lambda items: _transcript(items, results, started)),
+        open_calls=tuple(OpenCall(call, call.id in started) for call in told.calls if call.id not in results),
         undelivered=_undelivered(own),
         notes=_notes(own),
         mode=last_mode(own),
@@ -88,30 +104,68 @@ def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
             for result in results.values()
             if result.executed and result.details
         ),
-        dropped=tuple(dropped),
+        dropped=tuple(told.dropped),
+        call_ids=frozenset(results)
+        | {event.call_id for event in own if isinstance(event, ToolCallAdded)}
+        | {call.id for call in told.calls},
+        moments=Moments(own),
     )
 
 
+@dataclass(frozen=True)
+class _Told:
+    """The messages of some events."""
+
+    messages: list[Message]
+    calls: list[ToolCall]
+    dropped: list[str]
+    counts: list[int]
+    """How many messages there were after each event."""
+
+
+def _line(
+    told: _Told, walked: Line[KnownEvent | UnknownEvent], tell: Callable[[list[KnownEvent | UnknownEvent]], _Told]
+) -> Line[Message]:
+    """The conversation with its marks, also those in what was taken back: from there `redo` brings it back."""
+    line: Line[Message] = Line()
+    line.items = told.messages
+    known = {id(walked.items): told}
+    for name, (items, length) in walked.marks().items():
+        branch = known.get(id(items)) or known.setdefault(id(items), tell(items))
+        line.adopt(name, branch.messages, branch.counts[length - 1] if length else 0)
+    return line
+
+
 def _transcript(
-    said: Iterable[UserMessage | AssistantMessage], results: dict[str, ToolResultAdded], started: set[str]
-) -> tuple[list[Message], list[ToolCall], list[str]]:
-    messages: list[Message] = []
-    calls: list[ToolCall] = []
-    dropped: list[str] = []
+    events: Iterable[KnownEvent | UnknownEvent], results: dict[str, ToolResultAdded], started: set[str]
+) -> _Told:
+    told = _Told([], [], [], [])
     used: set[str] = set()
-    for message in said:
-        if isinstance(message, UserMessage):
-            messages.append(message)
-            continue
-        ids = [call.id for call in message.calls]
-        if reason := _unfit(message, ids, used, first=not messages):
-            dropped.append(f"an assistant message was left out: {reason}")
-            continue
-        used.update(ids)
-        calls += message.calls
-        messages.append(message)
-        messages += [_tool_message(call, results.get(call.id), call.id in started) for call in message.calls]
-    return messages, calls, dropped
+    for event in events:
+        if isinstance(event, MessageAdded):
+            _tell(event.message, told, used, results, started)
+        told.counts.append(len(told.messages))
+    return told
+
+
+def _tell(
+    message: UserMessage | AssistantMessage,
+    told: _Told,
+    used: set[str],
+    results: dict[str, ToolResultAdded],
+    started: set[str],
+) -> None:
+    if isinstance(message, UserMessage):
+        told.messages.append(message)
+        return
+    ids = [call.id for call in message.calls]
+    if reason := _unfit(message, ids, used, first=not told.messages):
+        told.dropped.append(f"an assistant message was left out: {reason}")
+        return
+    used.update(ids)
+    told.calls.extend(message.calls)
+    told.messages.append(message)
+    told.messages.extend(_tool_message(call, results.get(call.id), call.id in started) for call in message.calls)
 
 
 def _unfit(message: AssistantMessage, ids: list[str], used: set[str], *, first: bool) -> str:
@@ -139,6 +193,9 @@ def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[QueuedTex
                 waiting[event.id] = QueuedText(event.id, event.kind, event.text, taken_out=False)
             case SteerDelivered(taken_back=True):
                 waiting.pop(event.id, None)
+            case Notice(code="queue.ordered", data={"ids": list(ids)}):
+                places = {queued_id: place for place, queued_id in enumerate(ids)}
+                waiting = dict(sorted(waiting.items(), key=lambda item: places.get(item[0], len(places))))
             case SteerDelivered() if event.id in waiting:
                 queued = waiting[event.id]
                 waiting[event.id] = QueuedText(queued.id, queued.kind, queued.text, taken_out=True)
@@ -158,6 +215,8 @@ def _notes(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[UserMessage, ..
     for event in events:
         match event:
             case ToolResultAdded() if (note := shell_note(event)) is not None:
+                waiting.append(note)
+            case CheckpointRestored() if (note := restored_note(event)) is not None:
                 waiting.append(note)
             case MessageAdded(message=UserMessage(source="note") as message) if message in waiting:
                 waiting.remove(message)

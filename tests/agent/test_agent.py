@@ -126,7 +126,7 @@ async def test_a_pause_waits_before_the_next_request_and_delivers_what_was_typed
     on(s, ToolStarted, s.agent.pause)
     s.agent.start("go")
     await until(lambda: notices(s, "run.paused"))
-    assert notices(s, "run.paused")[0].data == {"batch": 2}
+    assert notices(s, "run.paused")[0].data == {"batch": 2, "why": "asked", "calls": []}
     s.agent.steer("look there")
     await asyncio.sleep(0.01)
     assert len(s.model.requests) == 1

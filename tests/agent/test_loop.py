@@ -13,6 +13,7 @@ from codeagent.core.events import (
     ToolStarted,
     TurnFinished,
 )
+from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
 from tests.agent.doubles import Turn, do, names, of, scene
 
@@ -115,13 +116,12 @@ async def test_a_retry_forgets_the_text_and_the_calls_of_the_first_attempt() -> 
 
 
 async def test_a_call_id_used_before_gets_a_new_one() -> None:
-    past = Past(
-        history=(
-            UserMessage.from_text("before"),
-            AssistantMessage(calls=(ToolCall(id="call_1", name="do"),)),
-            ToolMessage(call_id="call_1", name="do", content=()),
-        )
+    said = (
+        UserMessage.from_text("before"),
+        AssistantMessage(calls=(ToolCall(id="call_1", name="do"),)),
+        ToolMessage(call_id="call_1", name="do", content=()),
     )
+    past = Past(line=Line(said), call_ids=frozenset({"call_1"}))
     s = scene(Turn("", (do("ok"),)), Turn("done"), past=past)
     events = await s.run()
     assert [result.call_id for result in of(events, ToolResultAdded)] == ["call_1_2"]

@@ -1,0 +1,62 @@
+"""A call on its way: what it is once its arguments are known to fit, and what it may do once it is allowed."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from codeagent.core.hunks import HunkAnswer
+from codeagent.core.messages import ToolCall
+from codeagent.core.policy import ApprovalSource
+from codeagent.core.tool import Tool, ToolResult
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is special about a call, besides what it asks for."""
+
+    edited: bool = False
+    """Its arguments are the person's, not the model's."""
+    repeated: int = 1
+    """So often in a row the model asked for this very call."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call whose arguments are known to fit."""
+
+    call: ToolCall
+    tool: Tool[Any]
+    args: BaseModel
+    edited: bool = False
+    """The arguments are the person's, not the model's."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.args.model_dump(mode="json", exclude_unset=True)
+
+    @property
+    def json(self) -> str:
+        """The arguments, for a person to edit."""
+        return json.dumps(self.arguments, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Permit:
+    """Who allowed a call, and what exactly."""
+
+    source: ApprovalSource
+    base: str | None = None
+    hunks: tuple[HunkAnswer, ...] | None = None
+    rule: str | None = None
+
+
+class Refused(Exception):
+    """The call will not run; carries its result and who refused it."""
+
+    def __init__(self, result: ToolResult, source: ApprovalSource | None, rule: str | None = None) -> None:
+        super().__init__()
+        self.result = result
+        self.source = source
+        self.rule = rule

@@ -1,0 +1,147 @@
+"""The points of a session that can be gone back to, and which batches are in effect: read from its events."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from codeagent.core.errors import CheckpointError
+from codeagent.core.events import CheckpointCreated, CheckpointRestored, KnownEvent, RunStarted, UnknownEvent
+from codeagent.core.line import Line
+from codeagent.core.rewind import Point
+
+PROMPT = "prompt"
+"""Mark of the conversation as it was before the last prompt."""
+Effects = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """What happened between two snapshots that follow each other."""
+
+    before: str
+    """Id of a snapshot in the store."""
+    after: str
+    agents: bool
+    """A batch of the agent's, or going back; else somebody else changed something there, if anything."""
+
+
+class Moments:
+    """Fed every event of the main agent, also those of earlier processes."""
+
+    def __init__(self, events: Iterable[KnownEvent | UnknownEvent] = ()) -> None:
+        self._line: Line[Point] = Line()
+        self._order: list[CheckpointCreated] = []
+        self._created: dict[str, CheckpointCreated] = {}
+        self._effects: Effects = ()
+        """Ids of the points before each batch that changed something and was not taken back."""
+        self._redo: list[tuple[str, Effects]] = []
+        self._before: CheckpointCreated | None = None
+        for event in events:
+            self.add(event)
+
+    def add(self, event: KnownEvent | UnknownEvent) -> None:
+        match event:
+            case CheckpointCreated():
+                self._create(event)
+            case CheckpointRestored():
+                self._restore(event)
+            case _:
+                pass  # no moment
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Those on the way to the present that can be gone back to, oldest first."""
+        return tuple(point for point in self._line.items if point.cause in ("prompt", "batch"))
+
+    @property
+    def latest(self) -> str | None:
+        """The newest snapshot."""
+        return self._order[-1].snapshot if self._order else None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the newest snapshot does not cover."""
+        return self._order[-1].left_out if self._order else ()
+
+    def point(self, point_id: str) -> CheckpointCreated:
+        """Raises CheckpointError for one that never was."""
+        if (found := self._created.get(point_id)) is None:
+            raise CheckpointError(f"there is no point {point_id} in this session; nothing was changed")
+        return found
+
+    def undo_target(self, batches: int) -> Point:
+        """Raises CheckpointError."""
+        if not self._effects:
+            raise CheckpointError("there is nothing to take back: no batch of this session changed a file")
+        if not 1 <= batches <= len(self._effects):
+            raise CheckpointError(f"only {len(self._effects)} of the agent's batches can be taken back")
+        return _point(self._created[self._effects[-batches]])
+
+    def redo_target(self) -> Point:
+        """Raises CheckpointError."""
+        if not self._redo:
+            raise CheckpointError("there is nothing to bring back: something was done since, or nothing taken back")
+        return _point(self._created[self._redo[-1][0]])
+
+    def spans(self, since: str) -> tuple[Span, ...]:
+        """What happened from a point on, in order. Raises CheckpointError."""
+        at = self._order.index(self.point(since))
+        pairs = zip(self._order[at:], self._order[at + 1 :], strict=False)
+        return tuple(Span(old.snapshot, new.snapshot, new.cause == "after") for old, new in pairs)
+
+    def _create(self, event: CheckpointCreated) -> None:
+        self._order.append(event)
+        self._created[event.checkpoint_id] = event
+        self._line.items.append(_point(event))
+        self._line.mark(event.checkpoint_id)
+        match event.cause:
+            case "batch":
+                self._before = event
+                self._redo.clear()
+            case "prompt":
+                self._redo.clear()
+            case "after" if self._before is not None:
+                if self._before.snapshot != event.snapshot:
+                    self._effects = (*self._effects, self._before.checkpoint_id)
+                self._before = None
+            case _:
+                pass  # of going back itself
+
+    def _restore(self, event: CheckpointRestored) -> None:
+        target = self._created.get(event.checkpoint_id)
+        if target is None:
+            return
+        match event.kind:
+            case "undo" | "rewind":
+                self._redo.append((event.before, self._effects))
+                at = self._order.index(target)
+                later = {created.checkpoint_id for created in self._order[at:]}
+                self._effects = tuple(effect for effect in self._effects if effect not in later)
+            case "redo" if self._redo:
+                self._effects = self._redo.pop()[1]
+            case _:
+                pass  # single files: no batch is out of effect by that
+        if event.conversation and self._line.marked(event.checkpoint_id):
+            self._line.go_back(event.checkpoint_id)
+
+
+def _point(event: CheckpointCreated) -> Point:
+    return Point(event.checkpoint_id, event.cause, event.ts, event.label, event.batch)
+
+
+def walk(events: Iterable[KnownEvent | UnknownEvent]) -> Line[KnownEvent | UnknownEvent]:
+    """The events on the way to the present; a mark for each point to which the conversation can go back."""
+    line: Line[KnownEvent | UnknownEvent] = Line()
+    for event in events:
+        match event:
+            case RunStarted():
+                line.mark(PROMPT)
+            case CheckpointCreated(cause="prompt"):
+                line.mark(event.checkpoint_id, like=PROMPT)
+            case CheckpointCreated(cause="restore"):
+                line.mark(event.checkpoint_id)
+            case CheckpointRestored(conversation=True) if line.marked(event.checkpoint_id):
+                line.go_back(event.checkpoint_id)
+            case _:
+                pass  # one more on the line
+        line.items.append(event)
+    return line
