@@ -1,0 +1,227 @@
+"""Stepping in between batches: what waits, what a person may do to it, and what the model hears of it."""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.events import (
+    ApprovalRequested,
+    BatchFinished,
+    BatchPlanned,
+    KnownEvent,
+    Notice,
+    RunFinished,
+    ToolResultAdded,
+    ToolStarted,
+)
+from codeagent.core.messages import ToolMessage, text_of
+from codeagent.core.policy import Decision
+from tests.agent.doubles import Scene, Turn, do, of, scene
+
+THREE = (do("one"), do("two"), do("three"))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+def watched(s: Scene) -> list[KnownEvent]:
+    s.agent.observe(s.events.append)
+    return s.events
+
+
+def paused(s: Scene) -> list[Notice]:
+    return [event for event in of(s.events, Notice) if event.code == "run.paused"]
+
+
+def heard(s: Scene) -> list[str]:
+    """The results as the model got them with its last request."""
+    return [text_of(m.content) for m in s.model.requests[-1].messages if isinstance(m, ToolMessage)]
+
+
+async def to_the_end(s: Scene) -> None:
+    await until(lambda: of(s.events, RunFinished))
+
+
+async def test_step_mode_shows_the_batch_and_runs_nothing_until_told() -> None:
+    s = scene(Turn("", THREE), Turn("done"))
+    watched(s)
+    s.agent.step(True)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    planned = of(s.events, BatchPlanned)[0]
+    assert [call.target for call in planned.calls] == ["one", "two", "three"]
+    assert paused(s)[0].data == {"batch": 1, "why": "step", "calls": [call.call_id for call in planned.calls]}
+    assert not of(s.events, ToolStarted)
+    s.agent.go_on()
+    await to_the_end(s)
+    assert len(of(s.events, ToolStarted)) == 3
+
+
+async def test_one_of_three_is_skipped_another_edited_and_the_log_and_the_model_say_so() -> None:
+    s = scene(Turn("", THREE), Turn("done"))
+    watched(s)
+    s.agent.step(True)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    first, second, third = (call.call_id for call in of(s.events, BatchPlanned)[0].calls)
+    assert s.agent.skip(first, "not that one")
+    assert s.agent.amend(second, '{"what": "other", "key": ""}')
+    s.agent.go_on()
+    await to_the_end(s)
+    results = {event.call_id: event for event in of(s.events, ToolResultAdded)}
+    assert (results[first].error.kind, results[first].executed, results[first].approval) == ("skipped", False, "user")
+    assert [event.target for event in of(s.events, ToolStarted)] == ["other", "three"]
+    assert heard(s) == [
+        "skipped by user: not that one",
+        '(The user edited this call before it ran. It ran with: {"what": "other", "key": ""})\ndid other',
+        "did three",
+    ]
+    assert results[third].details.get("edited_arguments") is None
+    assert of(s.events, BatchFinished)[0].executed == 2
+
+
+async def test_an_edit_that_does_not_fit_changes_nothing_and_says_everything_that_is_wrong() -> None:
+    s = scene(Turn("", (do("one"),)), Turn("done"))
+    watched(s)
+    s.agent.step(True)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    call = of(s.events, BatchPlanned)[0].calls[0].call_id
+    with pytest.raises(ConfigError, match="Argument 'key' for tool 'do' should be a valid string"):
+        s.agent.amend(call, '{"key": 1}')
+    s.agent.go_on()
+    await to_the_end(s)
+    assert heard(s) == ["did one"]
+
+
+async def test_a_call_that_runs_already_can_neither_be_skipped_nor_edited() -> None:
+    s = scene(Turn("", (do("one"),)), Turn("done"))
+    watched(s)
+    s.agent.start("go")
+    await to_the_end(s)
+    assert not s.agent.skip("call_1", "late")
+    assert not s.agent.amend("call_1", "{}")
+
+
+async def test_every_call_skipped_is_a_batch_all_the_same() -> None:
+    s = scene(Turn("", THREE), Turn("done"))
+    watched(s)
+    s.agent.step(True)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    for call in of(s.events, BatchPlanned)[0].calls:
+        s.agent.skip(call.call_id)
+    s.agent.go_on()
+    await to_the_end(s)
+    assert heard(s) == ["skipped by user"] * 3
+    assert of(s.events, RunFinished)[0].reason == "done"
+
+
+async def test_a_correction_at_the_boundary_skips_the_batch_and_is_read_next() -> None:
+    s = scene(Turn("", THREE), Turn("done"))
+    watched(s)
+    s.agent.step(True)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    s.agent.interrupt("use the helper")
+    s.agent.go_on()
+    await to_the_end(s)
+    assert not of(s.events, ToolStarted)
+    assert heard(s) == ["Skipped: the user interrupted with “use the helper”"] * 3
+    assert text_of(s.model.requests[-1].messages[-1].content) == "use the helper"
+
+
+async def test_a_stop_at_the_boundary_answers_every_call() -> None:
+    s = scene(Turn("", THREE), Turn("done"))
+    watched(s)
+    s.agent.step(True)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    s.agent.abort()
+    await to_the_end(s)
+    assert [event.error.kind for event in of(s.events, ToolResultAdded)] == ["cancelled"] * 3
+    assert of(s.events, RunFinished)[0].reason == "interrupted"
+    assert len(of(s.events, BatchFinished)) == len(of(s.events, BatchPlanned)) == 1
+
+
+async def test_leaving_step_mode_lets_the_next_batches_run() -> None:
+    s = scene(Turn("", (do("one"),)), Turn("", (do("two"),)), Turn("done"))
+    watched(s)
+    s.agent.step(True)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    s.agent.step(False)
+    s.agent.go_on()
+    await to_the_end(s)
+    assert len(paused(s)) == 1
+    assert [e.data["on"] for e in of(s.events, Notice) if e.code == "step.changed"] == [True, False]
+
+
+async def answered(s: Scene, *decisions: Decision) -> list[ApprovalRequested]:
+    """Run to the end, giving these answers in turn; what was asked."""
+    left = list(decisions)
+
+    def answer(event: KnownEvent) -> None:
+        if isinstance(event, ApprovalRequested):
+            asyncio.get_running_loop().call_soon(s.agent.respond, event.approval_id, left.pop(0))
+
+    s.agent.observe(answer)
+    watched(s)
+    s.agent.start("go")
+    await to_the_end(s)
+    return of(s.events, ApprovalRequested)
+
+
+async def test_an_edited_call_is_shown_again_and_runs_as_it_was_shown() -> None:
+    s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
+    arguments = json.dumps({"what": "other", "key": ""})
+    first, second = await answered(s, Decision("edit", arguments=arguments), Decision("once"))
+    assert json.loads(first.arguments) == {"what": "one", "key": ""}
+    assert (second.target, second.reason) == ("other", "edited by you")
+    assert first.binding != second.binding
+    assert heard(s)[0].startswith("(The user edited this call before it ran.")
+
+
+async def test_an_edit_of_the_person_s_that_does_not_fit_is_asked_about_as_it_was() -> None:
+    s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
+    _, second = await answered(s, Decision("edit", arguments="{"), Decision("deny"))
+    assert second.target == "one"
+    assert second.reason.startswith("your edit does not fit, so this is the call as it was: ")
+    assert not of(s.events, ToolStarted)
+
+
+async def test_a_rule_of_the_person_s_allows_its_like_for_the_session() -> None:
+    s = scene(Turn("", (do("one", "asking"),)), Turn("", (do("once more", "asking"),)), Turn("done"))
+    asked = await answered(s, Decision("rule", rule="asking(one*)"), Decision("deny"))
+    assert [question.target for question in asked] == ["one", "once more"]
+    assert [str(rule) for rule in s.agent.rules] == ["asking(one*)"]
+    assert of(s.events, ToolResultAdded)[0].rule == "asking(one*)"
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("asking", "asking would allow every call of the tool; write asking(pattern)"),
+        ("asking(two*)", "asking(two*) does not allow all of this call; answer it once, or write another rule"),
+        ("asking(", "not a rule: 'asking('; write tool or tool(pattern), as in bash(git status*)"),
+    ],
+)
+async def test_a_rule_that_is_none_or_does_not_fit_allows_nothing_and_is_asked_about(rule: str, why: str) -> None:
+    s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
+    _, second = await answered(s, Decision("rule", rule=rule), Decision("deny"))
+    assert second.reason == why
+    assert s.agent.rules == ()
+    assert not of(s.events, ToolStarted)
+
+
+async def test_a_rule_is_revoked_and_asks_again() -> None:
+    s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
+    await s.agent.allow("asking(one)", keep=False)
+    await s.agent.revoke(s.agent.rules[0])
+    assert len(await answered(s, Decision("deny"))) == 1
