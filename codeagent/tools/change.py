@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from codeagent.core.errors import ContentChanged
 from codeagent.core.tool import BaseChanged, Preview, ToolContext
-from codeagent.tools.diff import diff_block
-from codeagent.tools.encoding import shown
-from codeagent.tools.seen import digest
+from codeagent.tools.diff import Region, diff_block, region
+from codeagent.tools.encoding import TextFile, shown
+from codeagent.tools.seen import Seen, digest
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,17 @@ class Change:
     path: str
     old: bytes | None
     """None where the file does not exist yet."""
-    before: str
+    file: TextFile
+    """The content before; empty where there is none."""
     after: str
     data: bytes
     """The bytes of `after`."""
+    known: Seen
+    """What the model had seen of the content before."""
+
+    @property
+    def before(self) -> str:
+        return self.file.text
 
     @property
     def base(self) -> str | None:
@@ -31,14 +38,25 @@ class Change:
         """What an approval of this change is bound to."""
         return f"{self.path}\n{self.base or 'new'}"
 
+    @property
+    def region(self) -> Region:
+        """Where it changes the file: what an answer hunk by hunk is about."""
+        return region(self.before, self.after)
+
     def preview(self) -> Preview:
+        part = self.region
+        by_hunk = part.before != part.after and part.is_shown_whole
         block = diff_block(self.path, self.before, self.after)
-        return Preview(shown(self.path), (block,), base=self.binding)
+        return Preview(shown(self.path), (block,), base=self.binding, by_hunk=by_hunk)
+
+    def check(self, ctx: ToolContext) -> None:
+        """Raises BaseChanged where something else was approved."""
+        if ctx.base is not None and ctx.base != self.binding:
+            raise BaseChanged
 
     def apply(self, ctx: ToolContext) -> None:
         """Write it. Raises BaseChanged where something else was approved, WorkspaceError."""
-        if ctx.base is not None and ctx.base != self.binding:
-            raise BaseChanged
+        self.check(ctx)
         try:
             ctx.workspace.write(self.path, self.data, base=self.base)
         except ContentChanged:

@@ -1,5 +1,6 @@
 """Changes of one file, for the person and for the model."""
 
+from dataclasses import dataclass
 from difflib import unified_diff
 
 from codeagent.core.display import DiffBlock
@@ -8,29 +9,47 @@ from codeagent.tools.encoding import shown
 _CONTEXT = 8
 _MOST_LINES = 120
 _MOST_CHARACTERS = 8_000
+LEFT_OUT = "[… the rest of the diff is left out …]"
+"""How a diff for the model ends where it was cut."""
 
 
-def diff_block(path: str, before: str, after: str) -> DiffBlock:
-    """The part of the file that changes, with a few lines around it."""
+@dataclass(frozen=True)
+class Region:
+    """The part of two texts in which they differ, with a few lines around it."""
+
+    first: int
+    """Index (from 0) of its first line, in both."""
+    before: str
+    after: str
+
+    @property
+    def is_shown_whole(self) -> bool:
+        """Nothing in it has to be written differently to be shown."""
+        return shown(self.before) == self.before and shown(self.after) == self.after
+
+
+def region(before: str, after: str) -> Region:
     old, new = before.split("\n"), after.split("\n")
     head, tail = _same_ends(old, new)
     head, tail = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
-    return DiffBlock(
-        path=shown(path),
-        before=shown("\n".join(old[head : len(old) - tail])),
-        after=shown("\n".join(new[head : len(new) - tail])),
-        start_line=head + 1,
-    )
+    return Region(head, "\n".join(old[head : len(old) - tail]), "\n".join(new[head : len(new) - tail]))
+
+
+def diff_block(path: str, before: str, after: str) -> DiffBlock:
+    """The part of the file that changes, as it is shown to the person."""
+    part = region(before, after)
+    return DiffBlock(path=shown(path), before=shown(part.before), after=shown(part.after), start_line=part.first + 1)
 
 
 def unified(path: str, before: str, after: str) -> str:
-    """A unified diff, cut where it is long."""
+    """A unified diff, cut where it is long: then it ends with `LEFT_OUT`."""
     block = diff_block(path, before, after)
     lines = list(unified_diff(block.before.split("\n"), block.after.split("\n"), lineterm="", n=2))[2:]
     offset = block.start_line - 1
-    cut = [line if not line.startswith("@@") else _moved(line, offset) for line in lines[:_MOST_LINES]]
-    text = "\n".join(cut)[:_MOST_CHARACTERS]
-    return text + ("\n[… the rest of the diff is left out …]" if len(text) < len("\n".join(lines)) - 64 else "")
+    moved = [line if not line.startswith("@@") else _moved(line, offset) for line in lines]
+    text = "\n".join(moved[:_MOST_LINES])
+    whole = len(moved) <= _MOST_LINES and len(text) <= _MOST_CHARACTERS
+    return text if whole else f"{text[:_MOST_CHARACTERS]}\n{LEFT_OUT}"
 
 
 def count(number: int, noun: str) -> str:

@@ -33,6 +33,10 @@ class Seen:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
 
 
+NOTHING = Seen("", (), whole=True)
+"""All of what is empty."""
+
+
 @dataclass(frozen=True)
 class _Record:
     seen: Seen

@@ -10,13 +10,14 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.by_hunk import taken_by_hunk
 from codeagent.tools.change import Change
 from codeagent.tools.diff import count, diff_block
 from codeagent.tools.edit_match import NoMatch, find, line_of
 from codeagent.tools.encoding import NotEncodable, NotText, Span, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
-from codeagent.tools.seen import LARGEST_FILE, Lines, Seen, SeenFiles, after_change
+from codeagent.tools.seen import LARGEST_FILE, NOTHING, Lines, Seen, SeenFiles, after_change
 
 _LARGEST_RESULT = 2 * LARGEST_FILE
 
@@ -59,7 +60,7 @@ class _Edited(Change):
     """A change, and what the model knows and is told of it."""
 
     seen: tuple[Lines, ...]
-    whole: bool
+    """Of the content after; all of it where all was known before."""
     notes: tuple[str, ...]
     replaced: int
 
@@ -93,8 +94,10 @@ class Edit(Tool[EditArgs]):
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
         change = self._change(args, ctx.workspace)
+        if (taken := taken_by_hunk(change, ctx, self._seen)) is not None:
+            return taken
         change.apply(ctx)
-        details = self._seen.wrote(change.path, change.data, change.seen, whole=change.whole)
+        details = self._seen.wrote(change.path, change.data, change.seen, whole=change.known.whole)
         did = "Created" if change.old is None else "Edited"
         what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
         text = "\n".join([f"{did} {shown(change.path)}{what}.", *change.notes])
@@ -114,18 +117,16 @@ class Edit(Tool[EditArgs]):
             old = None
         if old is not None and len(old) > LARGEST_FILE:
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        seen = Seen("", (), whole=True) if not old else self._seen.check(path, old)
+        seen = NOTHING if not old else self._seen.check(path, old)
         try:
             work = _Work(path, read_text(old or b""), seen.lines, seen.whole)
         except NotText as error:
             raise Failed(f"{path} is {error}; it is not edited") from None
-        before = work.file.text
+        before = work.file
         for number, edit in enumerate(edits, start=1):
             work.apply(edit, f"edit {number} of {len(edits)}: " if len(edits) > 1 else "")
         after = work.file
-        return _Edited(
-            path, old, before, after.text, after.data, work.seen, seen.whole, tuple(work.notes), work.replaced
-        )
+        return _Edited(path, old, before, after.text, after.data, seen, work.seen, tuple(work.notes), work.replaced)
 
 
 class _Work:

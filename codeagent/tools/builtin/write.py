@@ -5,12 +5,13 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.by_hunk import taken_by_hunk
 from codeagent.tools.change import Change
 from codeagent.tools.diff import count, diff_block
 from codeagent.tools.encoding import NotEncodable, NotText, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
-from codeagent.tools.seen import LARGEST_FILE, SeenFiles
+from codeagent.tools.seen import LARGEST_FILE, NOTHING, Lines, SeenFiles, joined
 
 _NEW = TextFile(b"", "", "utf-8", b"")
 
@@ -48,9 +49,13 @@ class Write(Tool[WriteArgs]):
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
         change = self._change(args, ctx.workspace)
+        if (taken := taken_by_hunk(change, ctx, self._seen)) is not None:
+            return taken
         change.apply(ctx)
         lines = change.after.count("\n") + (not change.after.endswith("\n") and change.after != "")
-        details = self._seen.wrote(change.path, change.data, ((1, lines),), whole=self._knows_all(args, change))
+        known = _known_after(change, lines) if args.append else ((1, lines),)
+        whole = change.known.whole or not args.append
+        details = self._seen.wrote(change.path, change.data, known, whole=whole)
         did = "Created" if change.old is None else "Added to" if args.append else "Replaced"
         text = f"{did} {shown(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
         block = diff_block(change.path, change.before, change.after)
@@ -63,7 +68,7 @@ class Write(Tool[WriteArgs]):
             with workspace.open(path) as file:
                 old = file.read(LARGEST_FILE + 1)
         except MissingPath:
-            return Change(path, None, "", args.content, _encoded(_NEW, args.content, path))
+            return Change(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
         if len(old) > LARGEST_FILE:
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
         seen = self._seen.check(path, old)
@@ -75,12 +80,15 @@ class Write(Tool[WriteArgs]):
             raise Failed(f"{path} is {error}; it is not replaced by text. Remove it first if that is meant.") from None
         if args.append:
             added = args.content if "\r\n" in args.content else _with_newlines_of(there, args.content)
-            return Change(path, old, there.text, there.text + added, old + _encoded(there, added, path))
+            return Change(path, old, there, there.text + added, old + _encoded(there, added, path), seen)
         content = _with_newlines_of(there, args.content)
-        return Change(path, old, there.text, content, there.bom + _encoded(there, content, path))
+        return Change(path, old, there, content, there.bom + _encoded(there, content, path), seen)
 
-    def _knows_all(self, args: WriteArgs, change: Change) -> bool:
-        return change.old is None or not args.append or self._seen.check(change.path, change.old).whole
+
+def _known_after(change: Change, lines: int) -> tuple[Lines, ...]:
+    """What is known of `lines` lines after adding to the end of a file that may have been read only in part."""
+    begun = change.before != "" and not change.before.endswith("\n")
+    return joined([*change.known.lines, (change.before.count("\n") + 1 + begun, lines)])
 
 
 def _encoded(file: TextFile, text: str, path: str) -> bytes:

@@ -1,0 +1,139 @@
+"""A change of which the person took only some hunks, or took some as they changed them themselves."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
+from codeagent.core.messages import TextPart
+from codeagent.core.tool import Denied, Failed, ToolContext, ToolResult
+from codeagent.tools.change import Change
+from codeagent.tools.diff import LEFT_OUT, count, diff_block, unified
+from codeagent.tools.encoding import NotEncodable, shown
+from codeagent.tools.seen import Lines, SeenFiles, after_change, joined
+
+
+def taken_by_hunk(change: Change, ctx: ToolContext, seen: SeenFiles) -> ToolResult | None:
+    """Apply what was taken; None where all of it was, or nobody was asked hunk by hunk.
+
+    Raises BaseChanged, Denied where nothing was taken, Failed where the answers do not fit, WorkspaceError.
+    """
+    if ctx.hunks is None:
+        return None
+    change.check(ctx)
+    hunks = _hunks(change, ctx)
+    answers = _settled(change, hunks, ctx.hunks)
+    after = _landed(change, hunks, answers)
+    if after == change.before:
+        raise Denied(f"the user took none of the {count(len(hunks), 'hunk')}; {shown(change.path)} was not changed")
+    if after == change.after:
+        return None
+    took = _with_content(change, after)
+    took.apply(ctx)
+    changed = unified(change.path, took.before, took.after)
+    lines, whole = _known(change, hunks, answers, told=not changed.endswith(LEFT_OUT))
+    details: dict[str, JsonValue] = {
+        **seen.wrote(took.path, took.data, lines, whole=whole),
+        "hunks": {
+            "taken": sum(answer is True for answer in answers),
+            "changed": sum(isinstance(answer, tuple) for answer in answers),
+            "left_out": sum(answer is False for answer in answers),
+        },
+    }
+    left = unified(change.path, took.after, change.after)
+    text = f"{_what_was_taken(answers)} What changed in {shown(change.path)}:\n{changed}\n"
+    text += f"Not applied, from the file as it is now to what you proposed:\n{left}"
+    block = diff_block(change.path, took.before, took.after)
+    return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
+
+
+def _hunks(change: Change, ctx: ToolContext) -> list[Hunk]:
+    """What the answers are about, placed in the whole file. Raises Failed."""
+    part = change.region
+    hunks = [replace(hunk, start=hunk.start + part.first) for hunk in cut(part.before, part.after)]
+    answers = ctx.hunks or ()
+    if ctx.base is None or not hunks or not part.is_shown_whole or len(answers) != len(hunks):
+        raise Failed(
+            f"the answer does not fit this change ({count(len(answers), 'answer')}, {count(len(hunks), 'hunk')}); "
+            f"{shown(change.path)} was not changed. Make the same call again."
+        )
+    return hunks
+
+
+def _settled(change: Change, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
+    """The answers with the file's newlines; True or False where that is what the person's own lines come to."""
+    found: list[HunkAnswer] = []
+    total = change.before.count("\n") + 1
+    for hunk, answer in zip(hunks, answers, strict=True):
+        if isinstance(answer, tuple):
+            at_end = hunk.start + len(hunk.old) == total
+            lines = tuple("\n".join(answer).split("\n")) if answer else ()
+            lines = _with_newlines_of(change, hunk, lines, at_end=at_end)
+            answer = True if lines == hunk.new else False if lines == hunk.old else lines
+        found.append(answer)
+    return found
+
+
+def _with_newlines_of(change: Change, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool) -> tuple[str, ...]:
+    """Lines that end as those of the file do; `at_end`: no newline comes after the last."""
+    if _only_crlf(change):
+        ended = len(lines) - at_end
+        return tuple(line.removesuffix("\r") + ("\r" if at < ended else "") for at, line in enumerate(lines))
+    if "\r\n" in change.before or any(line.endswith("\r") for line in hunk.new):
+        return lines
+    return tuple(line.removesuffix("\r") for line in lines)
+
+
+def _only_crlf(change: Change) -> bool:
+    text = change.before if "\n" in change.before else change.after
+    both = text.count("\r\n")
+    return both > 0 and both == text.count("\n")
+
+
+def _landed(change: Change, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
+    text = landed(change.before, hunks, answers)
+    at_end = hunks[-1].start + len(hunks[-1].old) == change.before.count("\n") + 1
+    # Where the person made the last lines nothing, the carriage return of the line before goes with its newline.
+    return text.removesuffix("\r") if answers[-1] == () and at_end and _only_crlf(change) else text
+
+
+def _with_content(change: Change, text: str) -> Change:
+    try:
+        return replace(change, after=text, data=change.file.bom + change.file.encode(text))
+    except NotEncodable as error:
+        raise Failed(f"{shown(change.path)} was not changed: the user changed a hunk, but {error}") from None
+
+
+def _what_was_taken(answers: Sequence[HunkAnswer]) -> str:
+    taken, left = sum(answer is True for answer in answers), sum(answer is False for answer in answers)
+    changed = len(answers) - taken - left
+    parts = [f"took {taken} of {count(len(answers), 'hunk')} of this change"]
+    if changed:
+        parts.append(f"changed {changed} before applying {'it' if changed == 1 else 'them'}")
+    if left:
+        parts.append(f"left out {left}")
+    return f"The user {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}."
+
+
+def _known(
+    change: Change, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer], *, told: bool
+) -> tuple[tuple[Lines, ...], bool]:
+    """The lines of the new content that the model knows, and whether that is all; `told`: the diff shows all."""
+    runs = ((1, change.before.count("\n") + 1),) if change.known.whole else change.known.lines
+    whole, shift = change.known.whole, 0
+    for hunk, answer in zip(hunks, answers, strict=True):
+        if answer is False:
+            continue
+        lines = hunk.new if answer is True else answer
+        first = hunk.start + 1 + shift
+        runs = after_change(runs, first, first + len(hunk.old) - 1, len(lines))
+        if answer is not True and not told:
+            runs, whole = _without(runs, first, first + len(lines) - 1), False
+        shift += len(lines) - len(hunk.old)
+    return runs, whole
+
+
+def _without(runs: tuple[Lines, ...], first: int, last: int) -> tuple[Lines, ...]:
+    """The runs but for those lines."""
+    return joined(part for start, end in runs for part in ((start, min(end, first - 1)), (max(start, last + 1), end)))
