@@ -3,11 +3,9 @@
 import asyncio
 import os
 import secrets
-import signal
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal
 
@@ -16,22 +14,12 @@ from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
 from codeagent.core.redact import is_secret_name
 from codeagent.sandbox.background import to_the_end
 from codeagent.sandbox.execution import DRAIN_SECONDS, LONGEST_ARGUMENT
+from codeagent.sandbox.families import MARK, Family, alive, pause_all, resume_all, stop_all
+from codeagent.sandbox.stillness import Stillness
 
-_MARK = "CODEAGENT_CALL"
 _PIECE = 64 * 1024
-_TERM_SECONDS = 2.0
-_KILL_SECONDS = 2.0
-_STEP = 0.02
 _POLL_SECONDS = 0.05
 _ALSO_SECRET = frozenset({"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS"})
-
-
-@dataclass(frozen=True)
-class _Process:
-    pid: int
-    parent: int
-    session: int
-    marked: bool
 
 
 class _Pipe:
@@ -68,10 +56,14 @@ class HostSandbox:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         """`environment` is this process's; variables that hold secrets are left out for commands."""
         self._root = root
+        self._stillness = Stillness(self._pause, self._resume)
+        self._families: set[Family] = set()
+        """Of commands that run or left processes behind."""
+        self._paused: frozenset[int] = frozenset()
         self._environment = {
             name: value
             for name, value in environment.items()
-            if not is_secret_name(name) and name not in _ALSO_SECRET and name != _MARK
+            if not is_secret_name(name) and name not in _ALSO_SECRET and name != MARK
         }
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
@@ -85,11 +77,21 @@ class HostSandbox:
         )
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
-        """See the port."""
+        """See the port; raises SandboxUnavailable for a command that is to be `read_only`."""
+        if command.read_only:
+            problem = "plan mode runs no commands without a sandbox, which would keep the files as they are"
+            raise SandboxUnavailable(problem, "leave plan mode, or start codeagent with --sandbox docker")
         mark = secrets.token_hex(8)
+        try:
+            await self._stillness.over()
+        except asyncio.CancelledError:
+            return CommandResult(exit_code=None, stopped=True)
         stdout, stderr = await _Pipe.open(), await _Pipe.open()
         try:
-            process = await self._spawn(command.text.encode("utf-8", "replace"), mark, stdout, stderr)
+            async with self._stillness.moving():
+                process = await self._spawn(command.text.encode("utf-8", "replace"), mark, stdout, stderr)
+                family = Family(process.pid, mark)
+                self._families.add(family)
         except BaseException:
             stdout.close()
             stderr.close()
@@ -101,22 +103,45 @@ class HostSandbox:
         try:
             await _ended(process, outputs)
             await _drain(outputs)
-            return CommandResult(exit_code=process.returncode, left_running=len(_family(process.pid, mark)))
+            return CommandResult(exit_code=process.returncode, left_running=family.ended())
         except asyncio.CancelledError:
-            killed = await to_the_end(_stop(process, mark))
+            killed = await to_the_end(self._stop(process, family))
             await to_the_end(_drain(outputs, swallow=True))
             return CommandResult(exit_code=None, stopped=True, killed=killed)
         except BaseException:
-            await to_the_end(_stop(process, mark))
+            await to_the_end(self._stop(process, family))
             raise
         finally:
+            if not family.left:
+                self._families.discard(family)
             for output in outputs:
                 output.cancel()
             stdout.close()
             stderr.close()
 
+    def frozen(self) -> AbstractAsyncContextManager[None]:
+        """See the port, as far as it holds without walls.
+
+        What commands started is found by mark, session and parents, stopped, and let go on afterwards. What left all
+        three behind, or runs as somebody else, is not found and goes on; so does everything else on this machine.
+        """
+        return self._stillness.hold()
+
     async def close(self) -> None:
         """Nothing outlives a command but what it left running on purpose."""
+
+    async def _pause(self) -> None:
+        self._families &= alive(self._families)
+        if self._families:
+            self._paused = await pause_all(self._families)
+
+    async def _resume(self) -> None:
+        resume_all(self._paused)
+        self._paused = frozenset()
+
+    async def _stop(self, process: asyncio.subprocess.Process, family: Family) -> int:
+        await self._stillness.over()
+        return await stop_all(process, family)
 
     async def _spawn(self, script: bytes, mark: str, stdout: "_Pipe", stderr: "_Pipe") -> asyncio.subprocess.Process:
         with tempfile.TemporaryFile() as file:
@@ -133,7 +158,7 @@ class HostSandbox:
                     stdout=stdout.write_fd,
                     stderr=stderr.write_fd,
                     cwd=self._root,
-                    env=self._environment | {_MARK: mark},
+                    env=self._environment | {MARK: mark},
                     start_new_session=True,
                     pass_fds=() if short else (file.fileno(),),
                 )
@@ -172,48 +197,3 @@ async def _drain(outputs: list[asyncio.Task[None]], *, swallow: bool = False) ->
             output.result()
         elif not output.cancelled():
             output.exception()
-
-
-async def _stop(process: asyncio.subprocess.Process, mark: str) -> int:
-    """TERM, two seconds, KILL to everything the command started; returns how many there were."""
-    seen: set[int] = set()
-    for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
-        end = time.monotonic() + seconds
-        signalled: set[int] = set()
-        while (family := _family(process.pid, mark)) and time.monotonic() < end:
-            for pid in family if number == signal.SIGKILL else family - signalled:
-                _signal(pid, number)
-            signalled |= family
-            seen |= family
-            await asyncio.sleep(_STEP)
-    if process.returncode is None:
-        _signal(-process.pid, signal.SIGKILL)
-    return len(seen)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def _family(leader: int, mark: str) -> set[int]:
-    """Pids of a command's processes: by its mark, its session, or their parents. Empty without /proc."""
-    processes = list(_processes(mark))
-    family = {process.pid for process in processes if process.marked or process.session == leader}
-    while more := {process.pid for process in processes if process.parent in family} - family:
-        family |= more
-    return family
-
-
-def _processes(mark: str) -> Iterator[_Process]:
-    word = f"{_MARK}={mark}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, parent, _, session = (folder / "stat").read_text(errors="replace").rpartition(") ")[2].split()[:4]
-            environment = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if state not in ("Z", "X"):
-            yield _Process(int(folder.name), int(parent), int(session), word in environment)

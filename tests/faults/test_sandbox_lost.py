@@ -173,7 +173,8 @@ async def test_an_engine_that_hangs_in_mid_command_is_noticed(
     make_sandbox: MakeSandbox, workspace_dir: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
-    monkeypatch.setattr(sandbox, "_wire", Wire(str(door.path), timeout=1.0))
+    root, _ = sandbox._ground.opened()
+    monkeypatch.setattr(sandbox._ground, "_opened", (root, Wire(str(door.path), timeout=1.0)))
     task = await started(sandbox, "echo go; sleep 600")
     door.hang()
     with pytest.raises(SandboxLost, match="did not answer"):

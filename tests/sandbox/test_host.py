@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
+from codeagent.sandbox import families
 from codeagent.sandbox.host import HostSandbox
 from tests.sandboxes import Ran, run
 
@@ -83,3 +85,113 @@ async def test_what_the_reader_raises_stops_the_command(host: HostSandbox) -> No
     with pytest.raises(ValueError, match="full"):
         await host.run(Command("echo x; sleep 63.25", "call"), on_output)
     assert alive("63.25") == 0
+
+
+async def test_a_command_that_must_not_write_is_refused(host: HostSandbox, tmp_path: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="plan mode runs no commands without a sandbox") as caught:
+        await host.run(Command("touch made", "call", read_only=True), Ran())
+    assert caught.value.remedy
+    assert not (tmp_path / "made").exists()
+
+
+def state(pid: int) -> str:
+    """As the kernel gives it in one letter."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def counter(folder: Path) -> str:
+    return (folder / "counter").read_text()
+
+
+WRITER = "i=0; while :; do i=$((i+1)); echo $i > new && mv new counter; done"
+
+
+async def moves(folder: Path) -> bool:
+    """Whether the writer writes within five seconds."""
+    before = counter(folder)
+    for _ in range(100):
+        if counter(folder) != before:
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("start", ["", "setsid ", "env -i "])
+async def test_while_frozen_a_writer_changes_nothing_and_goes_on_afterwards(
+    host: HostSandbox, tmp_path: Path, start: str
+) -> None:
+    ran = Ran()
+    command = f"{start}bash -c '{WRITER}' & until [ -e counter ]; do sleep 0.01; done; echo go; wait"
+    task = asyncio.create_task(host.run(Command(command, "call"), ran))
+    await ran.printed(b"go")
+    for _ in range(3):
+        async with host.frozen():
+            before = counter(tmp_path)
+            await asyncio.sleep(0.1)
+            assert counter(tmp_path) == before
+        assert await moves(tmp_path)
+    task.cancel()
+    assert (await task).stopped
+
+
+async def test_what_a_command_left_behind_is_frozen_until_it_ends(host: HostSandbox, tmp_path: Path) -> None:
+    ran = await run(host, f"setsid bash -c 'echo $$ > pid; {WRITER}' & until [ -e counter ]; do sleep 0.01; done")
+    assert ran.result.left_running > 0
+    async with host.frozen(), host.frozen():
+        before = counter(tmp_path)
+        await asyncio.sleep(0.1)
+        assert counter(tmp_path) == before
+    assert await moves(tmp_path)
+    await run(host, "kill -9 $(cat pid); while kill -0 $(cat pid) 2> /dev/null; do sleep 0.01; done")
+    async with host.frozen():
+        pass
+    assert host._families == set()
+
+
+async def test_what_was_stopped_before_stays_stopped(host: HostSandbox) -> None:
+    ran = Ran()
+    command = "sleep 64.25 & kill -STOP $!; echo $!; echo go; wait"
+    task = asyncio.create_task(host.run(Command(command, "call"), ran))
+    await ran.printed(b"go")
+    stopped = int(ran.stdout.split()[0])
+    async with host.frozen():
+        pass
+    assert state(stopped) == "T"
+    task.cancel()
+    assert (await task).stopped
+    assert alive("64.25") == 0
+
+
+async def test_a_command_cancelled_while_frozen_is_stopped_afterwards(host: HostSandbox) -> None:
+    ran = Ran()
+    task = asyncio.create_task(host.run(Command("echo go; sleep 65.25", "call"), ran))
+    await ran.printed(b"go")
+    async with host.frozen():
+        task.cancel()
+        await asyncio.sleep(0.1)
+        assert not task.done()
+    assert (await task).stopped
+    assert alive("65.25") == 0
+
+
+async def test_a_command_that_comes_while_frozen_waits(host: HostSandbox, tmp_path: Path) -> None:
+    async with host.frozen():
+        task = asyncio.create_task(run(host, "touch made"))
+        await asyncio.sleep(0.2)
+        assert not (tmp_path / "made").exists()
+    assert (await task).result.exit_code == 0
+
+
+async def test_where_processes_cannot_be_listed_nobody_is_told_that_they_stand_still(
+    host: HostSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = Ran()
+    task = asyncio.create_task(host.run(Command("echo go; sleep 66.25", "call"), ran))
+    await ran.printed(b"go")
+    with monkeypatch.context() as patch:
+        patch.setattr(families, "processes", lambda: iter(()))
+        with pytest.raises(SandboxLost, match="could not be paused"):
+            async with host.frozen():
+                pass
+    task.cancel()
+    assert (await task).stopped

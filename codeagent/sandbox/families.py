@@ -1,0 +1,144 @@
+"""Processes of this machine that belong to a command: found by its mark, its session, or their parents."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeagent.sandbox.pausing import not_held
+
+MARK = "CODEAGENT_CALL"
+"""The environment variable that holds a command's mark."""
+_TERM_SECONDS = 2.0
+_KILL_SECONDS = 2.0
+_PAUSE_SECONDS = 1.0
+_STEP = 0.02
+_PAUSE_STEP = 0.002
+_STOPPED = "Tt"
+_OVER = "ZX"
+
+
+@dataclass(frozen=True)
+class _Process:
+    pid: int
+    parent: int
+    session: int
+    state: str
+    started: int
+    """In ticks since boot: with the pid it names the process for ever."""
+    marks: frozenset[bytes]
+
+
+class Family:
+    """A command's processes, while it runs and after."""
+
+    def __init__(self, leader: int, mark: str) -> None:
+        self._leader = leader
+        self._mark = f"{MARK}={mark}".encode()
+        self.left: frozenset[tuple[int, int]] = frozenset()
+        """Pid and start of what it left behind, empty where that is nothing; only after `ended`."""
+        self.runs = True
+
+    def ended(self) -> int:
+        """To be called when the leader has ended; returns how many processes it left behind."""
+        self.left = frozenset((process.pid, process.started) for process in self.members(tuple(processes())))
+        self.runs = False
+        return len(self.left)
+
+    def members(self, everything: tuple[_Process, ...]) -> tuple[_Process, ...]:
+        """The session counts while the command runs only: afterwards its number may be given to a stranger."""
+        found = {
+            process.pid: process
+            for process in everything
+            if self._mark in process.marks
+            or (self.runs and process.session == self._leader)
+            or (process.pid, process.started) in self.left
+        }
+        while more := [each for each in everything if each.parent in found and each.pid not in found]:
+            found |= {process.pid: process for process in more}
+        return tuple(found.values())
+
+
+def alive(families: Collection[Family]) -> set[Family]:
+    """Those that run or have processes that live."""
+    everything = tuple(processes()) if families else ()
+    return {family for family in families if family.runs or family.members(everything)}
+
+
+async def stop_all(process: asyncio.subprocess.Process, family: Family) -> int:
+    """TERM, two seconds, KILL to everything the command started; returns how many there were."""
+    seen: set[int] = set()
+    for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
+        end = time.monotonic() + seconds
+        signalled: set[int] = set()
+        while (pids := _pids(family)) and time.monotonic() < end:
+            for pid in pids if number == signal.SIGKILL else pids - signalled:
+                _signal(pid, number)
+            signalled |= pids
+            seen |= pids
+            await asyncio.sleep(_STEP)
+    if process.returncode is None:
+        _signal(-process.pid, signal.SIGKILL)
+    return len(seen)
+
+
+async def pause_all(families: Collection[Family]) -> frozenset[int]:
+    """Stop all that runs of them; the pids that are to go on afterwards.
+
+    Raises SandboxLost where some cannot be stopped; what was stopped goes on then.
+    """
+    if next(processes(), None) is None:
+        raise not_held("this system does not list its processes")
+    stopped: set[int] = set()
+    end = time.monotonic() + _PAUSE_SECONDS
+    try:
+        while running := _running(families):
+            if time.monotonic() > end:
+                raise not_held(f"{len(running)} processes did not stop")
+            for pid in running - stopped:
+                _signal(pid, signal.SIGSTOP)
+            stopped |= running
+            await asyncio.sleep(_PAUSE_STEP)
+    except BaseException:
+        resume_all(stopped)
+        raise
+    return frozenset(stopped)
+
+
+def resume_all(pids: Collection[int]) -> None:
+    for pid in pids:
+        _signal(pid, signal.SIGCONT)
+
+
+def processes() -> Iterator[_Process]:
+    """All that live on this machine; none where there is no /proc."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text(errors="replace").rpartition(") ")[2].split()
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if fields[0] not in _OVER:
+            marks = frozenset(word for word in environment if word.startswith(f"{MARK}=".encode()))
+            parent, session, started = int(fields[1]), int(fields[3]), int(fields[19])
+            yield _Process(int(folder.name), parent, session, fields[0], started, marks)
+
+
+def _pids(family: Family) -> set[int]:
+    return {process.pid for process in family.members(tuple(processes()))}
+
+
+def _running(families: Collection[Family]) -> set[int]:
+    everything = tuple(processes())
+    members = {process for family in families for process in family.members(everything)}
+    return {process.pid for process in members if process.state not in _STOPPED}
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return

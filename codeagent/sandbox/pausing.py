@@ -1,0 +1,72 @@
+"""Stopping all that runs in a container at once: for a while, by the kernel's freezer, or for good."""
+
+from codeagent.core.errors import SandboxLost
+from codeagent.sandbox.wire import Wire, WireError
+
+_KEEPERS = 2
+"""Processes of a container in which nothing runs: the engine's init and the keeper."""
+
+
+async def pause(wire: Wire, container_id: str) -> None:
+    """Afterwards nothing runs in it, also where it is gone. Raises SandboxLost where that cannot be said."""
+    path = f"/containers/{container_id}"
+    try:
+        await wire.request("POST", f"{path}/pause")
+    except WireError as error:
+        if error.status == 404:
+            return
+        if error.status is None or await _runs(wire, path):
+            raise not_held(str(error)) from error
+
+
+def not_held(reason: str) -> SandboxLost:
+    """The one line where processes may go on changing the workspace."""
+    return SandboxLost(f"the sandbox could not be paused ({reason}), so what needed a pause was not done; try again")
+
+
+async def resume(wire: Wire, container_id: str) -> bool:
+    """Whether it goes on, or is gone; False where it may be paused for ever."""
+    try:
+        await wire.request("POST", f"/containers/{container_id}/unpause")
+    except WireError as error:
+        return error.status in (404, 409)
+    return True
+
+
+async def is_idle(wire: Wire, container_id: str) -> bool:
+    """Whether only its keepers live in it, by the engine's own list; then nothing inside can start anything.
+
+    False in every doubt. What a command says of itself is not asked: it may lie.
+    """
+    try:
+        listed = await wire.request("GET", f"/containers/{container_id}/top?ps_args=-eo%20pid")
+    except WireError as error:
+        return error.status == 404
+    return 0 < len(listed["Processes"]) <= _KEEPERS
+
+
+async def end(wire: Wire, container_id: str) -> bool:
+    """Kill and remove it; whether it is gone."""
+    path = f"/containers/{container_id}"
+    try:
+        await wire.request("DELETE", f"{path}?force=1&v=1")
+    except WireError as error:
+        return error.status == 404 or (error.status == 409 and await _goes(wire, path))
+    return True
+
+
+async def _goes(wire: Wire, path: str) -> bool:
+    """Somebody else removes it already: whether that comes to its end."""
+    try:
+        await wire.request("POST", f"{path}/wait?condition=removed")
+    except WireError as error:
+        return error.status == 404
+    return True
+
+
+async def _runs(wire: Wire, path: str) -> bool:
+    try:
+        state = (await wire.request("GET", f"{path}/json"))["State"]
+    except WireError as error:
+        return error.status != 404
+    return bool(state["Running"]) and not state["Paused"]

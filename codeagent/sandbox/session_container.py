@@ -1,0 +1,376 @@
+"""One container of a session: made when first needed, made anew in doubt, and paused on request."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
+from codeagent.sandbox.background import in_thread, to_the_end
+from codeagent.sandbox.container import Container
+from codeagent.sandbox.execution import DRAIN_SECONDS, Ending, Execution, Mark, Place, lost
+from codeagent.sandbox.ground import Ground
+from codeagent.sandbox.pausing import end, is_idle, not_held, pause, resume
+from codeagent.sandbox.pinned import Found, PinnedRoot
+from codeagent.sandbox.quarantine import move_away
+from codeagent.sandbox.reach import unanswered
+from codeagent.sandbox.selftest import SelfTest, self_test
+from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.stillness import Stillness
+from codeagent.sandbox.stop import Stopped, stop_call, ticks
+from codeagent.sandbox.wire import Wire, WireError
+
+_KILLED_BY_SIGNAL = 137
+_ENDING_SECONDS = 1.0
+
+
+@dataclass
+class _Call:
+    """One command between its start and its result."""
+
+    mark: str
+    began: int
+    """In ticks since boot."""
+    container: Container | None = None
+    starting: asyncio.Task[Execution] | None = None
+    notices: list[str] = field(default_factory=list)
+
+
+class SessionContainer:
+    """Runs commands like `codeagent.core.ports.Sandbox`, over a local Docker engine; all of them see one workspace."""
+
+    def __init__(
+        self, spec: SandboxSpec, ground: Ground, instance: str, stillness: Stillness, on_progress: Callable[[str], None]
+    ) -> None:
+        """`stillness` is asked before anything starts inside; who holds it calls `pause` and `resume`."""
+        self._spec = spec
+        self._ground = ground
+        self._instance = instance
+        self._stillness = stillness
+        self._on_progress = on_progress
+        self._container: Container | None = None
+        self._stale: str | None = None
+        """Id of a container that was given up and is removed before the next one is made."""
+        self._making: asyncio.Task[Container] | None = None
+        self._test = SelfTest((), ())
+        self._running: set[str] = set()
+        self._left: set[str] = set()
+        """Marks of ended calls that left processes behind."""
+        self._idle = False
+        """Nothing lives inside but the keepers, and nothing was started there since that was seen."""
+        self._paused: str | None = None
+        self._to_say: list[str] = []
+        """Notices for the next command."""
+
+    async def start(self) -> SandboxInfo:
+        """Raises SandboxUnavailable."""
+        return self._describe(await self._ready())
+
+    async def entrance(self) -> tuple[Wire, Place]:
+        """Where an interactive shell goes in. Raises SandboxUnavailable."""
+        container = await self._ready()
+        self._idle = False
+        return self._ground.opened()[1], self._place(container)
+
+    @property
+    def tested(self) -> SelfTest:
+        """What the self-test of the last start found."""
+        return self._test
+
+    async def run(self, text: str, on_output: OnOutput) -> CommandResult:
+        """See the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
+        call = _Call(secrets.token_hex(8), ticks())
+        try:
+            execution = await self._begin(call, text, on_output)
+            ending = await execution.finish()
+            return await self._result(call, ending)
+        except asyncio.CancelledError:
+            return await to_the_end(self._stop(call))
+        except SandboxLost:
+            self._give_up(call.container)
+            raise
+        except SandboxUnavailable:
+            raise
+        except BaseException:
+            await to_the_end(self._stop(call))
+            raise
+        finally:
+            self._running.discard(call.mark)
+            if call.starting is not None:
+                await to_the_end(_close(call.starting))
+            if self._spec.per_command and not self._running:
+                self._renew()
+
+    async def pause(self) -> None:
+        """Nothing runs inside afterwards; free where nothing does. Raises SandboxLost where that cannot be said."""
+        stale, container = self._stale, self._container
+        if stale is not None and not await end(self._ground.opened()[1], stale):
+            raise not_held("one that was given up cannot be removed")
+        if container is None:
+            return
+        _, wire = self._ground.opened()
+        if not self._running and not self._left:
+            self._idle = self._idle or await is_idle(wire, container.container_id)
+            if self._idle:
+                return
+        self._paused = container.container_id
+        await pause(wire, container.container_id)
+
+    async def resume(self) -> None:
+        """Ends a pause; a container that cannot be resumed is killed, which its commands learn as a loss."""
+        paused, self._paused = self._paused, None
+        if paused is None or self._ground.shut:
+            return
+        _, wire = self._ground.opened()
+        if await resume(wire, paused):
+            return
+        if self._container is not None and self._container.container_id == paused:
+            self._give_up(self._container)
+            self._to_say.append("the sandbox did not go on after a pause: background processes and /tmp are lost")
+        await end(wire, paused)
+
+    async def close(self) -> None:
+        """The ground is shut before, and closed after this."""
+        if self._making is not None:
+            self._making.cancel()
+        container, self._container = self._container, None
+        if container is not None:
+            self._stale = container.container_id
+            container.let_go()
+        if self._stale is not None:
+            await end(self._ground.opened()[1], self._stale)
+            self._stale = None
+
+    async def _begin(self, call: _Call, text: str, on_output: OnOutput) -> Execution:
+        """Raises SandboxUnavailable where nothing ran, SandboxLost where that is unknown."""
+        replaced = False
+        while True:
+            await self._stillness.over()
+            container = await self._fitting(call)
+            if self._stillness.held:
+                continue
+            call.starting = self._start(call, container, text, on_output)
+            try:
+                return await asyncio.shield(call.starting)
+            except WireError as error:
+                call.starting, call.container = None, None
+                self._give_up(container)
+                if replaced or error.status not in (404, 409):
+                    raise unanswered(self._ground.opened()[1].socket, error) from error
+            call.notices.append("the sandbox was gone and was made anew: background processes and /tmp are lost")
+            replaced = True
+
+    def _start(self, call: _Call, container: Container, text: str, on_output: OnOutput) -> asyncio.Task[Execution]:
+        """Begins at once, so that who wants stillness from now on waits until it has started."""
+        call.container = container
+        call.notices += self._to_say
+        self._to_say.clear()
+        self._running.add(call.mark)
+        self._idle = False
+        moved = self._stillness.move()
+        _, wire = self._ground.opened()
+        task = asyncio.create_task(
+            Execution.start(wire, self._place(container), text, self._mark(call.mark), on_output)
+        )
+        task.add_done_callback(lambda _: moved())
+        return task
+
+    async def _fitting(self, call: _Call) -> Container:
+        """The container, made anew where what it guards was replaced on this machine. Fails closed."""
+        container = await self._ready()
+        root, _ = self._ground.opened()
+        if not root.unmoved():
+            raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
+        changed = [found.name for found in container.guarded if root.find(found.name) != found]
+        known = {found.name for found in container.protected}
+        appeared = [found for found in root.protected() if found.name not in known]
+        if appeared and self._left:
+            call.notices += [self._quarantined(root, found) for found in appeared]
+            appeared = []
+        if not changed and not appeared:
+            return container
+        names = ", ".join(changed + [found.name for found in appeared])
+        if self._running:
+            raise SandboxUnavailable(f"{names} changed while another command runs", "try again when that has ended")
+        self._give_up(container)
+        call.notices.append(f"the sandbox was made anew because {names} changed outside it; /tmp in it is empty")
+        return await self._ready()
+
+    async def _ready(self) -> Container:
+        self._ground.open()
+        if self._container is not None:
+            return self._container
+        return await asyncio.shield(self._being_made())
+
+    def _being_made(self) -> asyncio.Task[Container]:
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._make())
+            self._making.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._making
+
+    def _renew(self) -> None:
+        """Give the used container up and make the next one ready; what fails there is said by the next command."""
+        self._give_up(self._container)
+        if not self._ground.shut:
+            self._being_made()
+
+    async def _make(self) -> Container:
+        spec = self._spec
+        root, wire = self._ground.open()
+        loop, on_progress, stale = asyncio.get_running_loop(), self._on_progress, self._stale
+
+        def work() -> Container:
+            from codeagent.sandbox.launch import launch, remove
+
+            if stale is not None:
+                remove(wire.socket, stale)
+            return launch(spec, root, wire.socket, self._instance, report)
+
+        def report(text: str) -> None:
+            loop.call_soon_threadsafe(on_progress, text)
+
+        container = await in_thread(work, Container.let_go)
+        self._stale = None
+        self._left.clear()
+        try:
+            async with self._stillness.moving():
+                place, read_only = self._place(container), spec.read_only_workspace
+                self._test = await self_test(wire, place, root, container.protected, read_only)
+        except BaseException as error:
+            self._give_up(container)
+            if isinstance(error, WireError | SandboxLost):
+                raise SandboxUnavailable(f"the sandbox did not start: {error}", "codeagent sandbox test") from error
+            raise
+        if self._test.failed:
+            self._give_up(container)
+            raise SandboxUnavailable(
+                f"the sandbox failed its self-test: {'; '.join(self._test.failed)}",
+                "codeagent sandbox test shows all of it; the engine must run on this machine and see this directory",
+            )
+        self._container = container
+        self._idle = True
+        return container
+
+    async def _result(self, call: _Call, ending: Ending) -> CommandResult:
+        out_of_memory = ending.out_of_memory
+        if not ending.told:
+            out_of_memory = await self._still_there(call, ending)
+        if ending.left_running:
+            self._left.add(call.mark)
+        return CommandResult(
+            exit_code=ending.exit_code,
+            left_running=ending.left_running,
+            out_of_memory=out_of_memory and ending.exit_code != 0,
+            notices=self._notices(call),
+        )
+
+    async def _still_there(self, call: _Call, ending: Ending) -> bool:
+        """Whether memory ran out. Raises SandboxLost where the command ended because its container did."""
+        assert call.container is not None
+        _, wire = self._ground.opened()
+        path = f"/containers/{call.container.container_id}"
+        try:
+            if await _ends(wire, path):
+                raise SandboxLost(lost("its container was stopped"))
+            facts = await wire.request("GET", f"{path}/json")
+        except WireError as error:
+            raise SandboxLost(lost(str(error))) from error
+        if not facts["State"]["Running"] or ending.exit_code < 0:
+            raise SandboxLost(lost("its container was stopped"))
+        return bool(facts["State"]["OOMKilled"]) and ending.exit_code == _KILLED_BY_SIGNAL
+
+    async def _stop(self, call: _Call) -> CommandResult:
+        """Raises SandboxLost where the engine is gone."""
+        if call.container is None or call.starting is None:
+            return CommandResult(exit_code=None, stopped=True, notices=tuple(call.notices))
+        _, wire = self._ground.opened()
+        try:
+            execution = await call.starting
+            async with self._stillness.moving():
+                stopped = await stop_call(wire, self._place(call.container), self._mark(call.mark), call.began)
+        except (WireError, SandboxLost) as error:
+            self._give_up(call.container)
+            raise SandboxLost(lost(str(error))) from error
+        if stopped is None or stopped.left:
+            await self._kill(call, wire)
+            stopped = stopped or Stopped(0, 0, everything=True)
+        elif stopped.everything:
+            call.notices.append("every process in the sandbox had to be killed, background processes included")
+        try:
+            await execution.drain(DRAIN_SECONDS)
+        except Exception:  # who reads the output is gone; that must not hide the result
+            pass
+        return CommandResult(exit_code=None, stopped=True, killed=stopped.killed, notices=self._notices(call))
+
+    async def _kill(self, call: _Call, wire: Wire) -> None:
+        """The last resort against processes that outrun every signal: the container itself."""
+        assert call.container is not None
+        self._give_up(call.container)
+        call.notices.append("the sandbox itself had to be killed; the next command starts a new one")
+        try:
+            await wire.request("DELETE", f"/containers/{call.container.container_id}?force=1&v=1")
+        except WireError as error:
+            raise SandboxLost(lost(str(error))) from error
+
+    def _notices(self, call: _Call) -> tuple[str, ...]:
+        """What happened around the command; what it planted is moved away first."""
+        assert call.container is not None
+        if self._spec.read_only_workspace:
+            return tuple(call.notices)
+        root, _ = self._ground.opened()
+        known = {found.name for found in call.container.protected}
+        planted = [found for found in root.protected() if found.name not in known]
+        return (*call.notices, *(self._quarantined(root, found) for found in planted))
+
+    def _quarantined(self, root: PinnedRoot, planted: Found) -> str:
+        try:
+            return move_away(root, planted, self._spec.state_dir)
+        except OSError as error:
+            problem = f"{planted.name} appeared and could not be moved away ({error.strerror})"
+            return f"{problem}: look at it before using git"
+
+    def _give_up(self, container: Container | None) -> None:
+        if container is None or (container is not self._container and self._container is not None):
+            return
+        container.let_go()
+        self._stale = container.container_id
+        self._container = None
+
+    def _place(self, container: Container) -> Place:
+        root, _ = self._ground.opened()
+        return Place(container.container_id, f"{root.uid}:{root.gid}", str(root.path))
+
+    def _mark(self, mark: str) -> Mark:
+        others = (self._running | self._left) - {mark}
+        return Mark(mark, tuple(sorted(others)), alone=not self._running - {mark})
+
+    def _describe(self, container: Container) -> SandboxInfo:
+        root, _ = self._ground.opened()
+        missing = self._test.missing_tools
+        absent = (f"not in the sandbox: {', '.join(missing)}",) if missing else ()
+        return SandboxInfo(
+            kind="docker",
+            image=container.image,
+            image_origin=container.image_origin,
+            user="root, no capabilities" if root.uid == 0 else f"{root.uid}:{root.gid}",
+            network="none",
+            warnings=container.warnings + absent,
+        )
+
+
+async def _ends(wire: Wire, path: str) -> bool:
+    """Whether the container ends just now: its processes go first, what the engine says of it follows."""
+    try:
+        await Wire(wire.socket, timeout=_ENDING_SECONDS).request("POST", f"{path}/wait?condition=not-running")
+    except WireError as error:
+        return error.status is not None
+    return True
+
+
+async def _close(starting: asyncio.Task[Execution]) -> None:
+    try:
+        execution = await starting
+    except (WireError, SandboxLost):
+        return
+    await execution.close()

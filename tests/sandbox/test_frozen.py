@@ -1,0 +1,344 @@
+"""While a sandbox is frozen the workspace stays as it is; afterwards everything goes on (SECURITY R27)."""
+
+import asyncio
+import os
+import signal
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.ports import Command, CommandResult
+from codeagent.sandbox import session_container
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.reach import engine_socket
+from codeagent.sandbox.wire import Wire
+from tests.conftest import MakeSandbox
+from tests.sandboxes import Ran, run, sandbox_spec
+
+pytestmark = pytest.mark.docker
+SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
+WRITER = "i=0; echo go; while :; do i=$((i+1)); echo $i > counter; mkdir -p d$((i % 7)); rmdir d$((i % 5)); done"
+
+
+async def started(sandbox: DockerSandbox, text: str, *, read_only: bool = False) -> "asyncio.Task[CommandResult]":
+    """A command that has printed `go`."""
+    ran = Ran()
+    task = asyncio.create_task(sandbox.run(Command(text, "call", read_only), ran))
+    await ran.printed(b"go")
+    return task
+
+
+async def state(sandbox: DockerSandbox) -> dict[str, bool]:
+    _, place = await sandbox.entrance()
+    facts = await Wire(SOCKET).request("GET", f"/containers/{place.container_id}/json")
+    return dict(facts["State"])
+
+
+def tree(root: Path) -> str:
+    """Changes with every name, time stamp and byte below the root; what vanishes meanwhile is left out."""
+    lines = [str(root.stat().st_mtime_ns)]
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for path in (Path(folder, name) for name in sorted([*folders, *files])):
+            try:
+                lines.append(f"{path} {path.lstat().st_mtime_ns} {path.read_bytes() if path.is_file() else b''!r}")
+            except OSError:
+                continue
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
+async def moves(root: Path) -> bool:
+    """Whether anything below the root changes within five seconds."""
+    before = tree(root)
+    for _ in range(100):
+        if tree(root) != before:
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def test_a_writer_changes_nothing_while_it_is_frozen_and_goes_on_afterwards(
+    sandbox: DockerSandbox, workspace_dir: Path
+) -> None:
+    task = await started(sandbox, WRITER)
+    for _ in range(5):
+        async with sandbox.frozen():
+            before = tree(workspace_dir)
+            await asyncio.sleep(0.1)
+            assert tree(workspace_dir) == before
+        assert await moves(workspace_dir)
+    task.cancel()
+    assert (await task).stopped
+
+
+@pytest.mark.parametrize("hidden", ["", "env -i setsid -f "])
+async def test_what_a_command_left_behind_is_frozen_too(
+    sandbox: DockerSandbox, workspace_dir: Path, hidden: str
+) -> None:
+    await run(sandbox, f"{hidden}bash -c '{WRITER}' > /dev/null 2>&1 & sleep 0.2")
+    assert await moves(workspace_dir)
+    async with sandbox.frozen():
+        before = tree(workspace_dir)
+        await asyncio.sleep(0.2)
+        assert tree(workspace_dir) == before
+    assert await moves(workspace_dir)
+
+
+async def test_a_command_that_lies_about_what_it_leaves_behind_is_frozen_all_the_same(
+    sandbox: DockerSandbox, workspace_dir: Path
+) -> None:
+    """It says in the wrapper's name that nothing is left, and takes the wrapper away."""
+    lie = "printf '\\0%s \\n' $CODEAGENT_CALL; printf '\\0%s 0 0\\n' $CODEAGENT_CALL >&2; sleep 0.3; kill -9 $PPID"
+    ran = await run(sandbox, f"env -i setsid -f bash -c '{WRITER}' > /dev/null 2>&1; {lie}")
+    assert ran.result.left_running == 0
+    assert await moves(workspace_dir)
+    async with sandbox.frozen():
+        before = tree(workspace_dir)
+        await asyncio.sleep(0.2)
+        assert tree(workspace_dir) == before
+
+
+async def test_where_nothing_runs_nothing_is_paused(sandbox: DockerSandbox) -> None:
+    await run(sandbox, "true")
+    async with sandbox.frozen():
+        assert not (await state(sandbox))["Paused"]
+    await run(sandbox, "sleep 300 > /dev/null 2>&1 &")
+    async with sandbox.frozen():
+        assert (await state(sandbox))["Paused"]
+    assert not (await state(sandbox))["Paused"]
+
+
+async def test_before_the_first_container_there_is_nothing_to_freeze(workspace_dir: Path, tmp_path: Path) -> None:
+    sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path, docker_host="unix:///nonexistent"))
+    async with sandbox.frozen():
+        pass
+    await sandbox.close()
+
+
+async def test_frozen_nests_within_a_task_and_between_tasks(sandbox: DockerSandbox, workspace_dir: Path) -> None:
+    task = await started(sandbox, WRITER)
+    release = asyncio.Event()
+
+    async def other() -> None:
+        async with sandbox.frozen():
+            await release.wait()
+
+    async with sandbox.frozen(), sandbox.frozen():
+        holder = asyncio.create_task(other())
+        await asyncio.sleep(0.05)
+    before = tree(workspace_dir)
+    await asyncio.sleep(0.1)
+    assert tree(workspace_dir) == before, "the other task still holds it"
+    release.set()
+    await holder
+    assert await moves(workspace_dir)
+    task.cancel()
+    await task
+
+
+async def test_a_command_that_comes_meanwhile_waits(sandbox: DockerSandbox, workspace_dir: Path) -> None:
+    async with sandbox.frozen():
+        task = asyncio.create_task(run(sandbox, "echo ran | tee made"))
+        await asyncio.sleep(0.3)
+        assert not (workspace_dir / "made").exists()
+    assert (await task).stdout == b"ran\n"
+
+
+async def test_a_waiting_command_that_is_cancelled_never_runs(sandbox: DockerSandbox, workspace_dir: Path) -> None:
+    async with sandbox.frozen():
+        task = asyncio.create_task(sandbox.run(Command("touch made", "call"), Ran()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        assert (await task).stopped
+    await run(sandbox, "true")
+    assert not (workspace_dir / "made").exists()
+
+
+async def test_the_self_test_of_a_container_leaves_a_frozen_workspace_alone(
+    workspace_dir: Path, tmp_path: Path
+) -> None:
+    sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path / "state"))
+    try:
+        async with sandbox.frozen():
+            before = tree(workspace_dir)
+            starting = asyncio.create_task(sandbox.start(lambda _: None))
+            await asyncio.sleep(1)
+            assert (tree(workspace_dir), starting.done()) == (before, False)
+        await starting
+    finally:
+        await sandbox.close()
+
+
+async def test_a_command_cancelled_while_frozen_is_stopped_afterwards(sandbox: DockerSandbox) -> None:
+    task = await started(sandbox, "sleep 600 & echo go; wait")
+    async with sandbox.frozen():
+        task.cancel()
+        await asyncio.sleep(0.3)
+        assert not task.done()
+    result = await task
+    assert (result.stopped, result.killed, result.notices) == (True, 2, ())
+    assert (await run(sandbox, "cat /proc/[0-9]*/comm | grep -cx sleep")).stdout == b"0\n"
+
+
+async def test_it_goes_on_when_who_froze_it_fails_or_is_cancelled(sandbox: DockerSandbox, workspace_dir: Path) -> None:
+    task = await started(sandbox, WRITER)
+    with pytest.raises(ValueError, match="inside"):
+        async with sandbox.frozen():
+            raise ValueError("inside")
+    assert await moves(workspace_dir)
+
+    async def hold() -> None:
+        async with sandbox.frozen():
+            await asyncio.sleep(600)
+
+    for pause in (0.0, 0.002, 0.005, 0.01, 0.1):
+        holder = asyncio.create_task(hold())
+        await asyncio.sleep(pause)
+        holder.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await holder
+        assert await moves(workspace_dir)
+    task.cancel()
+    await task
+
+
+async def test_a_cancel_while_it_goes_on_is_not_lost(sandbox: DockerSandbox, workspace_dir: Path) -> None:
+    task = await started(sandbox, WRITER)
+    leaving = asyncio.Event()
+
+    async def hold() -> None:
+        async with sandbox.frozen():
+            leaving.set()
+        await asyncio.sleep(600)
+
+    holder = asyncio.create_task(hold())
+    await leaving.wait()
+    holder.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(holder, 5)
+    assert await moves(workspace_dir)
+    task.cancel()
+    await task
+
+
+async def test_a_container_that_died_is_nothing_to_freeze(sandbox: DockerSandbox) -> None:
+    task = await started(sandbox, "echo go; sleep 600")
+    _, place = await sandbox.entrance()
+    await Wire(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
+    async with sandbox.frozen():
+        pass
+    with pytest.raises(SandboxLost):
+        await task
+    assert (await run(sandbox, "echo again")).stdout == b"again\n"
+
+
+async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(sandbox: DockerSandbox) -> None:
+    task = await started(sandbox, "echo go; sleep 600")
+    _, place = await sandbox.entrance()
+    async with sandbox.frozen():
+        await Wire(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
+    with pytest.raises(SandboxLost):
+        await task
+    assert (await run(sandbox, "echo again")).stdout == b"again\n"
+
+
+async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
+    sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(sandbox, "sleep 300 > /dev/null 2>&1 &")
+    with monkeypatch.context() as patch:
+        root, _ = sandbox._ground.opened()
+        patch.setattr(sandbox._ground, "_opened", (root, Wire("/nonexistent/docker.sock")))
+        with pytest.raises(SandboxLost, match="could not be paused"):
+            async with sandbox.frozen():
+                pass
+    assert (await run(sandbox, "echo again")).stdout == b"again\n"
+
+
+async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
+    sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(wire: Wire, container_id: str) -> bool:
+        return False
+
+    monkeypatch.setattr(session_container, "resume", fails)
+    task = await started(sandbox, "echo go; sleep 600")
+    async with sandbox.frozen():
+        pass
+    with pytest.raises(SandboxLost):
+        await task
+    ran = await run(sandbox, "echo again")
+    assert ran.stdout == b"again\n"
+    assert "did not go on after a pause" in ran.result.notices[0]
+
+
+async def test_closing_while_frozen_leaves_no_container(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
+    sandbox = await make_sandbox(workspace_dir)
+    task = await started(sandbox, "echo go; sleep 600")
+    _, place = await sandbox.entrance()
+    async with sandbox.frozen():
+        await sandbox.close()
+    with pytest.raises((SandboxLost, SandboxUnavailable)):
+        await task
+    listed = await Wire(SOCKET).request("GET", "/containers/json?all=1")
+    assert place.container_id not in {facts["Id"] for facts in listed}
+
+
+async def test_both_containers_are_frozen(sandbox: DockerSandbox) -> None:
+    await run(sandbox, "true")
+    task = await started(sandbox, "echo go; while :; do date +%s%N > /tmp/now; done", read_only=True)
+    _, place = await sandbox._read_only.entrance()
+    path = f"/containers/{place.container_id}/json"
+    async with sandbox.frozen():
+        assert (await Wire(SOCKET).request("GET", path))["State"]["Paused"]
+    assert not (await Wire(SOCKET).request("GET", path))["State"]["Paused"]
+    task.cancel()
+    assert (await task).stopped
+
+
+async def test_a_container_that_is_paused_for_ever_is_removed_at_the_next_start(
+    workspace_dir: Path, tmp_path: Path
+) -> None:
+    """The agent was killed between pause and resume."""
+    script = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom codeagent.sandbox.docker_sandbox import DockerSandbox\n"
+        "from codeagent.core.ports import Command\nfrom tests.sandboxes import Ran, sandbox_spec\n"
+        "async def main():\n"
+        "    sandbox = DockerSandbox(sandbox_spec(Path(sys.argv[1]), Path(sys.argv[2])))\n"
+        "    ran = Ran()\n"
+        "    task = asyncio.create_task(sandbox.run(Command('echo go; sleep 600', 'call'), ran))\n"
+        "    await ran.printed(b'go')\n"
+        "    async with sandbox.frozen():\n"
+        "        print((await sandbox.entrance())[1].container_id, flush=True)\n"
+        "        await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, str(workspace_dir), str(tmp_path / "state"),
+        stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert agent.stdout is not None
+    container = (await agent.stdout.readline()).decode().strip()
+    agent.send_signal(signal.SIGKILL)
+    await agent.wait()
+    assert container
+    sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path / "state"))
+    await sandbox.start(lambda _: None)
+    listed = await Wire(SOCKET).request("GET", "/containers/json?all=1")
+    await sandbox.close()
+    assert container not in {facts["Id"] for facts in listed}
+
+
+async def test_what_was_given_up_is_gone_before_the_workspace_counts_as_frozen(
+    make_sandbox: MakeSandbox, workspace_dir: Path
+) -> None:
+    """With a container per command, the used one dies while the next is made."""
+    sandbox = await make_sandbox(workspace_dir, per_command=True)
+    await run(sandbox, f"bash -c '{WRITER}' > /dev/null 2>&1 & sleep 0.2")
+    async with sandbox.frozen():
+        before = tree(workspace_dir)
+        await asyncio.sleep(0.2)
+        assert tree(workspace_dir) == before
