@@ -16,7 +16,11 @@ _KEPT = "no key was changed"
 _BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _WRITTEN_IN = frozenset({"chat", "composer", "history", "picker"})
 """Scopes in which the person writes: a key that types text stays text there."""
-_APPROVES = frozenset({"card.once", "card.session", "card.all", "plan.start", "plan.start_accepting"})
+_WHILE_WRITING = frozenset({"card.keep"})
+"""Actions of other scopes that are taken while something is written."""
+_APPROVES = frozenset(
+    {"card.once", "card.session", "card.all", "card.rule", "card.hunks", "plan.start", "plan.start_accepting"}
+)
 _AROUND = "chat"
 """Its keys also work while the focus is inside, in one of these."""
 _INSIDE = frozenset({"composer", "history", "card", "boundary", "plan", "transcript"})
@@ -101,7 +105,7 @@ def _key(action: Action, written: str, entry: Entry) -> str:
         key = spelled(written)
     except BadKey as problem:
         raise BadFile(entry.line, entry.key, one_line(str(problem), 80)) from problem
-    if types_text(key) and action.scope in _WRITTEN_IN and key not in action.keys:
+    if types_text(key) and (action.scope in _WRITTEN_IN or action.id in _WHILE_WRITING) and key not in action.keys:
         raise BadFile(
             entry.line, entry.key, f"'{shown(key)}' types text there; take one with Ctrl or Alt, or F1 to F24"
         )

@@ -63,6 +63,22 @@ def marked_lines(text: str, width: int, palette: Palette) -> list[Line]:
     return [*lines, *_summary(text, width, palette)]
 
 
+def unseen(text: str) -> tuple[str, ...]:
+    """The different code points of a text that are not seen, as `U+202E`."""
+    return tuple(f"U+{ord(found):04X}" for found in dict.fromkeys(text) if found != " " and _is_unseen(found))
+
+
+def odd_letters(text: str) -> str:
+    """How many characters of a text that are seen are not ASCII, and which; empty where all are."""
+    odd = [character for character in text if character > "\x7e" and not _is_unseen(character)]
+    if not odd:
+        return ""
+    kind = "letter" if all(category(character)[0] in "LM" for character in odd) else "character"
+    different = [f"U+{ord(character):04X}" for character in dict.fromkeys(odd)]
+    listed = ", ".join(different[:_LISTED]) + (", …" if len(different) > _LISTED else "")
+    return f"{len(odd)} non-ASCII {kind}{'' if len(odd) == 1 else 's'}: {listed}"
+
+
 def _fixed(spaces: re.Match[str]) -> str:
     return _FIXED * len(spaces[0])
 
@@ -90,12 +106,5 @@ def _is_unseen(character: str) -> bool:
 def _summary(text: str, width: int, palette: Palette) -> Iterator[Line]:
     if text.isascii():
         return
-    odd = [character for character in text if character > "\x7e" and not _is_unseen(character)]
-    if not odd:
-        return
-    kind = "letter" if all(category(character)[0] in "LM" for character in odd) else "character"
-    different = [f"U+{ord(character):04X}" for character in dict.fromkeys(odd)]
-    listed = ", ".join(different[:_LISTED]) + (", …" if len(different) > _LISTED else "")
-    says = f"{len(odd)} non-ASCII {kind}{'' if len(odd) == 1 else 's'}: {listed}"
-    for row in wrap([(says, palette.warning)], width):
+    for row in wrap([(odd_letters(text), palette.warning)], width) if odd_letters(text) else ():
         yield Line(draw(row).strip, "", 0, "")

@@ -52,6 +52,17 @@ class Asked:
         return next(found, ShownQuestion(self.waiting.target))
 
     @property
+    def diff(self) -> ShownDiff | None:
+        """The change that may be answered hunk by hunk."""
+        diffs = [block for block in self.waiting.shown if isinstance(block, ShownDiff)]
+        return diffs[0] if self.waiting.by_hunk and len(diffs) == 1 else None
+
+    @property
+    def editable(self) -> bool:
+        """It may be asked again about other arguments."""
+        return bool(self.waiting.arguments)
+
+    @property
     def whole(self) -> bool:
         """All of it can be shown."""
         return not any(isinstance(block, ShownUnknown) for block in self.waiting.shown)

@@ -1,12 +1,29 @@
 """Which keys answer what is asked, and in which words."""
 
+from typing import assert_never
+
 from codeagent.tui.widgets.approval_body import Asked
 from codeagent.tui.widgets.approval_keys import Choice
+from codeagent.tui.widgets.card_line import Purpose
 
 SCROLL = frozenset({"up", "down", "pageup", "pagedown", "home", "end", "j", "k"})
 MOVES = frozenset({"left", "right", "up", "down", "enter"})
 """What moves the mark, or takes what is marked: only with the focus, for the composer has its own use of them."""
 NO = "n"
+
+
+_CANNOT = {
+    "p": "no rule can be proposed for this: answer it each time",
+    "e": "this call cannot be edited: r says what should be done instead",
+    "h": "this has no hunks to choose from: y takes all of it",
+}
+
+
+def cannot(key: str, asked: Asked) -> str:
+    """Why a key that answers other calls does not answer this one; empty for any other key."""
+    if asked.question is not None or key in {choice.key for choice in _beyond(asked)}:
+        return ""
+    return _CANNOT.get(key, "")
 
 
 def choices_of(asked: Asked, *, several: bool, splits: bool, is_split: bool) -> tuple[Choice, ...]:
@@ -16,6 +33,7 @@ def choices_of(asked: Asked, *, several: bool, splits: bool, is_split: bool) -> 
     out = [
         Choice("y", "once", keep=90, allows=True),
         Choice("a", "this call for the session", "session", keep=60, allows=True),
+        *_beyond(asked),
         Choice(NO, "no", keep=100),
         Choice("r", "no, because…", keep=70),
     ]
@@ -23,6 +41,19 @@ def choices_of(asked: Asked, *, several: bool, splits: bool, is_split: bool) -> 
         out.append(Choice("A", "the whole batch", "all", keep=40, allows=False))
     if splits:
         out.append(Choice("t", "unified" if is_split else "split", keep=30))
+    return tuple(out)
+
+
+def _beyond(asked: Asked) -> tuple[Choice, ...]:
+    """What is more than yes and no, where it can work."""
+    waiting = asked.waiting
+    out = []
+    if waiting.proposal:
+        out.append(Choice("p", "once, and a rule…", "rule…", keep=55, allows=True))
+    if asked.editable:
+        out.append(Choice("e", "edit", keep=50))
+    if asked.diff is not None:
+        out.append(Choice("h", "hunks", keep=45, allows=True))
     return tuple(out)
 
 
@@ -34,12 +65,26 @@ def choices_of_all(count: int) -> tuple[Choice, ...]:
     )
 
 
-def choices_of_writing(*, question: bool) -> tuple[Choice, ...]:
-    """While a reason or an answer is typed."""
-    return (
-        Choice("enter", "sends this answer" if question else "sends no, with this reason", "send", 90),
-        Choice("esc", "back"),
-    )
+def choices_of_writing(purpose: Purpose, *, keep: bool = False, other: str = "down") -> tuple[Choice, ...]:
+    """While something is typed; `keep`: a rule would hold in later sessions, too; `other` is the key that turns it."""
+    back = Choice("esc", "back")
+    match purpose:
+        case "reason":
+            return (Choice("enter", "sends no, with this reason", "send", 90), back)
+        case "answer":
+            return (Choice("enter", "sends this answer", "send", 90), back)
+        case "command":
+            return (Choice("enter", "asks about this instead", "send", 90, allows=True), back)
+        case "rule":
+            enter = "allows it, always here" if keep else "allows it, this session"
+            instead = "only this session" if keep else "always here"
+            return (
+                Choice("enter", enter, "always" if keep else "session", 90, allows=True),
+                Choice(other, f"{instead} instead", instead, 95),
+                back,
+            )
+        case _:
+            assert_never(purpose)
 
 
 def _for_question(asked: Asked) -> tuple[Choice, ...]:

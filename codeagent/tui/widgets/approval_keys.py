@@ -13,6 +13,8 @@ from codeagent.tui.widgets.row import Row
 _GAP = "   "
 _HERE = "›"
 """In front of the choice that Enter would take."""
+_LEAD_KEPT = 35
+"""How late the lead goes, beside the `keep` of choices."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,15 @@ class KeyRow(Row):
         super().__init__()
         self._choices: tuple[Choice, ...] = ()
         self._marked = ""
-        self._lead = ""
+        self._lead = ("", "")
         self._note = ""
         self._off = False
 
-    def show(self, choices: Sequence[Choice], *, marked: str, lead: str, note: str, off: bool) -> None:
+    def show(
+        self, choices: Sequence[Choice], *, marked: str, lead: str, note: str, off: bool, short_lead: str = ""
+    ) -> None:
         """`marked` is the key of the choice in focus; `lead` says how keys reach the card; `note` replaces all."""
-        state = (tuple(choices), marked, lead, note, off)
+        state = (tuple(choices), marked, (lead, short_lead or lead), note, off)
         if state != (self._choices, self._marked, self._lead, self._note, self._off):
             self._choices, self._marked, self._lead, self._note, self._off = state
             self.refresh()
@@ -50,8 +54,8 @@ class KeyRow(Row):
         if self._note:
             return line([(cut_end(self._note, width), palette.warning)])
         for brief, gap in ((False, _GAP), (True, _GAP), (True, "  ")):
-            lead = (Part(self._lead, 5),) if self._lead else ()
-            parts = (*lead, *(self._part(choice, brief=brief) for choice in self._choices))
+            lead = Part(self._lead[brief], _LEAD_KEPT)
+            parts = (*((lead,) if lead.text else ()), *(self._part(choice, brief=brief) for choice in self._choices))
             if joined_width(parts, gap) <= width:
                 break
         return line(styled(fit(parts, width, gap), palette, gap))

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from codeagent.tui.stage import Waiting
 from codeagent.tui.widgets.approval_body import Asked, asked, blank, pieces
-from codeagent.tui.widgets.approval_choices import NO, SCROLL, choices_of, choices_of_all
+from codeagent.tui.widgets.approval_choices import NO, SCROLL, cannot, choices_of, choices_of_all
 from codeagent.tui.widgets.approval_keys import Choice
+from codeagent.tui.widgets.card_line import Purpose
 from codeagent.tui.widgets.line_pane import Piece
 from codeagent.tui.widgets.question_body import question_pieces
 
@@ -26,8 +27,8 @@ class ApprovalSheet:
         """The answer of an agent's question that Enter would give, from 0."""
         self.sent: dict[str, str] = {}
         """Answers that were given and not yet confirmed, by id."""
-        self.drafts: dict[str, str] = {}
-        """Reasons that were begun, by id."""
+        self.drafts: dict[tuple[str, Purpose], str] = {}
+        """What was begun to be written, by id and what it is for."""
         self._asked: dict[str, Asked] = {}
 
     def update(self, waiting: Sequence[Waiting]) -> bool:
@@ -35,7 +36,7 @@ class ApprovalSheet:
         known = self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
         self.sent = {key: value for key, value in self.sent.items() if key in self._asked}
-        self.drafts = {key: value for key, value in self.drafts.items() if key in self._asked}
+        self.drafts = {key: value for key, value in self.drafts.items() if key[0] in self._asked}
         return bool(self._asked.keys() - known.keys())
 
     def turn(self) -> bool:
@@ -104,6 +105,14 @@ class ApprovalSheet:
         digits = (str(at) for at in range(1, min(9, len(self.options)) + 1))
         moves = ("left", "right", "enter", *(("up", "down") if self.options else ()))
         return frozenset((*digits, *moves, *(choice.key for choice in self.choices(wide=wide))))
+
+    def cannot(self, key: str) -> str:
+        """Why that key does not answer what is shown, where it answers other calls."""
+        return "" if self.listing else cannot(key, self.front)
+
+    def waits(self, approval_id: str) -> bool:
+        """Nothing was answered to it yet."""
+        return approval_id in self._asked and approval_id not in self.sent
 
     def scrolls(self, key: str) -> bool:
         """The key moves the text, not a choice."""

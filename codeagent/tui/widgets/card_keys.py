@@ -6,7 +6,17 @@ from dataclasses import replace
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.widgets.approval_keys import Choice
 
-_ACTIONS = {"y": "card.once", "a": "card.session", "n": "card.deny", "r": "card.because", "A": "card.all"}
+_ACTIONS = {
+    "y": "card.once",
+    "a": "card.session",
+    "p": "card.rule",
+    "e": "card.edit",
+    "h": "card.hunks",
+    "n": "card.deny",
+    "r": "card.because",
+    "A": "card.all",
+}
+_KEEP = "card.keep"
 
 
 def keymap_of(widget: object) -> Keymap:
@@ -34,6 +44,16 @@ def labelled(choices: Sequence[Choice], keymap: Keymap, actions: Mapping[str, st
         replace(choice, label=keymap.shown(actions[choice.key])) if choice.key in actions else choice
         for choice in choices
     )
+
+
+def keeps(key: str, keymap: Keymap) -> bool:
+    """The key changes for how long a rule holds that is being written."""
+    return key in keymap.keys_of(_KEEP)
+
+
+def keep_label(keymap: Keymap) -> str:
+    """That key as the card shows it."""
+    return keymap.shown(_KEEP).lower()
 
 
 def _plain(key: str) -> str:

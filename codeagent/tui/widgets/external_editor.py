@@ -34,10 +34,13 @@ def editor_command(environ: Mapping[str, str]) -> list[str]:
     return argv
 
 
-async def edit_in_editor(app: App[Any], text: str) -> str:
-    """What the person made of the text. The agent goes on meanwhile; nothing is drawn. Raises EditorFailed."""
+async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> str:
+    """What the person made of the text. The agent goes on meanwhile; nothing is drawn. Raises EditorFailed.
+
+    `suffix` ends the name of the file the editor gets, for its colours.
+    """
     argv = editor_command(os.environ)
-    fd, name = mkstemp(prefix="prompt-", suffix=".md")
+    fd, name = mkstemp(prefix="prompt-", suffix=suffix)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(text.encode(errors="surrogatepass"))

@@ -1,27 +1,25 @@
-"""One line to type a reason or an answer in, which keeps all of a paste."""
+"""The line of the card to type a reason, an answer, a rule or a command in, which keeps all of a paste."""
+
+import re
 
 from textual.events import Paste
-from textual.widgets import Input
 
 from codeagent.core.sanitize import visible
+from codeagent.tui.widgets.line_input import LineInput
+
+_BREAKS = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t\r\n]*")
 
 
-class ReasonInput(Input):
-    """An `Input` in which the lines of a paste become one."""
+class ReasonInput(LineInput):
+    """A `LineInput` in which the lines of a paste become one."""
 
     DEFAULT_CSS = """
     ReasonInput {
-        height: 1;
-        border: none;
-        padding: 0;
         background: $surface;
-    }
-    ReasonInput:focus {
-        border: none;
     }
     """
 
     def _on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
-        self.insert_text_at_cursor(" ".join(visible(event.text).split()))
+        self.insert_text_at_cursor(visible(_BREAKS.sub(" ", event.text.strip())))
