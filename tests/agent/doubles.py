@@ -13,6 +13,7 @@ from codeagent.agent.hooks import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.questions import Questions
+from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ModelError, TranscriptError
 from codeagent.core.events import ApprovalRequested, KnownEvent
@@ -33,6 +34,7 @@ class Turn:
     text: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     stop: str = "end"
+    usage: Usage | None = None
     error: ModelError | None = None
     """Raised after everything was streamed, in place of the answer."""
     retry_first: bool = False
@@ -70,7 +72,7 @@ class TurnsModel:
         message = AssistantMessage.model_validate(
             {"text": turn.text, "calls": tuple(calls), "stop": turn.stop, "model": self.name}
         )
-        yield Answer(message, Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
+        yield Answer(message, turn.usage or Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
 
     async def _pieces(self, turn: Turn) -> AsyncIterator[ModelEvent]:
         for word in turn.text.split(" ") if turn.text else ():
@@ -252,17 +254,22 @@ def scene(
     past: Past | None = None,
     broken: Exception | None = None,
     sandbox: Sandbox | None = None,
+    attended: bool = False,
+    checkpoints: Checkpoints | None = None,
+    more: tuple[Tool[Any], ...] = (),
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = Questions()
     model, journal, outputs = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
-    registry = ToolRegistry((*tools.values(), AskUser(questions)))
+    registry = ToolRegistry((*tools.values(), AskUser(questions), *more))
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
-    around = Surroundings(registry, place, sandbox, kind, outputs, policy or Policy(), limits, hooks or Hooks())
-    conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits)
-    return Scene(Agent(conversation, around, journal, past, questions), model, journal, outputs, tools)
+    around = Surroundings(
+        registry, place, sandbox, kind, outputs, policy or Policy(), limits, hooks or Hooks(), attended
+    )
+    conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
+    return Scene(Agent(conversation, around, journal, past, questions, checkpoints), model, journal, outputs, tools)
 
 
 def do(what: str, tool: str = "do", key: str = "") -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -17,35 +16,12 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
-from codeagent.core.messages import ToolMessage, text_of
+from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision
 from tests.agent.doubles import Scene, Turn, do, of, scene
+from tests.agent.watching import heard, paused, to_the_end, until, watched
 
 THREE = (do("one"), do("two"), do("three"))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0)
-
-
-def watched(s: Scene) -> list[KnownEvent]:
-    s.agent.observe(s.events.append)
-    return s.events
-
-
-def paused(s: Scene) -> list[Notice]:
-    return [event for event in of(s.events, Notice) if event.code == "run.paused"]
-
-
-def heard(s: Scene) -> list[str]:
-    """The results as the model got them with its last request."""
-    return [text_of(m.content) for m in s.model.requests[-1].messages if isinstance(m, ToolMessage)]
-
-
-async def to_the_end(s: Scene) -> None:
-    await until(lambda: of(s.events, RunFinished))
 
 
 async def test_step_mode_shows_the_batch_and_runs_nothing_until_told() -> None:

@@ -1,0 +1,76 @@
+"""A store of snapshots in memory, over files in memory: the Checkpoints of `core.checkpoints`, to the letter."""
+
+from collections.abc import Collection
+
+from codeagent.core.checkpoints import FileChange, Node, Snapshot
+from codeagent.core.errors import CheckpointError
+
+Files = dict[str, str]
+
+
+class MemoryCheckpoints:
+    """`files` is the workspace; tests change it as the agent and the person would."""
+
+    def __init__(self, files: Files | None = None) -> None:
+        self.files: Files = dict(files or {})
+        self.kept: dict[str, Files] = {}
+        self.taken: list[str] = []
+        self.broken = ""
+        self.unfinished: str | None = None
+        self.pruned = 0
+
+    async def take(self) -> Snapshot:
+        self._maybe_fail()
+        snapshot = str(sorted(self.files.items()))
+        self.kept[snapshot] = dict(self.files)
+        self.taken.append(snapshot)
+        return Snapshot(snapshot, len(self.files))
+
+    async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
+        self._maybe_fail()
+        return _differences(self.kept[before], self.files if after is None else self.kept[after])
+
+    async def node(self, snapshot: str | None, path: str) -> Node | None:
+        files = self.files if snapshot is None else self.kept[snapshot]
+        return Node("file", files[path].encode()) if path in files else None
+
+    async def restore(
+        self, target: str, *, present: str, paths: Collection[str] | None = None
+    ) -> tuple[FileChange, ...]:
+        self._maybe_fail()
+        if self.kept[present] != self.files:
+            raise CheckpointError("the workspace changed meanwhile; nothing was changed")
+        wanted = self.kept[target]
+        changes = [c for c in _differences(self.files, wanted) if paths is None or c.path in paths]
+        for change in changes:
+            self._set(change.path, wanted.get(change.path))
+        return tuple(changes)
+
+    async def replace(self, path: str, node: Node | None, *, present: Node | None) -> None:
+        if await self.node(None, path) != present:
+            raise CheckpointError(f"{path} changed meanwhile; nothing was changed")
+        self._set(path, None if node is None else node.data.decode())
+
+    async def recover(self) -> str | None:
+        return self.unfinished
+
+    async def prune(self) -> None:
+        self.pruned += 1
+
+    def _set(self, path: str, text: str | None) -> None:
+        if text is None:
+            self.files.pop(path, None)
+        else:
+            self.files[path] = text
+
+    def _maybe_fail(self) -> None:
+        if self.broken:
+            raise CheckpointError(self.broken)
+
+
+def _differences(old: Files, new: Files) -> tuple[FileChange, ...]:
+    return tuple(
+        FileChange(path, "added" if path not in old else "deleted" if path not in new else "modified")
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path)
+    )

@@ -1,0 +1,170 @@
+"""What a person sets aside, what the next request takes of it, and the same call over and over."""
+
+import pytest
+
+from codeagent.agent.limits import Limits
+from codeagent.core.budget import Budget
+from codeagent.core.errors import ConfigError
+from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded, ToolStarted
+from codeagent.core.messages import Usage
+from codeagent.core.policy import Decision, Policy, Rule
+from tests.agent.doubles import Scene, Turn, do, of, scene
+from tests.agent.watching import heard, notices, paused, to_the_end, until, watched
+
+
+def working(turns: int, **fields: object) -> Scene:
+    """An agent whose model asks for something else each time; a request takes 12 tokens and a cent."""
+    calls = [Turn("", (do(f"step {number}"),)) for number in range(turns)]
+    return scene(*calls, Turn("done"), attended=True, **fields)  # type: ignore[arg-type]  # passed on by name
+
+
+@pytest.mark.parametrize(
+    ("text", "budget", "shown"),
+    [
+        ("$2", Budget("usd", 2), "$2"),
+        ("2.50 usd", Budget("usd", 2.5), "$2.5"),
+        ("200k tokens", Budget("tokens", 200_000), "200k tokens"),
+        ("1.5M tokens", Budget("tokens", 1_500_000), "1500k tokens"),
+        ("30 min", Budget("seconds", 1800), "30 min"),
+        ("45s", Budget("seconds", 45), "45 s"),
+        ("2 hours", Budget("seconds", 7200), "120 min"),
+        ("10 batches", Budget("batches", 10), "10 batches"),
+    ],
+)
+def test_a_budget_is_written_as_people_write_it(text: str, budget: Budget, shown: str) -> None:
+    assert Budget.parse(text) == budget
+    assert str(budget) == shown
+
+
+@pytest.mark.parametrize("text", ["", "2", "$", "-1 tokens", "0 min", "ten batches", "5 calls", "$1e9x", "2 weeks"])
+def test_what_is_no_budget_is_an_error_that_shows_what_one_looks_like(text: str) -> None:
+    with pytest.raises(ConfigError, match="use \\$2, 200k tokens, 30 min or 10 batches"):
+        Budget.parse(text)
+
+
+async def test_the_run_pauses_before_the_request_that_would_pass_the_budget() -> None:
+    s = working(5)
+    watched(s)
+    s.agent.set_budget(Budget.parse("30 tokens"))
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    assert len(s.model.requests) == 2
+    assert paused(s)[0].data["why"] == "budget"
+    assert paused(s)[0].text == "the next request would pass the budget of 30 tokens"
+    s.agent.abort()
+    await to_the_end(s)
+
+
+async def test_going_on_allows_as_much_again() -> None:
+    s = working(5)
+    watched(s)
+    s.agent.set_budget(Budget.parse("2 batches"))
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    assert len(of(s.events, ToolStarted)) == 2
+    s.agent.go_on()
+    await until(lambda: len(paused(s)) == 2)
+    assert len(of(s.events, ToolStarted)) == 4
+    assert notices(s, "budget.changed")[-1].data["left"] == "0 batches of 4 batches left"
+    s.agent.go_on()
+    await to_the_end(s)
+    assert of(s.events, RunFinished)[0].reason == "done"
+
+
+async def test_a_budget_holds_from_one_run_to_the_next() -> None:
+    s = working(1)
+    watched(s)
+    s.agent.set_budget(Budget.parse("$0.025"))
+    s.agent.start("go")
+    await to_the_end(s)
+    s.events.clear()
+    s.agent.start("again")
+    await until(lambda: paused(s))
+    s.agent.set_budget(None)
+    s.agent.go_on()
+    await to_the_end(s)
+    assert s.agent.budget is None
+
+
+async def test_dollars_cannot_be_counted_where_no_price_is_known() -> None:
+    free = Usage(input_tokens=10, output_tokens=2)
+    s = scene(Turn("", (do("one"),), usage=free), Turn("done", usage=free), attended=True)
+    watched(s)
+    s.agent.set_budget(Budget.parse("$5"))
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    assert paused(s)[0].text == "no price is known for this model, so a budget in dollars cannot be counted"
+    s.agent.go_on()
+    await to_the_end(s)
+    assert s.agent.budget is None
+
+
+async def test_a_limit_pauses_where_a_person_is_there_and_ends_the_run_where_nobody_is() -> None:
+    s = working(3, limits=Limits(max_turns=2))
+    watched(s)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    assert (paused(s)[0].data["why"], paused(s)[0].text) == ("limit", "the limit max_turns = 2 is reached")
+    s.agent.go_on()
+    await to_the_end(s)
+    assert of(s.events, RunFinished)[0].reason == "done"
+    alone = scene(*[Turn("", (do(f"step {number}"),)) for number in range(3)], limits=Limits(max_turns=2))
+    assert of(await alone.run(), RunFinished)[0].reason == "limit"
+
+
+async def test_calls_past_their_limit_are_skipped_and_more_may_be_allowed() -> None:
+    s = working(4, limits=Limits(max_calls=2))
+    watched(s)
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    s.agent.go_on()
+    await to_the_end(s)
+    assert [result.executed for result in of(s.events, ToolResultAdded)] == [True, True, False, True]
+
+
+async def test_the_same_call_in_three_answers_in_a_row_is_asked_about() -> None:
+    s = scene(*[Turn("", (do("same"),))] * 3, Turn("done"), attended=True, policy=Policy("auto", (Rule("auto", "do"),)))
+    reasons: list[str] = []
+
+    def answer(event: object) -> None:
+        if getattr(event, "type", "") == "approval.requested":
+            reasons.append(event.reason)  # type: ignore[attr-defined]  # as its type says
+
+    events = await s.run(on_event=answer)
+    assert reasons == ["the same call 3 times in a row"]
+    assert [result.approval for result in of(events, ToolResultAdded)] == ["rule", "rule", "user"]
+
+
+async def test_a_call_allowed_for_the_session_is_asked_about_as_well_when_it_repeats() -> None:
+    s = scene(*[Turn("", (do("same", "asking"),))] * 3, Turn("done"), attended=True)
+    asked = 0
+
+    def answer(event: object) -> None:
+        nonlocal asked
+        if getattr(event, "type", "") == "approval.requested":
+            asked += 1
+            s.agent.respond(event.approval_id, Decision("session"))  # type: ignore[attr-defined]  # as its type says
+
+    await s.run(on_event=answer)
+    assert asked == 2
+
+
+async def test_where_nobody_can_be_asked_the_model_is_told_once_and_then_the_run_ends() -> None:
+    s = scene(*[Turn("", (do("same"),))] * 6)
+    events = await s.run()
+    results = of(events, ToolResultAdded)
+    assert [result.executed for result in results] == [True, True, False, False]
+    assert "the same call 3 times in a row" in heard(s)[2]
+    assert (of(events, LimitReached)[0].limit, of(events, RunFinished)[0].reason) == ("same_call", "limit")
+
+
+async def test_something_else_in_between_is_no_row() -> None:
+    turns = [Turn("", (do("same"),)), Turn("", (do("same"),)), Turn("", (do("other"),)), Turn("", (do("same"),))]
+    events = await scene(*turns, Turn("done")).run()
+    assert all(result.executed for result in of(events, ToolResultAdded))
+
+
+async def test_spelling_the_arguments_another_way_is_the_same_call() -> None:
+    spellings = ['{"what": "x", "key": ""}', '{"key":"","what":"x"}', '{ "what":"x","key":"" }']
+    events = await scene(*[Turn("", (("do", text),)) for text in spellings], Turn("done")).run()
+    assert [result.executed for result in of(events, ToolResultAdded)] == [True, True, False]

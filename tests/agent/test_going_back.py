@@ -1,0 +1,273 @@
+"""Checkpoints around batches, and the way back: files, conversation, or both."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from codeagent.core.errors import CheckpointError
+from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
+from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.policy import Policy
+from codeagent.core.rewind import Rewind
+from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
+from codeagent.session.history import fold
+from tests.agent.doubles import Do, Scene, Turn, of, scene
+from tests.agent.memory_checkpoints import MemoryCheckpoints
+from tests.agent.watching import notices, to_the_end, watched
+from tests.fakes import FakeSandbox
+
+
+class Put(Tool[Do]):
+    """Writes the text `key` into the file `what`."""
+
+    name: ClassVar[str] = "put"
+    label: ClassVar[str] = "Put"
+    description: ClassVar[str] = "Puts text into a file."
+    permission = "auto"
+    effect = "files"
+    Args = Do
+
+    def __init__(self, store: MemoryCheckpoints) -> None:
+        self._store = store
+
+    def access(self, args: Do, workspace: Any) -> Access:
+        return Access("keyed", args.what)
+
+    def target(self, args: Do) -> str:
+        return args.what
+
+    async def run(self, args: Do, ctx: ToolContext) -> ToolResult:
+        self._store.files[args.what] = args.key
+        return ToolResult.from_text("ok")
+
+
+class Look(Put):
+    """Changes nothing."""
+
+    name: ClassVar[str] = "look"
+    effect = "nothing"
+
+    async def run(self, args: Do, ctx: ToolContext) -> ToolResult:
+        return ToolResult.from_text("seen")
+
+
+def put(path: str, text: str) -> tuple[str, str]:
+    return "put", f'{{"what": "{path}", "key": "{text}"}}'
+
+
+def begin(*turns: Turn, **fields: Any) -> tuple[Scene, MemoryCheckpoints]:
+    store = MemoryCheckpoints({"a.py": "1"})
+    s = scene(*turns, checkpoints=store, more=(Put(store), Look(store)), **fields)
+    watched(s)
+    return s, store
+
+
+async def say(s: Scene, text: str) -> None:
+    done = len(of(s.events, RunFinished))
+    s.agent.start(text)
+    await to_the_end(s, done + 1)
+    await rewind(s).changes(rewind(s).points()[-1].id)
+
+
+def rewind(s: Scene) -> Rewind:
+    assert s.agent.rewind is not None
+    return s.agent.rewind
+
+
+def causes(s: Scene) -> list[str]:
+    return [event.cause for event in of(s.events, CheckpointCreated)]
+
+
+def said(s: Scene) -> list[str]:
+    return [text_of(m.content) for m in s.model.requests[-1].messages if isinstance(m, UserMessage)]
+
+
+async def test_a_prompt_and_a_batch_that_may_change_files_get_their_points() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    await say(s, "fix it")
+    assert causes(s) == ["prompt", "batch", "after"]
+    labels = [event.label for event in of(s.events, CheckpointCreated)]
+    assert labels == ["fix it", "put a.py", "put a.py"]
+    assert store.kept[of(s.events, CheckpointCreated)[1].snapshot] == {"a.py": "1"}
+
+
+async def test_a_batch_that_only_reads_gets_none() -> None:
+    s, _ = begin(Turn("", (("look", '{"what": "x"}'),)), Turn("done"))
+    await say(s, "look")
+    assert causes(s) == ["prompt"]
+
+
+async def test_the_sandbox_stands_still_meanwhile() -> None:
+    sandbox = FakeSandbox()
+    s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"), sandbox=sandbox)
+    await say(s, "fix it")
+    assert sandbox.freezes == 3
+
+
+async def test_undo_brings_the_files_back_tells_the_model_and_redo_returns() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("I see"), Turn("I see"))
+    await say(s, "fix it")
+    past = rewind(s)
+    changed = await past.go(past.undo_target().id, "undo")
+    assert (store.files, [file.path for file in changed]) == ({"a.py": "1"}, ["a.py"])
+    await say(s, "why?")
+    assert said(s)[-2].startswith("(The user took back changes. These files are no longer as you left them")
+    with pytest.raises(CheckpointError, match="nothing to bring back"):
+        past.redo_target()
+    await past.go(past.points()[0].id, "rewind")
+    await past.go(past.redo_target().id, "redo")
+    assert store.files == {"a.py": "1"}
+
+
+async def test_redo_returns_what_undo_took() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("", (put("b.py", "3"),)), Turn("done"))
+    await say(s, "fix it")
+    past = rewind(s)
+    await past.go(past.undo_target(2).id, "undo")
+    assert store.files == {"a.py": "1"}
+    await past.go(past.redo_target().id, "redo")
+    assert store.files == {"a.py": "2", "b.py": "3"}
+
+
+async def test_a_rewind_forgets_the_conversation_and_the_model_never_hears_of_it() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"))
+    await say(s, "first try")
+    past = rewind(s)
+    await past.go(past.points()[0].id, "rewind", conversation=True)
+    await say(s, "second try")
+    assert said(s) == ["second try"]
+    assert store.files == {"a.py": "1"}
+
+
+async def test_only_the_conversation_goes_back_where_that_is_asked_for() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"))
+    await say(s, "first try")
+    past = rewind(s)
+    assert await past.go(past.points()[0].id, "rewind", files=False, conversation=True) == ()
+    assert store.files == {"a.py": "2"}
+    await say(s, "second try")
+    assert said(s) == ["second try"]
+
+
+async def test_the_log_leads_to_the_same_conversation_also_after_going_back_and_forth() -> None:
+    s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"), Turn("more"))
+    await say(s, "first try")
+    past = rewind(s)
+    await past.go(past.points()[0].id, "rewind", conversation=True)
+    await say(s, "second try")
+    assert fold(s.journal.events).messages == s.agent.history
+    await past.go(past.points()[0].id, "rewind", conversation=True)
+    await past.go(past.redo_target().id, "redo", conversation=True)
+    assert fold(s.journal.events).messages == s.agent.history
+    assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)] == ["second try"]
+
+
+async def test_after_a_restart_the_way_back_is_the_same() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    await say(s, "first try")
+    history = fold(s.journal.events)
+    again, later = begin(Turn("other"), past=_past(history))
+    later.kept, later.files = store.kept, store.files
+    past = rewind(again)
+    assert past.undo_target().id == rewind(s).undo_target().id
+    await past.go(past.points()[0].id, "rewind", conversation=True)
+    assert (later.files, again.agent.history) == ({"a.py": "1"}, ())
+
+
+async def test_files_somebody_edited_after_the_agent_are_marked() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"))), Turn("done"))
+    await say(s, "fix it")
+    store.files["b.py"] = "mine"
+    past = rewind(s)
+    changes = await past.changes(past.undo_target().id)
+    assert [(file.path, file.change, file.edited) for file in changes.files] == [
+        ("a.py", "modified", False),
+        ("b.py", "added", True),
+    ]
+
+
+async def test_edits_between_two_prompts_are_marked_too() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("", (put("a.py", "4"),)), Turn("done"))
+    await say(s, "fix it")
+    store.files["c.py"] = "mine"
+    await say(s, "go on")
+    past = rewind(s)
+    changes = await past.changes(past.points()[0].id)
+    assert [(file.path, file.edited) for file in changes.files] == [("a.py", False), ("c.py", True)]
+
+
+async def test_only_some_files_go_back_and_the_others_stay() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"))), Turn("done"))
+    await say(s, "fix it")
+    past = rewind(s)
+    await past.go(past.undo_target().id, "undo", paths=("a.py",))
+    assert store.files == {"a.py": "1", "b.py": "3"}
+
+
+async def test_one_file_is_put_only_where_it_is_still_what_was_shown() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    await say(s, "fix it")
+    past = rewind(s)
+    shown = await past.node(None, "a.py")
+    assert shown is not None
+    await past.put("a.py", replace(shown, data=b"half"), present=shown)
+    assert store.files == {"a.py": "half"}
+    with pytest.raises(CheckpointError, match="changed meanwhile"):
+        await past.put("a.py", shown, present=shown)
+    assert store.files == {"a.py": "half"}
+
+
+async def test_nothing_goes_back_while_the_agent_works() -> None:
+    s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    s.agent.step(True)
+    s.agent.start("fix it")
+    past = rewind(s)
+    with pytest.raises(CheckpointError, match="the agent is working"):
+        await past.go("c1", "undo")
+    s.agent.abort()
+    await to_the_end(s)
+
+
+async def test_the_conversation_cannot_go_back_into_the_middle_of_a_run() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    await say(s, "fix it")
+    past = rewind(s)
+    with pytest.raises(CheckpointError, match="beginning of a prompt only; nothing was changed"):
+        await past.go(past.undo_target().id, "rewind", conversation=True)
+    assert store.files == {"a.py": "2"}
+    assert not of(s.events, CheckpointRestored)
+
+
+async def test_a_store_that_fails_is_told_once_and_holds_nothing_up() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("", (put("a.py", "3"),)), Turn("done"))
+    store.broken = "the disk is full"
+    s.agent.start("fix it")
+    await to_the_end(s)
+    assert [notice.text for notice in notices(s, "checkpoint.failed")] == [
+        "no checkpoint: the disk is full; /undo cannot take back what happens now"
+    ]
+    assert store.files == {"a.py": "3"}
+
+
+async def test_plan_mode_needs_no_point_before_a_batch() -> None:
+    s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("a plan"), policy=Policy("plan"))
+    await say(s, "plan it")
+    assert causes(s) == ["prompt"]
+
+
+async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_pruned() -> None:
+    s, store = begin(Turn("done"))
+    store.unfinished = "the going back of yesterday was finished"
+    s.agent.begin_checkpoints()
+    await s.agent.close()
+    assert [notice.text for notice in notices(s, "checkpoint.recovered")] == [
+        "the going back of yesterday was finished"
+    ]
+    assert store.pruned == 1
+
+
+def _past(history: Any) -> Any:
+    from codeagent.bootstrap import _past as past_of  # what a resumed session begins with
+
+    return past_of(history)
