@@ -75,16 +75,18 @@ def test_a_folder_opens_the_screen_there_with_what_was_given(monkeypatch: pytest
     opened: list[tuple[Path, dict[str, object]]] = []
 
     def open_screen(workspace: Path, **wish: object) -> int:
-        opened.append((workspace, {name: value for name, value in wish.items() if value is not None}))
+        opened.append((workspace, {name: value for name, value in wish.items() if value}))
         return 0
 
     monkeypatch.setattr("codeagent.commands.chat.open_screen", open_screen)
     monkeypatch.setattr("codeagent.commands.chat.require_terminal", lambda instead: None)
     (tmp_path / "project").mkdir()
     assert cli.main(["project", "--model", "m", "--mode", "plan", "--theme", "ink", "--sandbox", "off"]) == 0
+    assert cli.main(["--step", "project"]) == 0
     assert cli.main(["--continue"]) == cli.main(["--resume"]) == cli.main(["--resume", "2026", "project"]) == 0
     assert opened == [
         (tmp_path / "project", {"model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"}),
+        (tmp_path / "project", {"step": True}),
         (tmp_path, {"resume": "last"}),
         (tmp_path, {"resume": "last"}),
         (tmp_path / "project", {"resume": "2026"}),
@@ -118,6 +120,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["run", "hi", "--budget", "nan"], "more than 0"),
         (["run", "hi", "--timeout-per-call", "inf"], "more than 0"),
         (["run", "hi", "--ye"], "--ye"),
+        (["run", "hi", "--model", "demo", "--step"], "codeagent --step opens the screen"),
         (["run", "hi", "there"], "unrecognized arguments: there"),
         (["run", "hi", "--unknown"], "--unknown"),
         (["run", "", "--model", "demo"], "the prompt is empty"),

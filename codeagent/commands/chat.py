@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     again.add_argument(
         "--continue", dest="resume", action="store_const", const="last", help="go on with the last session here"
     )
+    add("--step", action="store_true", help="pause before every batch of calls; /step ends that")
     add("--theme", metavar="NAME", help="of the screen; /theme shows them")
     add(
         "--sandbox",
@@ -50,6 +51,7 @@ def main(args: argparse.Namespace) -> int:
         sandbox=args.sandbox,
         theme=args.theme,
         resume=args.resume,
+        step=args.step,
     )
 
 

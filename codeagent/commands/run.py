@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("docker", "off"),
         help="off runs commands on this machine, each one asked about (default: docker)",
     )
+    add("--step", action="store_true", help="refused here: nobody could end the pauses; it is for the screen")
     add(
         "--inject",
         metavar="KIND@POINT:N=TEXT",
@@ -68,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Reads everything that may block or be wrong before the event loop starts. Raises ConfigError."""
+    if args.step:
+        raise ConfigError(
+            "--step pauses before every batch, and without a screen nobody could go on; nothing was run: "
+            "codeagent --step opens the screen with it"
+        )
     workspace = workspace_of(args.cwd)
     settings = settings_of(args, workspace)
     prompt = _scripted(settings) if args.prompt is None else args.prompt

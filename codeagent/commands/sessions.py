@@ -4,8 +4,11 @@ import argparse
 import json
 import os
 import time
+from dataclasses import asdict
 
+from codeagent.commands.approval_table import approval_lines
 from codeagent.config.paths import state_dir
+from codeagent.core.decisions import decisions
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     KnownEvent,
@@ -29,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="as one JSON list")
     showing = actions.add_parser("show", help="what was said and done")
     add_session_argument(showing)
-    showing.add_argument("--json", action="store_true", help="the events, one per line")
+    showing.add_argument("--json", action="store_true", help="the events, or the decisions, one per line")
+    showing.add_argument(
+        "--approvals", action="store_true", help="who allowed or denied what, by which rule, and what exactly"
+    )
     checking = actions.add_parser("check", help="is it sound: records, order, one result per call")
     add_session_argument(checking)
 
@@ -45,6 +51,8 @@ def main(args: argparse.Namespace) -> int:
     match args.action:
         case "list":
             return _list(store, as_json=args.json)
+        case "show" if args.approvals:
+            return _approvals(store, chosen(store, args), as_json=args.json)
         case "show":
             return _show(store, chosen(store, args), as_json=args.json)
         case _:
@@ -80,6 +88,13 @@ def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
             print(event_json(event, redactor))
         elif line := _line(event):
             print(line)
+    return 0
+
+
+def _approvals(store: SessionStore, session_id: str, *, as_json: bool) -> int:
+    rows = decisions(store.read(session_id).events)
+    for line in (json.dumps(asdict(row)) for row in rows) if as_json else approval_lines(rows):
+        print(line)
     return 0
 
 

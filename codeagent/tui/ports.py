@@ -27,6 +27,8 @@ class Wish:
     """The person said yes to a folder that is no project."""
     prompt: str = ""
     """Text that waits in the composer at the start."""
+    step: bool = False
+    """Pause before every batch from the beginning."""
 
 
 @dataclass(frozen=True)
