@@ -16,7 +16,8 @@ from codeagent.tui.rendering.matching import Span, changed_words, paired
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.rows import NARROWEST, Row, wrap
 
-_LINES_BY_WORD = 5_000
+LINES_BY_WORD = 5_000
+"""Lines of both texts up to which words within lines are compared."""
 _PAIRS = 200
 _COLOURED = 1_000
 """Rows that are coloured as code at most: more would hold the screen up."""
@@ -47,7 +48,7 @@ def diff_rows(before: str, after: str, start_line: int = 1, context: int = 3) ->
     """
     old, new, notes = _lines_of(before, after)
     rows = list(_all(old, new, start_line))
-    ending = _ending(before, after)
+    ending = ending_rows(before, after)
     return (*notes, *_folded(rows, context, to_the_end=bool(ending)), *ending)
 
 
@@ -61,7 +62,7 @@ def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffR
 
     Where a text ends its lines in one way only, that is said once, if at all; else the carriage returns stay.
     """
-    old_ends, new_ends = _line_ends(before), _line_ends(after)
+    old_ends, new_ends = line_ends(before), line_ends(after)
     if "mixed" in (old_ends, new_ends):
         return _split(before, "\n"), _split(after, "\n"), []
     old = _split(before, "\r\n" if old_ends == "CRLF" else "\n")
@@ -73,7 +74,8 @@ def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffR
     return old, new, []
 
 
-def _line_ends(text: str) -> str:
+def line_ends(text: str) -> str:
+    """LF, CRLF or mixed; empty where there is only one line."""
     both, newlines = text.count("\r\n"), text.count("\n")
     if not newlines:
         return ""
@@ -85,7 +87,8 @@ def _split(text: str, end: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _ending(before: str, after: str) -> list[DiffRow]:
+def ending_rows(before: str, after: str) -> list[DiffRow]:
+    """What is to be said about a last line without a newline."""
     had, has = before.endswith("\n") or not before, after.endswith("\n") or not after
     if had and not has:
         return [DiffRow("note", "no newline at the end any more" if before else "no newline at the end")]
@@ -95,13 +98,13 @@ def _ending(before: str, after: str) -> list[DiffRow]:
 
 
 def _all(old: Sequence[str], new: Sequence[str], start: int) -> Iterator[DiffRow]:
-    by_word = len(old) + len(new) <= _LINES_BY_WORD
+    by_word = len(old) + len(new) <= LINES_BY_WORD
     left = right = 0
     for first, begin, size in [*matching(old, new), (len(old), len(new), 0)]:
         removed = [DiffRow("removed", old[at], old=start + at) for at in range(left, first)]
         added = [DiffRow("added", new[at], new=start + at) for at in range(right, begin)]
-        if by_word and max(len(removed), len(added)) <= _PAIRS:
-            _pair(removed, added)
+        if by_word:
+            mark_words(removed, added)
         yield from removed
         yield from added
         for at in range(size):
@@ -109,8 +112,10 @@ def _all(old: Sequence[str], new: Sequence[str], start: int) -> Iterator[DiffRow
         left, right = first + size, begin + size
 
 
-def _pair(removed: list[DiffRow], added: list[DiffRow]) -> None:
-    """Mark the words that differ between a line and what became of it."""
+def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
+    """Mark the words that differ between a line and what became of it, where the lines are not too many."""
+    if max(len(removed), len(added)) > _PAIRS:
+        return
     for at, to in paired([row.text for row in removed], [row.text for row in added]):
         gone, come = changed_words(removed[at].text, added[to].text)
         removed[at], added[to] = replace(removed[at], changed=gone), replace(added[to], changed=come)

@@ -1,8 +1,7 @@
 """Whether what is asked was on screen to its end, without which nothing can be allowed."""
 
-from textual.errors import NoWidget
-
 from codeagent.tui.widgets.line_pane import LinePane
+from codeagent.tui.widgets.on_screen import wholly_on_screen
 
 TOO_SMALL = "too small to show it: enlarge the window to allow"
 UNKNOWN = "part of it cannot be shown here: it cannot be allowed"
@@ -18,14 +17,14 @@ class Gate:
 
     def look(self, asked: tuple[str, ...]) -> None:
         """Take note of what is on screen now; called after it was drawn. `asked` are the ids of what is shown."""
-        if self._pane.at_end and self._drawn():
+        if self._pane.at_end and wholly_on_screen(self._pane):
             self._seen = (asked, self._pane.layout_width)
 
     def why_closed(self, asked: tuple[str, ...], *, whole: bool) -> str:
         """What has to happen before allowing; empty where the gate is open. `whole`: the pane can show all of it."""
         if not whole:
             return UNKNOWN
-        if not self._drawn():
+        if not wholly_on_screen(self._pane):
             return TOO_SMALL
         if self._seen == (asked, self._pane.layout_width):
             return ""
@@ -33,20 +32,3 @@ class Gate:
         if not below and not more:
             return NOT_DRAWN
         return f"{below}{more} more {'line' if below == 1 and not more else 'lines'}: scroll to the end to allow"
-
-    def _drawn(self) -> bool:
-        """The pane is on screen with all its rows and columns, and nothing lies over it."""
-        pane = self._pane
-        if not pane.is_attached or not pane.display or pane.screen is not pane.app.screen:
-            return False
-        shown = pane.scrollable_content_region
-        if shown.height < 1 or shown.width < max(1, pane.widest):
-            return False
-        return all(self._on_top(x, y) for y in shown.line_range for x in (shown.x, shown.right - 1))
-
-    def _on_top(self, x: int, y: int) -> bool:
-        """The pane is what the person sees in that cell of the screen."""
-        try:
-            return self._pane.screen.get_widget_at(x, y)[0] is self._pane
-        except NoWidget:
-            return False
