@@ -20,6 +20,7 @@ from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.questions import Questions
 from codeagent.config.loader import parse_rules
+from codeagent.config.rule_book import RuleBookFile
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
@@ -39,6 +40,7 @@ from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.resume import closing_events
 from codeagent.session.store import SessionStore
+from codeagent.tools.breadth import too_broad
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.list import List
@@ -68,6 +70,8 @@ class Place:
     environment: Mapping[str, str]
     find_key: Callable[[str], str | None] = field(default=lambda variable: None)
     """The key kept for a variable that the environment lacks; may block. Raises ConfigError."""
+    config_dir: Path | None = None
+    """Where rules are kept beyond a session; None: nowhere."""
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -76,17 +80,25 @@ class Place:
 
 
 async def open_runtime(
-    settings: Settings, place: Place, *, resume: str | None, tell: Tell, observer: Callable[[KnownEvent], None]
+    settings: Settings,
+    place: Place,
+    *,
+    resume: str | None,
+    tell: Tell,
+    observer: Callable[[KnownEvent], None],
+    attended: bool,
 ) -> Runtime:
     """A conversation, new or resumed; model library and container start side by side.
 
-    `tell` gets lines about a start that takes long; `observer` every event. Raises CodeagentError:
-    nothing is left running then.
+    `tell` gets lines about a start that takes long; `observer` every event. `attended`: a person is there, so that
+    what is used up is asked about. Raises CodeagentError: nothing is left running then.
     """
     if settings.model is None:
         raise ConfigError("no model is set")
     strategy = Strategy.parse(settings.strategy)
-    policy = Policy(settings.mode, parse_rules(settings.rules))
+    book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
+    kept = () if book is None else await asyncio.to_thread(book.load, tell)
+    policy = Policy(settings.mode, (*parse_rules(settings.rules), *kept), settings.read_only_commands == "ask")
     limits = Limits(
         max_turns=settings.limits.max_turns,
         max_calls=settings.limits.max_calls,
@@ -112,8 +124,20 @@ async def open_runtime(
             command_hooks([CommandHook(hook.event, hook.command, workspace.root) for hook in settings.hooks]),
             on_failure=tell,
         )
-        around = Surroundings(tools, workspace, sandbox.sandbox, sandbox.kind, outputs, policy, limits, hooks)
-        conversation = Conversation(model, prompt, tools.definitions(), strategy, limits)
+        around = Surroundings(
+            tools=tools,
+            workspace=workspace,
+            sandbox=sandbox.sandbox,
+            sandbox_kind=sandbox.kind,
+            outputs=outputs,
+            policy=policy,
+            limits=limits,
+            hooks=hooks,
+            attended=attended,
+            book=book,
+            objection=too_broad,
+        )
+        conversation = Conversation(model, prompt, tools.definitions(), strategy, limits, attended)
         agent = Agent(conversation, around, log, _past(history), questions)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
@@ -130,7 +154,7 @@ async def open_runtime(
             system_prompt=prompt,
             model=settings.model,
             context_window=window or model.context_window,
-            rewind=None,
+            rewind=agent.rewind,
             use_model=_no_other_model,
             close=stack.pop_all().aclose,
         )

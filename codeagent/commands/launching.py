@@ -74,8 +74,10 @@ class LocalLauncher:
         def tell_here(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
-        place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find)
-        return await open_runtime(settings, place, resume=resume, tell=tell_here, observer=lambda event: None)
+        place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir())
+        return await open_runtime(
+            settings, place, resume=resume, tell=tell_here, observer=lambda event: None, attended=True
+        )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
         return tuple(item for item in self._store.summaries() if item.workspace == str(self._workspace))

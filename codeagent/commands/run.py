@@ -80,7 +80,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     require_model(settings)
     injections = [Injection.parse(text) for text in args.inject]
     prompt = read_prompt(prompt)
-    place = Place(workspace, state_dir(), dict(os.environ), KeyStore(config_dir()).find)
+    place = Place(workspace, state_dir(), dict(os.environ), KeyStore(config_dir()).find, config_dir())
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=args.resume)
 
 
@@ -98,7 +98,9 @@ async def work(
     """Open, run, close; returns the exit code. Raises CodeagentError, also where a needed sandbox is missing."""
     front = Headless(Streams.standard(), place.redactor, output=output, approve=approve)
     try:
-        runtime = await open_runtime(settings, place, resume=resume, tell=front.say, observer=front.show_outside)
+        runtime = await open_runtime(
+            settings, place, resume=resume, tell=front.say, observer=front.show_outside, attended=False
+        )
         try:
             if needs_sandbox and runtime.sandbox is None:
                 raise CodeagentError("this needs a sandbox to run commands in; codeagent doctor says what is missing")
