@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Budget
-from codeagent.core.decisions import decisions
-from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import (
     KnownEvent,
     ReasoningDelta,
@@ -19,12 +18,10 @@ from codeagent.core.events import (
     ToolUpdated,
     UnknownEvent,
 )
-from codeagent.core.ledger import LedgerRow
 from codeagent.core.messages import text_of
-from codeagent.core.policy import Decision, Rule
 from codeagent.core.ports import SandboxInfo
-from codeagent.core.rewind import Rewind
-from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.runtime import AgentHandle
+from codeagent.tui.agent_side import AgentSide
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.facts import About, Facts, facts_about
 from codeagent.tui.launcher import Launcher
@@ -37,16 +34,16 @@ _STARTING = "start"
 """Id of the prompt that waits in its lane until there is something to send it to."""
 
 
-class Conversation:
+class Conversation(AgentSide):
     """One session on one stage (the Talk of `tui.ports`)."""
 
     def __init__(self, launcher: Launcher, stage: Stage) -> None:
-        self._launcher = launcher
+        super().__init__(launcher)
         self._stage = stage
         self._settings: Settings | None = None
-        self._runtime: Runtime | None = None
         self._pending: list[str] = []
         self._shown = 0
+        self._stepping = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -61,6 +58,7 @@ class Conversation:
         name = self._launcher.workspace.name or str(self._launcher.workspace)
         self._stage.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
         self._stage.prefer(settings.theme, settings.bell)
+        self.step(wish.step)
         self._spawn(self._refresh_git())
         if (missing := await self._launcher.missing(settings, wish)) is not None:
             return missing
@@ -118,21 +116,11 @@ class Conversation:
         for call_id in self._stage.document.running_commands():
             self._runtime.agent.cancel_call(call_id)
 
-    def answer(self, approval_id: str, decision: Decision) -> bool:
-        return self._runtime is not None and self._runtime.agent.respond(approval_id, decision)
-
     def step(self, on: bool) -> None:
-        self._agent().step(on)
-
-    def skip_call(self, call_id: str, reason: str = "") -> bool:
-        return self._agent().skip(call_id, reason)
-
-    def amend_call(self, call_id: str, arguments: str) -> str:
-        try:
-            found = self._agent().amend(call_id, arguments)
-        except ConfigError as error:
-            return str(error)
-        return "" if found else "this call does not wait any more"
+        self._stepping = on
+        if self._runtime is not None:
+            self._runtime.agent.step(on)
+        self._stage.status.set(stepping=on)
 
     def correct(self, text: str) -> None:
         self._agent().interrupt(text)
@@ -147,36 +135,6 @@ class Conversation:
         if text:
             agent.set_budget(None if text.strip().lower() == "off" else Budget.parse(text))
         return f"budget: {self._stage.status.now.budget or agent.budget or 'none'}"
-
-    def rewrite(self, queued_id: str, text: str) -> bool:
-        return self._agent().rewrite(queued_id, text)
-
-    def move(self, queued_id: str, position: int) -> bool:
-        return self._agent().move(queued_id, position)
-
-    def rules(self) -> tuple[Rule, ...]:
-        return self._agent().rules
-
-    async def allow(self, rule: str, *, keep: bool) -> None:
-        await self._agent().allow(rule, keep=keep)
-
-    async def revoke(self, rule: Rule) -> None:
-        await self._agent().revoke(rule)
-
-    async def decisions(self) -> tuple[LedgerRow, ...]:
-        return decisions(await asyncio.to_thread(self._launcher.recorded, self._agent().session_id))
-
-    @property
-    def rewind(self) -> Rewind:
-        if self._runtime is None or self._runtime.rewind is None:
-            missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
-            raise CheckpointError(f"{missing}; nothing was changed")
-        return self._runtime.rewind
-
-    def _agent(self) -> AgentHandle:
-        if self._runtime is None:
-            raise CodeagentError("codeagent is still starting; nothing was changed")
-        return self._runtime.agent
 
     def set_mode(self, mode: Mode) -> None:
         if self._runtime is not None:
@@ -259,6 +217,8 @@ class Conversation:
         _spare_collections()
         if status.now.mode != settings.mode:
             runtime.agent.set_mode(_mode(status.now.mode))
+        if self._stepping:
+            runtime.agent.step(True)
         events = runtime.agent.events()
         await self._show_recorded(runtime.agent.session_id, live=True)
         status.set(

@@ -1,0 +1,62 @@
+"""What a person does that is handed on to the agent as it is, once there is one."""
+
+import asyncio
+
+from codeagent.core.decisions import decisions
+from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
+from codeagent.core.ledger import LedgerRow
+from codeagent.core.policy import Decision, Rule
+from codeagent.core.rewind import Rewind
+from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.tui.launcher import Launcher
+
+
+class AgentSide:
+    """The part of the Talk of `tui.ports` that shows nothing itself; what happens comes back as events."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._runtime: Runtime | None = None
+
+    def answer(self, approval_id: str, decision: Decision) -> bool:
+        return self._runtime is not None and self._runtime.agent.respond(approval_id, decision)
+
+    def skip_call(self, call_id: str, reason: str = "") -> bool:
+        return self._agent().skip(call_id, reason)
+
+    def amend_call(self, call_id: str, arguments: str) -> str:
+        try:
+            found = self._agent().amend(call_id, arguments)
+        except ConfigError as error:
+            return str(error)
+        return "" if found else "this call does not wait any more"
+
+    def rewrite(self, queued_id: str, text: str) -> bool:
+        return self._agent().rewrite(queued_id, text)
+
+    def move(self, queued_id: str, position: int) -> bool:
+        return self._agent().move(queued_id, position)
+
+    def rules(self) -> tuple[Rule, ...]:
+        return self._agent().rules
+
+    async def allow(self, rule: str, *, keep: bool) -> None:
+        await self._agent().allow(rule, keep=keep)
+
+    async def revoke(self, rule: Rule) -> None:
+        await self._agent().revoke(rule)
+
+    async def decisions(self) -> tuple[LedgerRow, ...]:
+        return decisions(await asyncio.to_thread(self._launcher.recorded, self._agent().session_id))
+
+    @property
+    def rewind(self) -> Rewind:
+        if self._runtime is None or self._runtime.rewind is None:
+            missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
+            raise CheckpointError(f"{missing}; nothing was changed")
+        return self._runtime.rewind
+
+    def _agent(self) -> AgentHandle:
+        if self._runtime is None:
+            raise CodeagentError("codeagent is still starting; nothing was changed")
+        return self._runtime.agent
