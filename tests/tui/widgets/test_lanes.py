@@ -9,12 +9,16 @@ class LanesApp(App[None]):
         super().__init__()
         self.lanes = lanes
         self.taken: list[str] = []
+        self.lists_wanted = 0
 
     def compose(self) -> ComposeResult:
         yield LanesView(self.lanes)
 
     def on_lanes_view_take_back(self, message: LanesView.TakeBack) -> None:
         self.taken.append(message.queued_id)
+
+    def on_lanes_view_list_wanted(self) -> None:
+        self.lists_wanted += 1
 
     def rows(self) -> list[str]:
         view = self.query_one(LanesView)
@@ -40,9 +44,10 @@ async def test_two_lanes_have_two_labels_and_the_newest_can_be_taken_back() -> N
         await pilot.pause()
         rows = app.rows()
         assert rows[0].startswith("── will be read after this batch ─")
+        assert rows[0].endswith("─ /queue changes it ──")
         assert rows[1] == "   “also cover 1900”"
         assert rows[2] == "   interrupt: “stop that”"
-        assert rows[3].startswith("── when it is done ─")
+        assert rows[3].startswith("── when the agent is done ─")
         assert rows[4].startswith("   “then” +2 lines")
         assert rows[4].endswith("Up takes it back")
         assert len(rows) == 5
@@ -66,6 +71,13 @@ async def test_a_click_asks_for_the_text_back() -> None:
         await pilot.click(LanesView, offset=(5, 1))
         await pilot.click(LanesView, offset=(5, 0))
         assert app.taken == ["q1"]
+
+
+async def test_a_click_on_a_title_asks_for_the_list_of_all() -> None:
+    app = LanesApp(Lanes((queued(1), queued(2))))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.click(LanesView, offset=(5, 0))
+        assert (app.lists_wanted, app.taken) == (1, [])
 
 
 async def test_long_and_hostile_text_stays_on_its_row() -> None:

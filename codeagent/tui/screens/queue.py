@@ -1,0 +1,215 @@
+"""What waits to be read by the agent: each text can be edited, moved, and taken back into the composer."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Resize
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from codeagent.core.errors import CodeagentError
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.ports import Talk
+from codeagent.tui.screens.title_row import TitleRow
+from codeagent.tui.stage import Lanes, QueuedText
+from codeagent.tui.widgets.call_edit import fits_line
+from codeagent.tui.widgets.external_editor import edit_in_editor
+from codeagent.tui.widgets.hint_keys import HintKey, HintKeys
+from codeagent.tui.widgets.line_input import LineInput
+from codeagent.tui.widgets.queue_list import QueueList
+
+_AROUND = 3
+"""Rows of the panel besides the list."""
+_GONE = "the agent has read it meanwhile"
+_WRITING = (HintKey("Enter", "keeps it", "keep"), HintKey("Esc", "leaves it as it was", "close"))
+
+
+class QueuePage(ModalScreen[None]):
+    """Lies over the lower part of the conversation; closes when nothing waits any more."""
+
+    DEFAULT_CSS = """
+    QueuePage {
+        align: left bottom;
+        background: transparent;
+        & > Vertical {
+            height: auto;
+            background: $surface;
+            color: $foreground;
+        }
+        & LineInput { margin: 0 1 0 3; display: none; }
+        & LineInput.-open { display: block; }
+    }
+    """
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e,enter", "edit", "edit", show=False, id="queue.edit"),
+        Binding("K,alt+up", "shift(-1)", "earlier", show=False, id="queue.earlier"),
+        Binding("J,alt+down", "shift(1)", "later", show=False, id="queue.later"),
+        Binding("x,delete", "take_back", "take back", show=False, id="queue.take_back"),
+        Binding("up,k", "mark(-1)", "text above", show=False, id="queue.up"),
+        Binding("down,j", "mark(1)", "text below", show=False, id="queue.down"),
+        Binding("escape,q,ctrl+c", "close", "close", show=False, id="queue.close"),
+    ]
+
+    def __init__(self, lanes: Lanes, talk: Talk, keymap: Keymap, restore: Callable[[str], None]) -> None:
+        """`restore` puts text of the person's that would be lost into the composer."""
+        super().__init__()
+        self._lanes = lanes
+        self._talk = talk
+        self._restore = restore
+        self._title = TitleRow("What waits to be read", f"{len(lanes.items)}")
+        self._list = QueueList(lanes)
+        self._line = LineInput(compact=True, select_on_focus=False)
+        self._edited: QueuedText | None = None
+        """What is written in the line."""
+        names = (("edit", "edit"), ("later", "later"), ("earlier", "earlier"), ("take_back", "take it back"))
+        keys = [HintKey(keymap.shown(f"queue.{name}"), words, name) for name, words in names]
+        self._keys = (*keys, HintKey(keymap.shown("queue.close"), "closes", "close"))
+        self._hints = HintKeys(self._keys)
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self._title
+            yield self._list
+            yield self._line
+            yield self._hints
+
+    def on_resize(self, event: Resize) -> None:
+        self._list.styles.max_height = max(1, event.size.height * 3 // 4 - _AROUND)
+
+    def action_mark(self, step: int) -> None:
+        if self._edited is None:
+            self._hints.tell("")
+            self._list.move(step)
+
+    def action_shift(self, step: int) -> None:
+        item = self._list.marked
+        if self._edited is not None or item is None:
+            return
+        place = self._list.place(step)
+        if place is None:
+            self._hints.tell("it is the first of its lane" if step < 0 else "it is the last of its lane")
+            return
+        self._hints.tell("")
+        self._try(lambda: self._talk.move(item.id, place))
+
+    def action_take_back(self) -> None:
+        item = self._list.marked
+        if self._edited is None and item is not None:
+            self._hints.tell("")
+            self._try(lambda: self._talk.take_back(item.id) is not None)
+
+    def action_edit(self) -> None:
+        item = self._list.marked
+        if self._edited is not None or item is None:
+            return
+        self._hints.tell("")
+        if not fits_line(item.text):
+            self.run_worker(self._edit_outside(item), group="edit", exclusive=True)
+            return
+        self._edited = item
+        self._line.add_class("-open")
+        self._line.value = item.text
+        self._line.cursor_position = len(item.text)
+        self._line.focus()
+        self._hints.show(_WRITING)
+
+    def action_close(self) -> None:
+        if self._edited is not None:
+            self._stop_writing()
+        else:
+            self.dismiss(None)
+
+    @on(HintKeys.Picked)
+    def _picked(self, message: HintKeys.Picked) -> None:
+        message.stop()
+        match message.action:
+            case "edit":
+                self.action_edit()
+            case "later" | "earlier":
+                self.action_shift(1 if message.action == "later" else -1)
+            case "take_back":
+                self.action_take_back()
+            case "keep":
+                self._keep(self._line.value)
+            case _:
+                self.action_close()
+
+    @on(Input.Changed)
+    def _written(self, message: Input.Changed) -> None:
+        message.stop()
+        self._hints.tell("")
+
+    @on(Input.Submitted)
+    def _submitted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self._keep(message.value)
+
+    @on(QueueList.Changed)
+    def _changed(self, message: QueueList.Changed) -> None:
+        message.stop()
+        waiting = self._lanes.items
+        self._title.tell(f"{len(waiting)}")
+        if self._edited is not None and all(item.id != self._edited.id for item in waiting):
+            self._lost(self._edited, self._line.value)
+        if not waiting and self.is_current:
+            self.dismiss(None)
+
+    def _keep(self, text: str) -> None:
+        item = self._edited
+        if item is None:
+            return
+        if not text.strip():
+            self._hints.tell("it is empty: Esc leaves it as it was")
+            return
+        self._stop_writing()
+        self._rewrite(item, text)
+
+    def _rewrite(self, item: QueuedText, text: str) -> None:
+        if text == item.text:
+            return
+        try:
+            done = self._talk.rewrite(item.id, text)
+        except CodeagentError as error:
+            self._restore(text)
+            self._hints.tell(f"{error}; what you wrote is in the composer")
+            return
+        if not done:
+            self._lost(item, text)
+
+    def _lost(self, item: QueuedText, text: str) -> None:
+        """The agent was faster: what was written is not."""
+        changed = text.strip() and text != item.text
+        if changed:
+            self._restore(text)
+        self._stop_writing()
+        self._hints.tell(f"{_GONE}; what you wrote is in the composer" if changed else _GONE)
+
+    def _stop_writing(self) -> None:
+        self._edited = None
+        self._line.remove_class("-open")
+        self._hints.tell("")
+        self._hints.show(self._keys)
+        self.set_focus(None)
+
+    def _try(self, work: Callable[[], bool]) -> None:
+        try:
+            if not work():
+                self._hints.tell(_GONE)
+        except CodeagentError as error:
+            self._hints.tell(str(error))
+
+    async def _edit_outside(self, item: QueuedText) -> None:
+        try:
+            text = await edit_in_editor(self.app, item.text)
+        except CodeagentError as error:
+            self._hints.tell(str(error))
+            return
+        if text.strip():
+            self._rewrite(item, text)
+        else:
+            self._hints.tell("it would be empty: it stays as it was")
