@@ -26,13 +26,13 @@ def replace(place: Place, data: bytes, *, base: str | None, owner: tuple[int, in
         old = _check(place, base)
         _fill(place, temporary, data, old, owner)
         _check(place, base)
-        _put(place, temporary, replacing=old is not None)
+        give_name(place, temporary, replacing=old is not None)
         os.fsync(place.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise WorkspaceError(f"cannot write {place.path}: {reason}; the old content was kept") from None
     finally:
-        _discard(place, temporary)
+        discard(place, temporary)
 
 
 def _check(place: Place, base: str | None) -> os.stat_result | None:
@@ -74,7 +74,7 @@ def _fill(place: Place, name: str, data: bytes, old: os.stat_result | None, owne
         while rest:
             rest = rest[os.write(fd, rest) :]
         if old is not None:
-            _keep(place, fd, old)
+            keep_attributes(place, fd, old)
         elif os.geteuid() == 0:
             os.fchown(fd, *owner)
         os.fsync(fd)
@@ -82,8 +82,8 @@ def _fill(place: Place, name: str, data: bytes, old: os.stat_result | None, owne
         os.close(fd)
 
 
-def _keep(place: Place, fd: int, old: os.stat_result) -> None:
-    """Give the new file what belonged to the old one."""
+def keep_attributes(place: Place, fd: int, old: os.stat_result) -> None:
+    """Give the new file what belonged to the old one. Raises OSError, WorkspaceError."""
     new = os.fstat(fd)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         try:
@@ -108,8 +108,11 @@ def _attributes(fd: int) -> list[str]:
         raise
 
 
-def _put(place: Place, temporary: str, *, replacing: bool) -> None:
-    """Give the finished file its name; a new name never lands on a file that came up meanwhile."""
+def give_name(place: Place, temporary: str, *, replacing: bool) -> None:
+    """Give the finished file its name; a new name never lands on a file that came up meanwhile.
+
+    Raises OSError, ContentChanged.
+    """
     if not replacing:
         try:
             os.link(temporary, place.name, src_dir_fd=place.parent, dst_dir_fd=place.parent, follow_symlinks=False)
@@ -122,7 +125,7 @@ def _put(place: Place, temporary: str, *, replacing: bool) -> None:
     os.rename(temporary, place.name, src_dir_fd=place.parent, dst_dir_fd=place.parent)
 
 
-def _discard(place: Place, temporary: str) -> None:
+def discard(place: Place, temporary: str) -> None:
     try:
         os.unlink(temporary, dir_fd=place.parent)
     except OSError:

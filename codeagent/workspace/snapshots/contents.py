@@ -1,0 +1,114 @@
+"""Reads one file or link of an open folder: never through a link, never waiting for a pipe."""
+
+import errno
+import os
+import stat
+import time
+from dataclasses import dataclass
+
+from codeagent.core.checkpoints import NodeKind
+from codeagent.workspace.snapshots.known import NO_STAMP, Stamp
+
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 20
+_TRIES = 8
+_FINE_SLACK = 100_000_000
+_COARSE_SLACK = 2_000_000_000
+_SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+@dataclass(frozen=True)
+class Content:
+    kind: NodeKind
+    data: bytes
+    stamp: Stamp
+    """NO_STAMP where a later change might leave it as it is."""
+
+
+class NotCovered(Exception):
+    """Something is there that no snapshot holds; the text says what, as a phrase."""
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
+
+
+def read_content(folder: int, name: str, limit: int) -> Content | None:
+    """What is there now, at most `limit` bytes; None where nothing is, or a folder. Raises NotCovered."""
+    for _ in range(_TRIES):
+        started = time.time_ns()
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                return _link(folder, name, status, started)
+            if stat.S_ISDIR(status.st_mode):
+                return None
+            if not stat.S_ISREG(status.st_mode):
+                raise NotCovered(_special(status.st_mode))
+            return _file(folder, name, limit, started)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR):
+                raise NotCovered(f"cannot be read ({os.strerror(error.errno or 0)})") from None
+    raise NotCovered("keeps changing")
+
+
+def shown_size(size: int) -> str:
+    name, unit = next((row for row in _SIZES if size >= row[1]), ("bytes", 1))
+    return f"{size / unit:.4g} {name}"
+
+
+def _link(folder: int, name: str, status: os.stat_result, started: int) -> Content:
+    target = os.fsencode(os.readlink(name, dir_fd=folder))
+    after = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return Content("link", target, _trusted(status, after, started))
+
+
+def _file(folder: int, name: str, limit: int, started: int) -> Content:
+    fd = os.open(name, FILE, dir_fd=folder)
+    try:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise NotCovered(_special(before.st_mode))
+        if before.st_size > limit:
+            raise NotCovered(f"larger than {shown_size(limit)}")
+        data = _bytes(fd, before.st_size, limit)
+        stamp = _trusted(before, os.fstat(fd), started)
+    finally:
+        os.close(fd)
+    return Content("executable" if before.st_mode & stat.S_IXUSR else "file", data, stamp)
+
+
+def _bytes(fd: int, size: int, limit: int) -> bytes:
+    """To the end, also where that is not where the size says."""
+    first = os.read(fd, size + 1)
+    if len(first) == size and size <= limit:
+        rest = os.read(fd, 1) if size else b""
+        if not rest:
+            return first
+        first += rest
+    parts, total = [first], len(first)
+    while total <= limit and (part := os.read(fd, _CHUNK)):
+        parts.append(part)
+        total += len(part)
+    if total > limit:
+        raise NotCovered(f"larger than {shown_size(limit)}")
+    return b"".join(parts)
+
+
+def _trusted(before: os.stat_result, after: os.stat_result, started: int) -> Stamp:
+    """A stamp as late as the reading itself could also be that of a change right after it."""
+    latest = max(before.st_mtime_ns, before.st_ctime_ns)
+    slack = _FINE_SLACK if before.st_ctime_ns % 1_000_000_000 else _COARSE_SLACK
+    same = stamp_of(before) == stamp_of(after)
+    return stamp_of(before) if same and latest < started - slack else NO_STAMP
+
+
+def _special(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"

@@ -1,0 +1,139 @@
+"""What the last snapshot found, so that a file whose stamp is the same is not read again."""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codeagent.core.checkpoints import NodeKind
+from codeagent.core.errors import CheckpointError
+
+Stamp = tuple[int, int, int, int, int]
+"""Time of content and of inode in ns, size, inode, mode."""
+NO_STAMP: Stamp = (0, 0, 0, 0, 0)
+"""Of a file that changed too lately for its stamp to tell the next change."""
+Entry = tuple[Stamp, NodeKind, str]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS state (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), snapshot TEXT, about BLOB);
+CREATE TABLE IF NOT EXISTS files (
+    path BLOB PRIMARY KEY, changed INTEGER, inode_changed INTEGER, size INTEGER, inode INTEGER, mode INTEGER,
+    kind TEXT, name TEXT
+) WITHOUT ROWID;
+"""
+
+
+@dataclass
+class Folder:
+    files: dict[str, Entry] = field(default_factory=dict)
+    folders: dict[str, "Folder"] = field(default_factory=dict)
+
+    def paths(self, prefix: str = "") -> Iterable[str]:
+        """All files below, with the folder's own path in front."""
+        for name in self.files:
+            yield prefix + name
+        for name, folder in self.folders.items():
+            yield from folder.paths(f"{prefix}{name}/")
+
+
+@dataclass
+class Known:
+    """The content of one snapshot, with stamps."""
+
+    snapshot: str | None = None
+    about: bytes = b""
+    root: Folder = field(default_factory=Folder)
+
+
+class KnownFiles:
+    """Kept in one SQLite file beside the objects. All under the store's lock. Raises CheckpointError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._memory: Known | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def load(self) -> Known:
+        """What the last snapshot of any process found; empty before the first."""
+        known, self._memory = self._memory, None
+        try:
+            database = self._open()
+            row = database.execute("SELECT snapshot, about FROM state").fetchone() or (None, b"")
+            if known is None or known.snapshot != row[0]:
+                known = Known(row[0], row[1], _nested(database.execute("SELECT * FROM files ORDER BY path")))
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+        return known
+
+    def snapshot(self) -> str | None:
+        """Which it was."""
+        try:
+            row = self._open().execute("SELECT snapshot FROM state").fetchone()
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+        return None if row is None else row[0]
+
+    def save(self, known: Known, changed: Mapping[str, Entry], gone: Iterable[str]) -> None:
+        """`known` as it is now, and in which files it differs from what `load` gave."""
+        rows = [(os.fsencode(path), *stamp, kind, name) for path, (stamp, kind, name) in changed.items()]
+        try:
+            with self._open() as database:
+                database.executemany("DELETE FROM files WHERE path = ?", [(os.fsencode(path),) for path in gone])
+                database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                database.execute("INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (known.snapshot, known.about))
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+        self._memory = known
+
+    def keep(self, known: Known) -> None:
+        """`known`, as `load` gave it, is still right."""
+        self._memory = known
+
+    def forget(self) -> None:
+        """Begin anew: every file is read again."""
+        self._memory = None
+        self.close()
+        for end in ("", "-wal", "-shm", "-journal"):
+            self._path.with_name(self._path.name + end).unlink(missing_ok=True)
+
+    def _open(self) -> sqlite3.Connection:
+        """Used by one thread at a time, but not always the same one."""
+        if self._connection is None:
+            connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.executescript(_SCHEMA)
+            except sqlite3.Error:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _failed(self, error: sqlite3.Error) -> CheckpointError:
+        return CheckpointError(
+            f"{self._path} cannot be used: {error}; nothing was changed: make room or remove it, then try again"
+        )
+
+
+def _nested(rows: Iterable[tuple[bytes, int, int, int, int, int, NodeKind, str]]) -> Folder:
+    root = Folder()
+    folders = {"": root}
+    for raw, changed, inode_changed, size, inode, mode, kind, name in rows:
+        head, _, last = os.fsdecode(raw).rpartition("/")
+        folder = folders.get(head) or _folder(folders, head)
+        folder.files[last] = ((changed, inode_changed, size, inode, mode), kind, name)
+    return root
+
+
+def _folder(folders: dict[str, Folder], path: str) -> Folder:
+    if path not in folders:
+        head, _, last = path.rpartition("/")
+        folders[path] = _folder(folders, head).folders.setdefault(last, Folder())
+    return folders[path]

@@ -1,0 +1,266 @@
+"""The folder below the state folder that keeps one workspace's snapshots, and the git that writes and reads it.
+
+Git is only ever run on the bare repository in there, with an empty configuration and from that folder: it never sees
+the workspace, so nothing the workspace holds (filters, hooks, nested repositories) can make it run anything.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from codeagent.core.errors import CheckpointError
+from codeagent.core.programs import find_program
+
+_OLDEST_GIT = (2, 29)
+_LOCK_SECONDS = 120.0
+_LOCK_STEP = 0.01
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 1
+\tbare = true
+\tcompression = 1
+\tfsyncMethod = batch
+\tfsmonitor = false
+\thooksPath = /dev/null
+\tlogAllRefUpdates = false
+[extensions]
+\tobjectFormat = sha256
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+
+
+class StorePlace:
+    """Everything raises CheckpointError."""
+
+    def __init__(self, state: Path, workspace: Path) -> None:
+        """`workspace` is canonical. Nothing is made before `ready`."""
+        self.workspace = workspace
+        self.shelf = state / "checkpoints"
+        self.folder = self.shelf / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+        self.git = self.folder / "git"
+        self.session = f"{int(time.time())}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._live = -1
+        self._program: str | None = None
+
+    def close(self) -> None:
+        """This process's snapshots may be pruned from now on."""
+        if self._live >= 0:
+            os.close(self._live)
+            self._live = -1
+
+    @property
+    def ref(self) -> str:
+        return f"refs/sessions/{self.session}"
+
+    def ready(self) -> None:
+        """Make what is missing, and say that this process is alive."""
+        if self._live >= 0:
+            return
+        program = _usable_git(self.workspace)
+        try:
+            for folder in (self.shelf, self.folder):
+                _own_folder(folder)
+            for name in ("live", "git", "git/refs", "git/objects"):
+                (self.folder / name).mkdir(mode=0o700, exist_ok=True)
+            _write_if_missing(self.folder / "workspace", os.fsencode(self.workspace) + b"\n")
+            _write_if_missing(self.git / "config", _CONFIG.encode())
+            _write_if_missing(self.git / "HEAD", b"ref: refs/heads/none\n")
+            live = os.open(self.live_file(self.session), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(live, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+        self._program, self._live = program, live
+
+    def live_file(self, session: str) -> Path:
+        return self.folder / "live" / session
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """One process at a time; the descriptor is handed on to git, so that a git that outlives us keeps the lock."""
+        self.ready()
+        try:
+            fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+        try:
+            _wait_for(fd)
+            self._check_still_here(fd)
+            self._clear_after_a_crash()
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Marks that git writes: who finds the mark after taking the lock knows that somebody died meanwhile."""
+        mark = self.folder / "writing"
+        try:
+            mark.touch()
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+        yield
+        mark.unlink(missing_ok=True)
+
+    def start(self, arguments: Sequence[str], lock: int) -> subprocess.Popen[bytes]:
+        """Git with pipes to stdin and stdout; what it says on stderr goes to `complaint`."""
+        assert self._program is not None
+        try:
+            with (self.folder / "stderr").open("wb") as stderr:
+                return subprocess.Popen(
+                    [self._program, *arguments],
+                    cwd=self.git,
+                    env=self.environment(),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    pass_fds=(lock,),
+                )
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+
+    def run(self, arguments: Sequence[str], lock: int, data: bytes = b"") -> bytes:
+        """What git printed, with `data` to read."""
+        with self.start(arguments, lock) as process:
+            out, _ = process.communicate(data)
+        if process.returncode:
+            raise CheckpointError(self.complaint())
+        return out
+
+    def complaint(self) -> str:
+        """What git said last, as one line with the next step."""
+        try:
+            text = (self.folder / "stderr").read_bytes()[-4000:].decode("utf-8", "replace")
+        except OSError:
+            text = ""
+        said = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a word")
+        if os.strerror(errno.ENOSPC) in text:
+            return f"the disk of {self.folder} is full; nothing was changed: make room, then try again"
+        return f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: " + (
+            "if it stays so, remove that folder, and start again"
+        )
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Nothing of the caller's own: no GIT_DIR, no configuration, no program to ask or to page with."""
+        return {
+            "PATH": os.defpath,
+            "LC_ALL": "C",
+            "HOME": str(self.folder),
+            "GIT_DIR": str(self.git),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+        } | dict(extra or {})
+
+    def program(self) -> str:
+        self.ready()
+        assert self._program is not None
+        return self._program
+
+    def _check_still_here(self, lock: int) -> None:
+        """The store of a workspace that was not used for long is removed by whoever prunes."""
+        try:
+            found = (self.folder / "lock").stat()
+        except OSError:
+            found = None
+        if found is None or found.st_ino != os.fstat(lock).st_ino:
+            self.close()
+            raise CheckpointError(
+                "the checkpoints of this folder were removed meanwhile; nothing was changed: try again"
+            )
+
+    def _clear_after_a_crash(self) -> None:
+        """Under the lock no git of ours runs, so whatever a git leaves lying while it works belongs to a dead one."""
+        mark = self.folder / "writing"
+        if not mark.exists():
+            return
+        for pattern in (
+            "*.lock",
+            "refs/**/*.lock",
+            "fast_import_crash_*",
+            "objects/pack/tmp_*",
+            "objects/??/tmp_obj_*",
+        ):
+            for path in self.git.glob(pattern):
+                path.unlink(missing_ok=True)
+        for pattern in ("objects/incoming-*", "objects/tmp_objdir-*"):
+            for path in self.git.glob(pattern):
+                shutil.rmtree(path, ignore_errors=True)
+        mark.unlink(missing_ok=True)
+
+
+def _usable_git(workspace: Path) -> str:
+    program = find_program("git", workspace)
+    if program is None:
+        raise CheckpointError("there is no git on PATH, so no checkpoints are kept: install git to be able to go back")
+    try:
+        said = subprocess.run(
+            [program, "version"], cwd="/", env={"LC_ALL": "C"}, capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        said = "no version"
+    match = re.search(r"(\d+)\.(\d+)", said)
+    if match is None or (int(match[1]), int(match[2])) < _OLDEST_GIT:
+        oldest = ".".join(map(str, _OLDEST_GIT))
+        raise CheckpointError(
+            f"{program} says {said!r}, so no checkpoints are kept: install git {oldest} or newer to be able to go back"
+        )
+    return program
+
+
+def _own_folder(folder: Path) -> None:
+    """Ours alone. Raises OSError, CheckpointError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise CheckpointError(f"{folder} is not a folder of yours, so no checkpoints are kept: move it away")
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        folder.chmod(0o700)
+
+
+def _write_if_missing(path: Path, data: bytes) -> None:
+    if path.exists():
+        return
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    draft.write_bytes(data)
+    draft.rename(path)
+
+
+def _wait_for(lock: int) -> None:
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                raise CheckpointError(
+                    f"the checkpoints cannot be locked: {os.strerror(error.errno or 0)}; nothing was changed"
+                ) from None
+        if time.monotonic() > end:
+            raise CheckpointError(
+                "another codeagent has been at work on the checkpoints of this folder for two minutes; "
+                "nothing was changed: try again when it is done"
+            )
+        time.sleep(_LOCK_STEP)
+
+
+def _unusable(folder: Path, error: OSError) -> CheckpointError:
+    reason = os.strerror(error.errno or 0)
+    return CheckpointError(
+        f"checkpoints cannot be kept in {folder}: {reason}; nothing was changed: make it writable, then start again"
+    )

@@ -1,0 +1,267 @@
+"""Walks the workspace for a snapshot: by open folders only, so that no link can lead the walk outside."""
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from codeagent.core.errors import CheckpointError
+from codeagent.core.paths import protected_part
+from codeagent.workspace.snapshots.about import About
+from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of
+from codeagent.workspace.snapshots.ignoring import Scope
+from codeagent.workspace.snapshots.importing import blob_name
+from codeagent.workspace.snapshots.known import Entry, Folder
+
+_OURS = frozenset({".git", ".codeagent"})
+_DEEPEST = 200
+_LARGEST_RULES = 1 << 20
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes of one file, and of all together."""
+
+    file: int = 20 * _MIB
+    total: int = 2048 * _MIB
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a walk goes by."""
+
+    limits: Limits
+    outside: About
+    """With the rules from outside the workspace."""
+    tracked: frozenset[str]
+    """By the person's own git: covered even where ignored."""
+    sticky: bool
+    """What the last snapshot covers stays covered, whatever the ignore files say by now."""
+    skip: tuple[int, int]
+    """Device and inode of the store, should it be in the workspace."""
+
+
+@dataclass
+class Found:
+    """What the walk found; the folders it was given are the new ones afterwards."""
+
+    changed: dict[str, Entry] = field(default_factory=dict)
+    """Files whose content, kind or stamp is new."""
+    written: list[str] = field(default_factory=list)
+    """Those of them whose content or kind is."""
+    gone: list[str] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    repositories: list[tuple[str, str]] = field(default_factory=list)
+    files: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class _Here:
+    """One open folder of the walk."""
+
+    fd: int
+    prefix: str
+    scope: Scope
+    ignored: bool
+    depth: int
+
+
+class Scan:
+    def __init__(self, order: Order, keep: Callable[[str, bytes], None], stop: threading.Event) -> None:
+        """`keep` takes every new content with its name. `stop` ends the walk with CheckpointError."""
+        self._order = order
+        self._keep = keep
+        self._stop = stop
+        self._tracked_folders = frozenset(_folders_of(order.tracked))
+        self.found = Found()
+
+    def run(self, root: int, known: Folder) -> Found:
+        """Raises CheckpointError where the root cannot be listed."""
+        here = _Here(root, "", self._order.outside.base_scope(), False, 0)
+        if not self._folder(here, known):
+            raise CheckpointError(
+                "the workspace cannot be listed; nothing was changed: make it readable, then try again"
+            )
+        return self.found
+
+    def _folder(self, here: _Here, known: Folder) -> bool:
+        """Bring `known` up to date; False where the folder cannot be listed."""
+        if self._stop.is_set():
+            raise CheckpointError("the snapshot was broken off; nothing was changed")
+        try:
+            with os.scandir(here.fd) as listing:
+                entries = list(listing)
+        except OSError:
+            return False
+        names = {entry.name for entry in entries}
+        scope = here.scope
+        if here.depth and ".git" in names:
+            scope = self._own_repository(here)
+        if ".gitignore" in names:
+            scope = scope.inside(here.prefix, _rules(here.fd, ".gitignore"))
+        if scope is not here.scope:
+            here = _Here(here.fd, here.prefix, scope, here.ignored, here.depth)
+        folders = self._files(here, entries, known)
+        self._folders(here, folders, known)
+        return True
+
+    def _own_repository(self, here: _Here) -> Scope:
+        exclude = _nested_exclude(here.fd)
+        self.found.repositories.append((here.prefix, exclude))
+        return self._order.outside.repository_scope(here.prefix, exclude)
+
+    def _files(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> list[os.DirEntry[str]]:
+        """Everything but the folders, which are handed back."""
+        old, new = known.files, dict[str, Entry]()
+        folders = []
+        found, prefix, sticky = self.found, here.prefix, self._order.sticky
+        room = self._order.limits.total
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry)
+                continue
+            name = entry.name
+            was = old.get(name)
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if (was is None or not sticky) and not self._covers(here, name):
+                continue
+            if found.size + status.st_size > room:
+                self._leave_out(prefix + name, self._why_no_room(status.st_size))
+                continue
+            now = was if was is not None and was[0] == stamp_of(status) else self._read(here, name)
+            if now is None:
+                continue
+            new[name] = now
+            found.files += 1
+            found.size += status.st_size
+            if now is was:
+                continue
+            found.changed[prefix + name] = now
+            if was is None or was[1:] != now[1:]:
+                found.written.append(prefix + name)
+        if new.keys() != old.keys():
+            found.gone.extend(prefix + name for name in old.keys() - new.keys())
+        known.files = new
+        return folders
+
+    def _covers(self, here: _Here, name: str) -> bool:
+        path = here.prefix + name
+        if name in _OURS:
+            return False
+        if (here.ignored or here.scope.ignored(path, name, False)) and path not in self._order.tracked:
+            return False
+        if protected_part(name) is not None:
+            self._leave_out(path, "a protected name")
+            return False
+        return True
+
+    def _read(self, here: _Here, name: str) -> Entry | None:
+        try:
+            content = read_content(here.fd, name, self._order.limits.file)
+        except NotCovered as reason:
+            self._leave_out(here.prefix + name, str(reason))
+            return None
+        if content is None:
+            return None
+        blob = blob_name(content.data)
+        self._keep(blob, content.data)
+        return (content.stamp, content.kind, blob)
+
+    def _folders(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> None:
+        old, known.folders = known.folders, {}
+        for entry in entries:
+            name, path = entry.name, here.prefix + entry.name
+            if name in _OURS or self._is_store(here.fd, entry):
+                continue
+            if name not in old and protected_part(name) is not None:
+                self._leave_out(f"{path}/", "a protected name")
+                continue
+            hidden = here.ignored or here.scope.ignored(path, name, True)
+            if hidden and not (self._order.sticky and name in old) and path not in self._tracked_folders:
+                continue
+            folder = old.pop(name, None) or Folder()
+            if not self._enter(here, name, folder, hidden):
+                self.found.gone.extend(folder.paths(f"{path}/"))
+            elif folder.files or folder.folders:
+                known.folders[name] = folder
+        for name, folder in old.items():
+            self.found.gone.extend(folder.paths(f"{here.prefix}{name}/"))
+
+    def _enter(self, here: _Here, name: str, folder: Folder, hidden: bool) -> bool:
+        """Walk one folder; False where nothing of it can be covered."""
+        prefix = f"{here.prefix}{name}/"
+        if here.depth == _DEEPEST:
+            self._leave_out(prefix, f"deeper than {_DEEPEST} folders")
+            return False
+        try:
+            inner = os.open(name, FOLDER, dir_fd=here.fd)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                self._leave_out(prefix, f"cannot be read ({os.strerror(error.errno or 0)})")
+            return False
+        try:
+            if self._folder(_Here(inner, prefix, here.scope, hidden, here.depth + 1), folder):
+                return True
+        finally:
+            os.close(inner)
+        self._leave_out(prefix, "cannot be listed")
+        return False
+
+    def _is_store(self, parent: int, entry: os.DirEntry[str]) -> bool:
+        if entry.inode() != self._order.skip[1]:
+            return False
+        try:
+            return entry.stat(follow_symlinks=False).st_dev == self._order.skip[0]
+        except OSError:
+            return False
+
+    def _why_no_room(self, size: int) -> str:
+        limits = self._order.limits
+        if size > limits.file:
+            return f"larger than {shown_size(limits.file)}"
+        return f"beyond the {shown_size(limits.total)} that a snapshot holds"
+
+    def _leave_out(self, path: str, why: str) -> None:
+        self.found.left_out.append((path, why))
+
+
+def _rules(folder: int, name: str) -> str:
+    """An ignore file's text; git does not follow a link there either."""
+    try:
+        content = read_content(folder, name, _LARGEST_RULES)
+    except NotCovered:
+        return ""
+    if content is None or content.kind == "link":
+        return ""
+    return content.data.decode("utf-8-sig", "surrogateescape")
+
+
+def _nested_exclude(folder: int) -> str:
+    """The own exclude file of the repository in this folder, where its `.git` is a folder."""
+    opened = []
+    try:
+        for name in (".git", "info"):
+            folder = os.open(name, FOLDER, dir_fd=folder)
+            opened.append(folder)
+        return _rules(folder, "exclude")
+    except OSError:
+        return ""
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _folders_of(paths: frozenset[str]) -> set[str]:
+    folders: set[str] = set()
+    for path in paths:
+        head = path.rpartition("/")[0]
+        while head and head not in folders:
+            folders.add(head)
+            head = head.rpartition("/")[0]
+    return folders
