@@ -62,6 +62,7 @@ COMMANDS = (
     Command("find", "find in the conversation", (), "[text]"),
     Command("queue", "edit, move or take back what waits to be read"),
     Command("mode", "what runs without asking", (), "[ask|accept-edits|plan|auto]"),
+    Command("permissions", "rules in force, and what was allowed or denied"),
     Command("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
     Command(
         "budget",

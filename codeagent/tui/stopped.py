@@ -1,8 +1,9 @@
-"""What a stop did, in words: the lines of the card that says what was closed, killed, kept and not run."""
+"""What a stop did, in words: what was closed, killed, kept and not run, and how to take it back."""
 
 from collections.abc import Mapping
 
 _MOST_FILES = 5
+_UNDO = "/undo takes the last batch back"
 
 
 def stopped_lines(data: Mapping[str, object]) -> tuple[str, ...]:
@@ -16,6 +17,7 @@ def stopped_lines(data: Mapping[str, object]) -> tuple[str, ...]:
         f"{_count(left, 'process', 'processes')} left running" if left else "",
         _kept(files) if files else "no file was changed",
         f"{_count(not_run, 'call', 'calls')} not run" if not_run else "",
+        _UNDO if files else "",
     ]
     return tuple(line for line in lines if line)
 

@@ -22,6 +22,9 @@ from tests.tui.scripts import (
 )
 
 
+UNDO_HINT = "/undo takes the last batch back"
+
+
 def show(recording: Recording, *, live: bool = True) -> Stage:
     stage = Stage()
     bridge = Bridge(stage, live=live)
@@ -189,7 +192,7 @@ def test_a_stopped_run_says_what_was_closed_killed_kept_and_not_run() -> None:
 
     ending = stage.document.blocks[-1]
     assert isinstance(ending, Ending) and ending.reason == "interrupted"
-    assert ending.lines == ("2 processes killed", "1 changed file kept: a.py", "1 call not run")
+    assert ending.lines == ("2 processes killed", "1 changed file kept: a.py", "1 call not run", UNDO_HINT)
     assert stage.status.now.phase == "idle"
 
 

@@ -108,14 +108,24 @@ async def test_enter_alone_ends_a_pause(tmp_path: Path) -> None:
 
 async def test_what_is_written_before_a_batch_is_said_instead_of_it(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
+        await asyncio.sleep(0.6)  # a pause takes no key in its first half second
         await write(pilot, "use the helper", "enter")
         assert app.told == [("correct", "use the helper")]
 
 
 async def test_enter_alone_runs_the_batch_that_a_pause_is_before(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
+        await asyncio.sleep(0.6)  # as above
         await pilot.press("enter")
         assert app.told == [("go_on",)]
+
+
+async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_end_it(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
+        await write(pilot, "also 1900", "enter")
+        await pilot.press("enter")
+        assert app.told == [("steer", "also 1900")]
+        assert "just paused" in app.chat.stage.status.now.notice
 
 
 def paused_before_a_batch() -> Recording:

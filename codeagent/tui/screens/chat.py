@@ -11,16 +11,21 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.commands import COMMANDS
 from codeagent.tui.drafts import Draft
 from codeagent.tui.ports import Mode, Talk, Wish
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
+from codeagent.tui.screens.escape import AGAIN, Escape, Meaning, Situation
 from codeagent.tui.screens.host import Commands, Host
-from codeagent.tui.stage import Paused, Stage
+from codeagent.tui.screens.sending import Sending
+from codeagent.tui.stage import PlanReady, Stage
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
-from codeagent.tui.widgets.approval import ApprovalCard
+from codeagent.tui.widgets.approval import TOO_SOON, ApprovalCard
+from codeagent.tui.widgets.boundary_card import BoundaryCard
+from codeagent.tui.widgets.card_dock import CardDock
 from codeagent.tui.widgets.composer import Composer
 from codeagent.tui.widgets.composer_area import ComposerArea
 from codeagent.tui.widgets.external_editor import edit_in_editor
@@ -31,13 +36,10 @@ from codeagent.tui.widgets.status_line import StatusLine
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
 """The round of Shift+Tab."""
-_AGAIN = 2.0
-"""Seconds within which a second Ctrl+C quits."""
 _FIRST_KEYS = 0.05
 """Seconds after the first frame in which only keys are answered: imports, also in a thread, would hold them up."""
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
 """The round of Ctrl+O."""
-_STOPPABLE = ("pausing", "paused", "retrying", "stopping")
 
 
 class ChatScreen(Screen[None]):
@@ -76,27 +78,26 @@ class ChatScreen(Screen[None]):
         self.view = TranscriptView(self.stage.document, clock=host.now)
         self._history = PromptHistory(host.folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS, placeholder="What shall we do?")
-        self._card = ApprovalCard(self.stage.desk, now=host.now)
+        self._cards = CardDock(self.stage, now=host.now)
+        self._escape = Escape()
         self._find_bar = FindBar()
         self._draft = Draft(host.folders.drafts)
         self._host = host
         self.wish = wish
-        self._cancelled_at = -_AGAIN
+        self._cancelled_at = -AGAIN
         self._typed_at = self.composer.last_typed
         self._opened: Talk | None = None
         self._settled = asyncio.Event()
-        self._refused = ""
-        """Why there is no conversation and will be none."""
-        self._unsent: list[str] = []
+        self._sending = Sending(self)
 
     def compose(self) -> ComposeResult:
         yield Header(self.stage.status)
         yield self.view
         yield self._find_bar
-        yield self._card
+        yield self._cards
         yield LanesView(self.stage.lanes)
         yield ComposerArea(self.composer)
-        yield StatusLine(self.stage.status, clock=self._host.now)
+        yield StatusLine(self.stage.status, self.stage.boundary, clock=self._host.now)
 
     def on_mount(self) -> None:
         self.stage.give_back = self.composer.insert_back
@@ -141,21 +142,19 @@ class ChatScreen(Screen[None]):
                 return
             self.wish = wish
         except CodeagentError as error:
-            self._refused = str(error)
-            self.stage.document.remark(self._refused, "error")
+            self._sending.refused = str(error)
+            self.stage.document.remark(str(error), "error")
             self.stage.status.set(phase="idle", sandbox="none")
         else:
             self.talk = self._opened
         self._settled.set()
-        unsent, self._unsent = self._unsent, []
-        for text in unsent:
-            self._send(text)
+        self._sending.catch_up()
         await asyncio.to_thread(load)
 
     async def ready(self) -> Talk:
         await self._settled.wait()
         if self.talk is None:
-            raise CodeagentError(f"there is no conversation: {self._refused}")
+            raise CodeagentError(f"there is no conversation: {self._sending.refused}")
         return self.talk
 
     @property
@@ -171,7 +170,7 @@ class ChatScreen(Screen[None]):
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""
-        self._card.rings = bell
+        self._cards.ring(bell)
         if theme is None or self.wish.theme is not None or theme == self._host.theme_name:
             return
         if problem := self._host.use_theme(theme):
@@ -182,53 +181,15 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:
-        self._send(message.text)
-
-    def _send(self, text: str) -> None:
-        """Enter: begin a run, steer the one that is going on, end a pause, or correct the batch it is before."""
-        if self.talk is None:
-            self._keep(text)
-            return
-        self.tell("")
-        self.view.scroll_end(animate=False)
-        if text.strip() and self._before_calls:
-            self.talk.correct(text)
-            return
-        if self.talk.running and text.strip():
-            self.talk.steer(text)
-        if self.stage.status.now.phase in ("pausing", "paused"):
-            self.talk.go_on()
-        elif not self.talk.running and (text.strip() or self.stage.lanes.items):
-            self.talk.send(text)
-
-    @property
-    def _before_calls(self) -> bool:
-        """The run is paused before a batch: what is said now is said instead of it."""
-        return isinstance(now := self.stage.boundary.now, Paused) and bool(now.calls)
-
-    def _keep(self, text: str) -> None:
-        """There is nobody to send it to, yet."""
-        if self._refused:
-            self.composer.insert_back(text)
-            self.tell("not sent: there is no conversation, see above; /resume or /new begins one")
-        else:
-            self._unsent.append(text)
-            self.tell("still starting: it goes out as soon as codeagent is ready")
+        self._sending.send(message.text)
 
     @on(Composer.FollowUp)
     def _followed_up(self, message: Composer.FollowUp) -> None:
-        if self.talk is None:
-            self._keep(message.text)
-        elif message.text.strip():
-            self.talk.follow_up(message.text)
+        self._sending.follow_up(message.text)
 
     @on(Composer.ShellSubmitted)
     def _shell(self, message: Composer.ShellSubmitted) -> None:
-        if self.talk is None:
-            self.composer.insert_back(("!" if message.shared else "!!") + message.command)
-            self.tell("still starting: the command was not run")
-            return
-        self.talk.shell(message.command, shared=message.shared)
+        self._sending.shell(message.command, shared=message.shared)
 
     @on(Composer.SlashSubmitted)
     def _command(self, message: Composer.SlashSubmitted) -> None:
@@ -248,16 +209,18 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             self.talk.take_back(message.queued_id)
 
+    @on(LanesView.ListWanted)
+    def _list_queue(self) -> None:
+        self._slash.run("queue")
+
     @on(Composer.FocusCardRequested)
     def _to_card(self) -> None:
-        if self.stage.desk.waiting:
-            self._card.take_focus()
-        else:
+        if not self._cards.take_focus():
             self.view.focus()
 
     @on(TextArea.Changed)
     def _typed(self) -> None:
-        self._card.typed()
+        self._cards.typed()
         self._draft.keep(self.composer.text)
         if self.composer.last_typed != self._typed_at:
             self._typed_at = self.composer.last_typed
@@ -290,7 +253,31 @@ class ChatScreen(Screen[None]):
         if self.talk is not None:
             self.talk.answer(message.approval_id, message.decision)
 
+    @on(ApprovalCard.HunksWanted)
+    def _choose_hunks(self, message: ApprovalCard.HunksWanted) -> None:
+        from codeagent.tui.screens.hunks import HunkReview  # not needed before the first change
+
+        def take(answers: tuple[HunkAnswer, ...] | None) -> None:
+            if answers is not None and not self._cards.approval.take_hunks(message.approval_id, answers):
+                self.tell("the question no longer waits; nothing was changed")
+
+        self.app.push_screen(HunkReview(message.diff), take)
+
+    @on(ApprovalCard.Told)
+    def _not_answered(self, message: ApprovalCard.Told) -> None:
+        self.tell(message.text)
+        self.restore(message.back)
+
+    @on(BoundaryCard.Wanted)
+    def _at_boundary(self, message: BoundaryCard.Wanted) -> None:
+        self._slash.act(message.act)
+
+    @property
+    def boundary_card(self) -> BoundaryCard:
+        return self._cards.boundary
+
     @on(ApprovalCard.Left)
+    @on(BoundaryCard.Left)
     @on(TranscriptView.Left)
     def _back_to_composer(self) -> None:
         self.composer.focus()
@@ -309,22 +296,43 @@ class ChatScreen(Screen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Alt with a key of the card answers from the composer."""
-        if event.key.startswith("alt+") and self.stage.desk.waiting and self._card.press(event.key):
+        if event.key.startswith("alt+") and self._cards.press(event.key):
             event.stop()
             event.prevent_default()
 
     def action_step_back(self) -> None:
         """Esc: close what is open, else pause at the next boundary; once more: stop now."""
-        if self._find_bar.display:
+        situation = Situation(
+            self.stage.status.now.phase,
+            finding=self._find_bar.display,
+            elsewhere=self.focused is not self.composer,
+            plan=isinstance(self.stage.boundary.now, PlanReady) and self._cards.boundary.display,
+            busy=self._busy(),
+            command=bool(self.stage.document.running_commands()),
+            blank=self.composer.is_blank,
+            new=bool(self._cards.too_soon),
+        )
+        meaning = self._escape.press(situation)
+        if meaning == "close_find":
             self._find_bar.close()
-        elif self.focused is not self.composer:
+        elif meaning == "to_writing":
             self.composer.focus()
-        elif self.talk is None or not self._busy():
-            self.tell("")
-        elif self.stage.status.now.phase in _STOPPABLE or self.stage.document.running_commands():
-            self.talk.abort()
-        else:
-            self.talk.pause()
+        elif meaning == "put_plan_away":
+            self._cards.boundary.put_away()
+        elif self.talk is not None:
+            self._escaped(self.talk, meaning)
+
+    def _escaped(self, talk: Talk, meaning: Meaning) -> None:
+        match meaning:
+            case "pause":
+                talk.pause()
+            case "stop":
+                talk.abort()
+            case "rewind":
+                self._slash.run("rewind")
+            case _:
+                said = {"too_soon": TOO_SOON, "offer_rewind": "Esc again goes back to an earlier moment"}
+                self.tell(said.get(meaning, ""))
 
     def _busy(self) -> bool:
         return self.talk is not None and (self.talk.running or bool(self.stage.document.running_commands()))
@@ -336,7 +344,7 @@ class ChatScreen(Screen[None]):
             self.clear_selection()
             return
         now = time.monotonic()
-        again, self._cancelled_at = now - self._cancelled_at < _AGAIN, now
+        again, self._cancelled_at = now - self._cancelled_at < AGAIN, now
         if again:
             self._host.quit()
         elif self._busy() and self.talk is not None:

@@ -7,6 +7,7 @@ from textual.app import App
 from codeagent.tui.ports import Talk, Wish
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.view import TranscriptView
+from codeagent.tui.widgets.boundary_card import BoundaryCard
 
 
 class Chat(Protocol):
@@ -23,6 +24,9 @@ class Chat(Protocol):
 
     @property
     def view(self) -> TranscriptView: ...
+
+    @property
+    def boundary_card(self) -> BoundaryCard: ...
 
     wish: Wish
     """What a conversation that follows this one begins with."""

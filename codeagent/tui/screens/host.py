@@ -6,6 +6,7 @@ from typing import Protocol
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.ports import OpenTalk, Wish
 from codeagent.tui.themes import Themes
+from codeagent.tui.widgets.boundary_acts import BoundaryAct
 
 
 class Folders(Protocol):
@@ -64,6 +65,9 @@ class Commands(Protocol):
     """What the chat screen does on a command, whether it came from a line, a key or a list."""
 
     def run(self, name: str, argument: str = "") -> None: ...
+
+    def act(self, act: BoundaryAct) -> None:
+        """What a key of the boundary's card asks for."""
 
     def unknown(self, text: str) -> None:
         """A slash and a word that is no command."""

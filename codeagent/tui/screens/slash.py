@@ -10,14 +10,19 @@ from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import Parsed, Unknown, call, help_markdown, parse
 from codeagent.tui.ports import Mode, ModelRow
 from codeagent.tui.screens.commanded import Chat
+from codeagent.tui.screens.going_back import GoingBack
 from codeagent.tui.screens.host import Host
 from codeagent.tui.screens.key_sheet import KeySheet
 from codeagent.tui.screens.output import OutputScreen
 from codeagent.tui.screens.palette_rows import palette_rows
+from codeagent.tui.screens.permissions import PermissionsScreen
 from codeagent.tui.screens.picker import Picker
+from codeagent.tui.screens.queue import QueuePage
 from codeagent.tui.screens.rows import model_rows, session_rows
+from codeagent.tui.screens.stepping import Stepping
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.screens.theme_picker import ThemePicker
+from codeagent.tui.widgets.boundary_acts import BoundaryAct
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
 _PAGES: tuple[Literal["status", "cost", "context", "config", "tools"], ...] = (
@@ -63,6 +68,9 @@ class Slash:
         """The whole output of a call, on a page of its own."""
         self._start(self._show_output(call_id))
 
+    def act(self, act: BoundaryAct) -> None:
+        self._start(Stepping(self._chat).do(act))
+
     def palette(self) -> None:
         self._start(self._palette())
 
@@ -104,6 +112,14 @@ class Slash:
                 await self._page(KeySheet(self._host.keys))
             case "help":
                 await self._page(TextScreen("Help", help_markdown()))
+            case "permissions":
+                await self._page(PermissionsScreen(await self._chat.ready(), self._chat.stage))
+            case "undo" | "redo" | "rewind":
+                await GoingBack(self._chat).run(name, argument)
+            case "step" | "plan" | "budget" | "stop":
+                await Stepping(self._chat).run(name, argument)
+            case "queue":
+                await self._queue()
             case _:
                 await self._facts(name)
 
@@ -124,6 +140,13 @@ class Slash:
             self._chat.tell(f"mode: {now}; /mode {'|'.join(_MODES)} changes it")
         elif (talk := self._chat.talk) is not None:
             talk.set_mode(chosen)
+
+    async def _queue(self) -> None:
+        talk, lanes = await self._chat.ready(), self._chat.stage.lanes
+        if lanes.items:
+            await self._page(QueuePage(lanes, talk, self._host.keys, self._chat.restore))
+        else:
+            self._chat.tell("nothing waits to be read")
 
     async def _resume(self, argument: str) -> None:
         if argument:

@@ -8,7 +8,7 @@ from textual.timer import Timer
 
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import StatusBoard
+from codeagent.tui.stage import Boundary, StatusBoard
 from codeagent.tui.widgets.fitting import cut_end, fit, joined_width, styled
 from codeagent.tui.widgets.row import Row
 from codeagent.tui.widgets.status_text import BUSY, phase_words, status_parts, ticks
@@ -33,9 +33,17 @@ class StatusLine(Row):
     }
     """
 
-    def __init__(self, board: StatusBoard, *, clock: Callable[[], float] = time.time, ascii_only: bool = False) -> None:
+    def __init__(
+        self,
+        board: StatusBoard,
+        boundary: Boundary | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        ascii_only: bool = False,
+    ) -> None:
         super().__init__()
         self._board = board
+        self._boundary = boundary or Boundary()
         self._clock = clock
         self._frames = _ASCII if ascii_only else _BRAILLE
         self._timer: Timer | None = None
@@ -44,6 +52,7 @@ class StatusLine(Row):
 
     def on_mount(self) -> None:
         self._board.watch(self.sync)
+        self._boundary.watch(self.sync)
         self.sync()
 
     @property
@@ -67,7 +76,7 @@ class StatusLine(Row):
         status, now = self._board.now, self._clock()
         self._words = phase_words(status, now)
         room = max(1, width - _LEAD - 1)
-        parts = fit(status_parts(status, now), room)
+        parts = fit(status_parts(status, now, self._boundary.now), room)
         lead = f"{self._mark()} "
         if joined_width(parts) > room:
             return line([(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))])

@@ -6,7 +6,7 @@ from math import ceil
 from rich.style import Style
 
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import Phase, Status
+from codeagent.tui.stage import Paused, Phase, PlanReady, Status
 from codeagent.tui.widgets.fitting import Part, flat
 
 BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "pausing", "retrying", "stopping"})
@@ -34,13 +34,19 @@ def phase_words(status: Status, now: float) -> str:
             return _retry_words(status, now)
 
 
-def status_parts(status: Status, now: float) -> tuple[Part, ...]:
-    """Everything the status line would say, in its order, given room."""
+def status_parts(status: Status, now: float, boundary: Paused | PlanReady | None = None) -> tuple[Part, ...]:
+    """Everything the status line would say, in its order, given room; `boundary` is what its card shows."""
     first = Part(phase_words(status, now), 100, _phase_style(status.phase))
-    facts = (Part(_context(status), 70), Part(_cost(status), 60), Part(_cache(status), 30))
+    facts = (
+        Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
+        Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
+        Part(_context(status), 70),
+        Part(_cost(status), 60),
+        Part(_cache(status), 30),
+    )
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
-    before, after = _hints(status.phase)
+    before, after = _hints(status.phase, boundary)
     return (first, *before, *facts, *after, Part("? keys", 40))
 
 
@@ -79,7 +85,7 @@ def _retry_words(status: Status, now: float) -> str:
     return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
 
 
-def _hints(phase: Phase) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def _hints(phase: Phase, boundary: Paused | PlanReady | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """What keys do now: in front of the facts and after them."""
     later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
     if phase in _STEERABLE:
@@ -90,7 +96,9 @@ def _hints(phase: Phase) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
         case "pausing":
             return (Part("esc again stops now", 85),), ()
         case "paused":
-            return (Part("⏎ goes on", 85), Part("esc stop", 50)), ()
+            return (Part("⏎ goes on", 85), Part("tab step in" if boundary else "", 55), Part("esc stop", 50)), ()
+        case "idle" if isinstance(boundary, PlanReady):
+            return (Part("tab start the plan", 85),), ()
         case _:
             return (), ()
 

@@ -1,0 +1,143 @@
+"""Going back: `/undo`, `/redo` and `/rewind`, from what would change to what was done."""
+
+from collections.abc import Sequence
+from typing import Literal, assert_never
+
+from codeagent.core.errors import CheckpointError
+from codeagent.core.rewind import ChangedFile, Changes, Point, Rewind
+from codeagent.core.sanitize import one_line
+from codeagent.tui.screens.commanded import Chat
+from codeagent.tui.screens.going_back_files import changes_pieces, counted, file_rows, said
+from codeagent.tui.screens.going_back_page import GoingBackPage
+from codeagent.tui.screens.picker import Picker
+from codeagent.tui.screens.rewind_picker import CURRENT, RewindPicker, nothing_changes
+from codeagent.tui.screens.rewind_rows import point_rows, prompt_said, prompts_since, way_rows
+from codeagent.tui.widgets.line_pane import Piece
+
+_LABEL = 40
+"""Characters of a prompt or batch in a line about it."""
+_NOTHING = "no file differs from then; nothing was changed"
+
+
+class GoingBack:
+    """Asks where something of the person's own would be lost, and says in one line what was done."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    async def run(self, name: Literal["undo", "redo", "rewind"], argument: str) -> None:
+        """One of the commands. Raises CodeagentError."""
+        rewind = (await self._chat.ready()).rewind
+        match name:
+            case "undo":
+                await self._undo(rewind, argument)
+            case "redo":
+                await self._redo(rewind)
+            case "rewind":
+                await self._rewind(rewind)
+            case _:
+                assert_never(name)
+
+    async def _undo(self, rewind: Rewind, argument: str) -> None:
+        batches = int(argument or 1) if (argument or "1").isdecimal() else 0
+        if not batches:
+            self._chat.tell(f"/undo takes a number of batches, not '{one_line(argument, 20)}'")
+            return
+        point = rewind.undo_target(batches)
+        changes = await rewind.changes(point.id)
+        if not changes.files:
+            self._chat.tell(_NOTHING)
+            return
+        title = "Take back the last batch" if batches == 1 else f"Take back the last {batches} batches"
+        go, paths = await self._asked(rewind, point, changes, title, "takes it back", always=batches > 1)
+        if go:
+            changed = await rewind.go(point.id, "undo", paths=paths)
+            self._chat.tell(f"taken back: {_named(changed)}; /redo brings it back{_unseen(changes)}")
+
+    async def _redo(self, rewind: Rewind) -> None:
+        point = rewind.redo_target()
+        changes = await rewind.changes(point.id)
+        go, paths = await self._asked(rewind, point, changes, "Bring back what was taken back", "brings it back")
+        if go:
+            changed = await rewind.go(point.id, "redo", conversation=True, paths=paths)
+            self._chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")
+
+    async def _rewind(self, rewind: Rewind) -> None:
+        points = rewind.points()
+        if not points:
+            self._chat.tell("there is no earlier moment to go back to yet")
+            return
+        while True:
+            rows = point_rows(points)
+            chosen = await self._chat.app.push_screen_wait(RewindPicker(rows, lambda key: self._about(rewind, key)))
+            if chosen is None or chosen == CURRENT:
+                return
+            point = next(point for point in points if point.id == chosen)
+            if await self._gone_to(rewind, point):
+                return
+
+    async def _gone_to(self, rewind: Rewind, point: Point) -> bool:
+        """Ask what shall go back, and do it; False where the person wants another moment."""
+        changes = await rewind.changes(point.id)
+        rows = way_rows(point, changes, prompts_since(rewind.points(), point))
+        if not rows:
+            self._chat.tell(_NOTHING)
+            return True
+        title = f"Back to before: {one_line(point.label, _LABEL)}"
+        way = await self._chat.app.push_screen_wait(Picker(title, rows))
+        if way is None:
+            return False
+        go, paths = True, None
+        if way != "conversation":
+            go, paths = await self._asked(rewind, point, changes, title, "goes back")
+        if go:
+            await self._go(rewind, point, way, paths)
+        return True
+
+    async def _go(self, rewind: Rewind, point: Point, way: str, paths: Sequence[str] | None) -> None:
+        talks = way != "files"
+        said = prompt_said(self._chat.stage.document.blocks, rewind.points(), point) if talks else ""
+        changed = await rewind.go(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
+        if said:
+            self._chat.restore(said)
+        did = [_named(changed)] if changed else []
+        did += ["the conversation"] if talks else []
+        where = one_line(point.label, _LABEL)
+        self._chat.tell(f"back to before “{where}”: {' and '.join(did) or 'nothing'}; /redo returns")
+
+    async def _asked(
+        self, rewind: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False
+    ) -> tuple[bool, Sequence[str] | None]:
+        """Whether to go on, and with which files (None: all): asked where the person edited one, or `always`."""
+        if not always and not any(file.edited for file in changes.files):
+            return True, None
+        page = GoingBackPage(title, await file_rows(rewind, point.id, changes.files), changes, verb=verb)
+        await self._chat.app.push_screen_wait(page)
+        if not page.answer:
+            self._chat.tell("nothing was changed")
+        others = [file.path for file in changes.files if not file.edited]
+        return bool(page.answer), others if page.answer == "not mine" else None
+
+    async def _about(self, rewind: Rewind, key: str) -> Sequence[Piece]:
+        """What going back to a point would do, for the list."""
+        if key == CURRENT:
+            return nothing_changes()
+        point = next(point for point in rewind.points() if point.id == key)
+        try:
+            changes = await rewind.changes(key)
+            rows = await file_rows(rewind, key, changes.files)
+        except CheckpointError as error:
+            return (said(str(error), "error"),)
+        lead = f"{counted(len(rows), 'file')} would change" if rows else "no file differs from then"
+        prompts = prompts_since(rewind.points(), point)
+        if point.cause == "prompt":
+            lead += f"; {counted(prompts, 'prompt')} and what came of {'it' if prompts == 1 else 'them'} can go"
+        return (said(lead, "strong"), *changes_pieces(rows, changes, diffs=False))
+
+
+def _named(files: Sequence[ChangedFile]) -> str:
+    return files[0].path if len(files) == 1 else counted(len(files), "file")
+
+
+def _unseen(changes: Changes) -> str:
+    return f"; not seen: {one_line(', '.join(changes.left_out), 60)}" if changes.left_out else ""

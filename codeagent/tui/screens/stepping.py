@@ -1,0 +1,150 @@
+"""What the person wants at a boundary is done on the conversation: from the card's keys and from commands."""
+
+from typing import Literal, assert_never
+
+from codeagent.core.errors import CodeagentError
+from codeagent.core.sanitize import one_line
+from codeagent.tui.ports import Talk
+from codeagent.tui.screens.commanded import Chat
+from codeagent.tui.stage import Paused, PausedCall, PlanReady
+from codeagent.tui.widgets.boundary_acts import AmendCall, BoundaryAct, EditCall, EditPlan, GoOn, SkipCall, StartPlan
+from codeagent.tui.widgets.call_edit import call_edit
+from codeagent.tui.widgets.external_editor import edit_in_editor
+
+_GONE = "the run does not wait any more; nothing was changed"
+_NO_PLAN = "no plan is ready: /plan and a goal begins one"
+_NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
+
+
+class Stepping:
+    """Says what cannot be done in one line, on the card where there is one; nothing written is lost."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    async def do(self, act: BoundaryAct) -> None:
+        """Editors are waited for. Raises CodeagentError; the card takes keys again then."""
+        talk = await self._chat.ready()
+        card = self._chat.boundary_card
+        try:
+            match act:
+                case GoOn():
+                    self._go_on(talk, act)
+                case SkipCall():
+                    if not talk.skip_call(act.call_id, act.reason):
+                        self._chat.tell(_GONE)
+                case EditCall():
+                    card.call_edited(act.call_id, act.edit, await self._edited(act))
+                case AmendCall():
+                    self._amend(talk, act)
+                case StartPlan():
+                    talk.start_plan(act.text, act.mode)
+                case EditPlan():
+                    text = await edit_in_editor(self._chat.app, act.text)
+                    if not card.change_plan(text):
+                        self._keep(text, _NO_PLAN)
+                case _:
+                    assert_never(act)
+        except CodeagentError:
+            card.not_sent()
+            raise
+
+    async def run(self, name: Literal["step", "plan", "budget", "stop"], argument: str) -> None:
+        """One of the commands. Raises CodeagentError."""
+        match name:
+            case "step":
+                await self._step(argument)
+            case "plan":
+                await self._plan(argument)
+            case "budget":
+                self._chat.tell((await self._chat.ready()).set_budget(argument))
+            case "stop":
+                await self._stop()
+            case _:
+                assert_never(name)
+
+    async def _step(self, argument: str) -> None:
+        """`/step [on|off|go|skip N [why]|edit N]`."""
+        word, _, rest = argument.partition(" ")
+        talk = await self._chat.ready()
+        match word:
+            case "":
+                talk.step(not self._chat.stage.status.now.stepping)
+            case "on" | "off" if not rest:
+                talk.step(word == "on")
+            case "go" if not rest:
+                self._paused()
+                await self.do(GoOn())
+            case "skip" | "edit":
+                await self._do_to_one(word, rest.strip())
+            case _:
+                self._chat.tell(f"/step takes on, off, go, skip N or edit N, not '{one_line(argument, 40)}'")
+
+    async def _plan(self, argument: str) -> None:
+        """`/plan [goal|start [accept-edits]|edit]`."""
+        match argument:
+            case "start":
+                await self.do(StartPlan(self._ready_plan(), "ask"))
+            case "start accept-edits":
+                await self.do(StartPlan(self._ready_plan(), "accept-edits"))
+            case "edit":
+                await self.do(EditPlan(self._ready_plan()))
+            case _:
+                talk = await self._chat.ready()
+                talk.set_mode("plan")
+                if argument and talk.running:
+                    talk.steer(argument)
+                elif argument:
+                    talk.send(argument)
+
+    async def _stop(self) -> None:
+        talk = await self._chat.ready()
+        if talk.running or self._chat.stage.document.running_commands():
+            talk.abort()
+        else:
+            self._chat.tell("nothing is running")
+
+    async def _do_to_one(self, word: str, rest: str) -> None:
+        number, _, reason = rest.partition(" ")
+        call = self._call(number)
+        if word == "skip":
+            await self.do(SkipCall(call.call_id, reason.strip()))
+            return
+        edit = call_edit(call.name, call.arguments)
+        if edit is None:
+            raise CodeagentError("what that call was called with is no JSON: it cannot be edited")
+        await self.do(EditCall(call.call_id, edit, edit.text))
+
+    async def _edited(self, act: EditCall) -> str:
+        return await edit_in_editor(self._chat.app, act.written, suffix=act.edit.suffix)
+
+    def _go_on(self, talk: Talk, act: GoOn) -> None:
+        if act.step is not None:
+            talk.step(act.step)
+        talk.go_on()
+
+    def _amend(self, talk: Talk, act: AmendCall) -> None:
+        problem = talk.amend_call(act.call_id, act.arguments)
+        if problem and not self._chat.boundary_card.refuse(act.call_id, act.written, problem):
+            self._keep(act.written, problem)
+
+    def _keep(self, text: str, problem: str) -> None:
+        """What was written for something that is gone."""
+        self._chat.restore(text)
+        self._chat.tell(f"{one_line(problem, 80)}; what you wrote is in your line")
+
+    def _paused(self) -> Paused:
+        if not isinstance(now := self._chat.stage.boundary.now, Paused):
+            raise CodeagentError(_NOT_PAUSED)
+        return now
+
+    def _call(self, number: str) -> PausedCall:
+        calls = self._paused().calls
+        if not number.isdecimal() or not 1 <= int(number) <= len(calls):
+            raise CodeagentError(f"there is no call '{one_line(number, 20)}': the batch has {len(calls)}")
+        return calls[int(number) - 1]
+
+    def _ready_plan(self) -> str:
+        if not isinstance(self._chat.stage.boundary.now, PlanReady):
+            raise CodeagentError(_NO_PLAN)
+        return self._chat.boundary_card.plan

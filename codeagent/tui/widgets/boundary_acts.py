@@ -1,0 +1,55 @@
+"""What the person wants at a boundary, as the card says it."""
+
+from dataclasses import dataclass
+
+from codeagent.tui.ports import Mode
+from codeagent.tui.widgets.call_edit import CallEdit
+
+
+@dataclass(frozen=True)
+class GoOn:
+    """End the pause; `step` turns step mode on or off first, None leaves it as it is."""
+
+    step: bool | None = None
+
+
+@dataclass(frozen=True)
+class SkipCall:
+    call_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class EditCall:
+    """Let the person write its arguments in their editor."""
+
+    call_id: str
+    edit: CallEdit
+    written: str
+    """What the editor begins with: as it is, or as it was refused."""
+
+
+@dataclass(frozen=True)
+class AmendCall:
+    call_id: str
+    arguments: str
+    """JSON."""
+    written: str
+    """What the person wrote, given back where it does not fit."""
+
+
+@dataclass(frozen=True)
+class StartPlan:
+    text: str
+    """Markdown, as it is or as the person changed it."""
+    mode: Mode
+
+
+@dataclass(frozen=True)
+class EditPlan:
+    """Let the person write the plan in their editor."""
+
+    text: str
+
+
+BoundaryAct = GoOn | SkipCall | EditCall | AmendCall | StartPlan | EditPlan

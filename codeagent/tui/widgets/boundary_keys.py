@@ -1,0 +1,70 @@
+"""Which keys the card of the boundary has, and in which words."""
+
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.stage import Paused
+from codeagent.tui.widgets.approval_keys import Choice
+from codeagent.tui.widgets.card_keys import card_key, labelled
+
+LEAD = "tab/alt+"
+"""In front of the keys while the focus is elsewhere."""
+_PAUSED = {
+    "c": "boundary.go_on",
+    "plus": "boundary.more",
+    "s": "boundary.step",
+    "S": "boundary.run_on",
+    "x": "boundary.skip",
+    "X": "boundary.skip_because",
+    "e": "boundary.edit",
+    "up": "boundary.up",
+    "down": "boundary.down",
+}
+_PLAN = {"p": "plan.start", "P": "plan.start_accepting", "e": "plan.edit", "k": "plan.keep"}
+
+
+def paused_key(key: str, keymap: Keymap) -> str:
+    """What a key means while a run is paused: the first key of its action by default, or a digit."""
+    return card_key(key, keymap, _PAUSED)
+
+
+def plan_key(key: str, keymap: Keymap) -> str:
+    """The same where a plan is ready."""
+    return card_key(key, keymap, _PLAN)
+
+
+def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: bool) -> tuple[Choice, ...]:
+    """For a pause; `stepping`: step mode is on, `focused`: the card has the keys."""
+    out = [Choice("c", "go on", keep=95)]
+    if paused.why in ("budget", "limit"):
+        out = [Choice("plus", "go on with as much again", "as much again", keep=95)]
+    if stepping:
+        out.append(Choice("S", "go on without steps", "run on", keep=70))
+    else:
+        out.append(Choice("s", "go on to the next batch", "step", keep=70))
+    if paused.calls:
+        out += [
+            Choice("x", "skip it", "skip", keep=90),
+            Choice("X", "skip it, because…", "why", keep=60),
+            Choice("e", "edit it", "edit", keep=80),
+        ]
+        out.append(Choice("text", "corrects it", "corrects", keep=50))
+    else:
+        out.append(Choice("text", "is read first", keep=50))
+    out.append(Choice("esc", "back to writing" if focused else "stop", "back" if focused else "", keep=85))
+    return labelled(out, keymap, _PAUSED)
+
+
+def plan_choices(keymap: Keymap) -> tuple[Choice, ...]:
+    """For a plan."""
+    out = (
+        Choice("p", "start it", "start", keep=95),
+        Choice("P", "start it, edits without questions", "start, accept edits", keep=90),
+        Choice("e", "edit it", "edit", keep=80),
+        Choice("k", "keep planning", keep=85),
+    )
+    return labelled(out, keymap, _PLAN)
+
+
+def writing_choices(*, command: bool) -> tuple[Choice, ...]:
+    """While a reason or another command is typed."""
+    words = "runs this command instead" if command else "skips it, with this reason"
+    return (Choice("enter", words, keep=90), Choice("esc", "back"))
