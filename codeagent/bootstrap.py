@@ -51,6 +51,7 @@ from codeagent.tools.extra.ask_user import AskUser
 from codeagent.tools.extra.output_read import OutputRead
 from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.seen import SeenFiles
+from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.instructions import read_instructions
 
@@ -138,9 +139,12 @@ async def open_runtime(
             objection=too_broad,
         )
         conversation = Conversation(model, prompt, tools.definitions(), strategy, limits, attended)
-        agent = Agent(conversation, around, log, _past(history), questions)
+        checkpoints = GitCheckpoints(place.state_dir, workspace.root)
+        stack.callback(checkpoints.close)
+        agent = Agent(conversation, around, log, _past(history), questions, checkpoints)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
+        agent.begin_checkpoints()
         if (trouble := sandbox.trouble) is not None:
             agent.notify("sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}")
         window = await asyncio.to_thread(context_window, settings.model)

@@ -66,6 +66,8 @@ class Run:
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
         parts.spending.rest()
+        if reason != "interrupted":
+            await parts.checkpoints.settled()
         return RunFinished(
             **parts.emitter.head(),
             reason=reason,
