@@ -14,6 +14,7 @@ from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_
 from codeagent.sandbox.reach import probe_socket
 from codeagent.sandbox.reaper import labels, reap
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.submounts import submounts
 
 
 def launch(
@@ -107,10 +108,18 @@ def _binds(
         *image.binds,
         Bind(str(passwd), "/etc/passwd"),
         Bind(str(group), "/etc/group"),
-        Bind(here, here, read_only=spec.read_only_workspace),
+        *_workspace(root, spec.read_only_workspace),
         *(Bind(f"{here}/{found.name}", f"{here}/{found.name}") for found in protected),
         *(Bind(str(empty), f"{here}/{found.name}") for found in masked),
     )
+
+
+def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:
+    here = str(root.path)
+    if not read_only:
+        return (Bind(here, here, read_only=False),)
+    below = submounts(root.path)
+    return (Bind(here, here, recursive=False), *(Bind(path, path, recursive=False) for path in below))
 
 
 def _warnings(protected: tuple[Found, ...], masked: tuple[Found, ...], complete: bool) -> tuple[str, ...]:

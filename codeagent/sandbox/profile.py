@@ -50,6 +50,8 @@ class Bind:
     source: str
     target: str
     read_only: bool = True
+    recursive: bool = True
+    """With what is mounted below the source; that stays writable whatever `read_only` says."""
 
 
 @dataclass(frozen=True)
@@ -170,5 +172,5 @@ def _mount(bind: Bind) -> dict[str, Any]:
         "Source": bind.source,
         "Target": bind.target,
         "ReadOnly": bind.read_only,
-        "BindOptions": {"Propagation": "rprivate"},
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": not bind.recursive},
     }

@@ -1,6 +1,7 @@
 """The bash tool: what a command printed and how it ended, for the model and for the person."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -149,3 +150,12 @@ async def test_the_preview_is_the_whole_command(box: Toolbox) -> None:
     preview = await tool.preview(tool.Args(command=command), tool_context(box.workspace))
     assert preview.blocks == (TerminalBlock(command=command),)
     assert preview.target == "echo a …"
+
+
+async def test_in_plan_mode_the_command_asks_for_a_workspace_that_cannot_be_written(box: Toolbox) -> None:
+    sandbox = FakeSandbox()
+    tool = Bash(box.outputs, box.seen)
+    context = tool_context(box.workspace, sandbox)
+    for read_only in (False, True):
+        await tool.run(tool.Args(command="ls"), replace(context, read_only=read_only))
+    assert [command.read_only for command in sandbox.commands] == [False, True]

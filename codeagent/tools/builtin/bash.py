@@ -74,7 +74,7 @@ class Bash(Tool[BashArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
         timeout = min(args.timeout or self._default_timeout, self._max_timeout)
-        command = Command(args.command, ctx.call_id)
+        command = Command(args.command, ctx.call_id, ctx.read_only)
         await asyncio.to_thread(self._seen.before_command)
         try:
             run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout)
