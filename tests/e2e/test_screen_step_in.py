@@ -1,0 +1,78 @@
+"""Stepping in with keys on a terminal: skip one call, edit another, go on; take it back and bring it again."""
+
+import json
+import time
+
+import pytest
+
+from tests.e2e.product import Product, Turn, of, results
+from tests.e2e.screens import READY, open_screen
+from tests.e2e.test_screen_tour import SIZES, answer
+from tests.pty_screen import PtyScreen
+
+pytestmark = pytest.mark.docker
+
+CALLS = [
+    ["write", {"path": "first.txt", "content": "1\n"}],
+    ["bash", {"command": "echo wrong > second.txt"}],
+    ["write", {"path": "third.txt", "content": "3\n"}],
+]
+SCRIPT: list[Turn] = [
+    {"text": "Three files.", "calls": CALLS},
+    {"text": "I see what you did.", "expect": r"(?s)The user edited this call before it ran"},
+]
+
+
+def press(screen: PtyScreen, *keys: str) -> None:
+    for key in keys:
+        time.sleep(0.7)  # a card takes no key in its first half second
+        screen.send(key)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_one_of_three_is_skipped_another_edited_and_all_of_it_taken_back(
+    product: Product, size: tuple[int, int]
+) -> None:
+    with open_screen(product, "--model", product.script(*SCRIPT), "--step", sandbox="docker", size=size) as screen:
+        screen.send("go", "enter")
+        screen.wait_for("paused before batch 1")
+        assert not (product.workspace / "third.txt").exists()
+        press(screen, "tab", "x")
+        screen.wait_for("skipped")
+        press(screen, "j", "e", "ctrl+u")
+        press(screen, "echo right > second.txt", "enter")
+        screen.wait_for("edited")
+        press(screen, "c")
+        answer(screen, "y", "echo right")
+        answer(screen, "y", "third.txt")
+        screen.wait_for("I see what you did.")
+        screen.wait_for(READY)
+        _check_files(product, second="right\n", third="3\n")
+        screen.send("/undo", "enter")
+        screen.wait_for("taken back")
+        _check_files(product, second=None, third=None)
+        screen.send("/redo", "enter")
+        screen.wait_for("brought back")
+        _check_files(product, second="right\n", third="3\n")
+        screen.send("ctrl+d")
+        assert screen.exit_code() == 0
+    _check_log(product)
+
+
+def _check_files(product: Product, *, second: str | None, third: str | None) -> None:
+    assert not (product.workspace / "first.txt").exists()
+    for name, text in (("second.txt", second), ("third.txt", third)):
+        path = product.workspace / name
+        assert (path.read_text() if path.exists() else None) == text
+
+
+def _check_log(product: Product) -> None:
+    events = product.log()
+    skipped, edited, plain = results(events)
+    assert (skipped["error"]["kind"], skipped["executed"]) == ("skipped", False)
+    assert skipped["content"][0]["text"] == "skipped by user"
+    assert json.loads(edited["details"]["edited_arguments"]) == {"command": "echo right > second.txt"}
+    assert not plain["is_error"]
+    assert [event["kind"] for event in of(events, "checkpoint.restored")] == ["undo", "redo"]
+    assert of(events, "run.finished")[0]["reason"] == "done"
+    assert product.call("sessions", "check", "--last").code == 0
