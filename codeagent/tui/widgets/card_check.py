@@ -10,6 +10,6 @@ class Check:
     problem: str = ""
     """One line: why Enter does nothing; empty where it sends the text."""
     says: tuple[str, ...] = ()
-    """What sending it means, the most important first."""
+    """What sending it means. Where there is little room the first is kept, and the last goes last of the others."""
     odd: str = ""
     """Which of its letters only look like ASCII; empty where all are."""

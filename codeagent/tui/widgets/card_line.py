@@ -145,7 +145,7 @@ class _CheckRow(Row):
         first, *more = self._check.says or ("",)
         parts = [
             Part(first, 100, lambda colours: colours.strong),
-            *(Part(words, 60 - place) for place, words in enumerate(more)),
+            *(Part(words, 60 + place) for place, words in enumerate(more)),
             Part(self._check.odd, 90, lambda colours: colours.warning),
         ]
         return line(styled(fit(parts, width), palette))

@@ -1,13 +1,18 @@
 """A small screen with an approval card, a composer and a clock that only moves when told."""
 
+import json
+from dataclasses import replace
+
 from textual.app import App, ComposeResult
 from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from codeagent.core.policy import Decision
 from codeagent.tui.rendering.shown import Shown, ShownDiff, ShownQuestion, ShownTerminal
 from codeagent.tui.stage import Desk, Waiting
 from codeagent.tui.widgets.approval import ApprovalCard
+from codeagent.tui.widgets.reason_input import ReasonInput
 
 BEFORE = "def days(y):\n    return 366 if y % 4 == 0 else 365\n\n\nclass Calendar:\n    pass\n"
 AFTER = BEFORE.replace("y % 4 == 0", "y % 4 == 0 and y % 100 != 0")
@@ -52,6 +57,9 @@ class CardApp(App[None]):
         self.desk = Desk(waiting)
         self.clock = Clock()
         self.answers: list[tuple[str, str, str]] = []
+        self.decisions: list[Decision] = []
+        self.hunks_wanted: list[tuple[str, ShownDiff]] = []
+        self.told: list[tuple[str, str]] = []
         self.bells = 0
 
     def compose(self) -> ComposeResult:
@@ -75,9 +83,20 @@ class CardApp(App[None]):
 
     def on_approval_card_answered(self, message: ApprovalCard.Answered) -> None:
         self.answers.append((message.approval_id, message.decision.answer, message.decision.reason))
+        self.decisions.append(message.decision)
+
+    def on_approval_card_hunks_wanted(self, message: ApprovalCard.HunksWanted) -> None:
+        self.hunks_wanted.append((message.approval_id, message.diff))
+
+    def on_approval_card_told(self, message: ApprovalCard.Told) -> None:
+        self.told.append((message.text, message.back))
 
     def on_approval_card_left(self) -> None:
         self.composer.focus()
+
+    @property
+    def line(self) -> ReasonInput:
+        return self.query_one(ReasonInput)
 
     def text(self) -> str:
         """The screen as it is drawn."""
@@ -95,12 +114,17 @@ def asking(name: str, approval_id: str, target: str, *shown: Shown, reason: str 
     return Waiting(approval_id, f"call-{approval_id}", name, target, reason, shown, 988.0)
 
 
-def command(text: str, approval_id: str = "b") -> Waiting:
-    return asking("bash", approval_id, text.split("\n")[0], ShownTerminal(text))
+def command(text: str, approval_id: str = "b", *, proposal: str = "", editable: bool = False) -> Waiting:
+    asked = asking("bash", approval_id, text.split("\n")[0], ShownTerminal(text))
+    return replace(asked, proposal=proposal, arguments=json.dumps({"command": text}) if editable else "")
 
 
-def edit(approval_id: str = "e", before: str = BEFORE, after: str = AFTER) -> Waiting:
-    return asking("edit", approval_id, "src/dates.py", ShownDiff("src/dates.py", before, after, 41))
+def edit(approval_id: str = "e", before: str = BEFORE, after: str = AFTER, *, everything: bool = False) -> Waiting:
+    """`everything`: it may be answered with a rule, by other arguments, and hunk by hunk."""
+    asked = asking("edit", approval_id, "src/dates.py", ShownDiff("src/dates.py", before, after, 41))
+    if not everything:
+        return asked
+    return replace(asked, proposal="edit(src/**)", arguments='{"path": "src/dates.py"}', by_hunk=True)
 
 
 def question(*options: str, approval_id: str = "q") -> Waiting:
