@@ -39,9 +39,12 @@ class ApprovalKey:
     parts: tuple[str, ...]
     opaque: bool = False
     sensitive: str | None = None
-    """Why a person is asked even where the mode would not: shown with the question."""
+    """Why a person is asked even where the mode would not: shown with the question. For a path, only a rule that
+    names it exactly answers for them."""
     reads_only: bool = False
     """All of it is known to only read, where it runs confined: asked about only where `Policy.ask_reads` says so."""
+    reading: frozenset[str] = frozenset()
+    """Those of `parts` that are known to only read: an allowing rule for the others is enough then."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,11 @@ class Rule:
 
     def __str__(self) -> str:
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+
+    @property
+    def is_exact(self) -> bool:
+        """It names one thing: no wildcard."""
+        return self.pattern is not None and not any(letter in self.pattern for letter in "*?")
 
     def covers(self, tool: str) -> bool:
         return _glob(self.tool, "text").fullmatch(tool) is not None
@@ -118,15 +126,20 @@ class Policy:
         for rule in _having("prompt", rules):
             if any(rule.matches(part, key.kind) for part in key.parts):
                 return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
-        allowing = _having("auto", rules)
-        if any(rule.pattern is None for rule in allowing):
-            bare = next(rule for rule in allowing if rule.pattern is None)
+        return self._allowed(key, _having("auto", rules)) or self._without_rules(key, default, effect)
+
+    def _allowed(self, key: ApprovalKey, rules: list[Rule]) -> Verdict | None:
+        """By rules; None where they leave something open."""
+        if key.sensitive is not None and key.kind == "path":
+            rules = [rule for rule in rules if rule.is_exact]
+        if (bare := next((rule for rule in rules if rule.pattern is None), None)) is not None:
             return Verdict("auto", "rule", f"allowed by the rule {bare}", str(bare))
-        matched = [_first(allowing, part, key.kind) for part in key.parts]
-        if matched and not key.opaque and all(matched):
-            names = ", ".join(dict.fromkeys(str(rule) for rule in matched))
-            return Verdict("auto", "rule", f"allowed by {names}", names)
-        return self._without_rules(key, default, effect)
+        free = frozenset() if self.ask_reads else key.reading
+        matched = [_first(rules, part, key.kind) for part in key.parts if part not in free]
+        if not matched or key.opaque or not all(matched):
+            return None
+        names = ", ".join(dict.fromkeys(str(rule) for rule in matched))
+        return Verdict("auto", "rule", f"allowed by {names}", names)
 
     def _without_rules(self, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
         if default == "deny":

@@ -45,6 +45,23 @@ def test_the_bare_tool_name_allows_everything() -> None:
     assert ask(key("rm -rf build", opaque=True), allow="bash") == "auto"
 
 
+def test_a_part_that_only_reads_needs_no_rule_beside_one_that_has_it() -> None:
+    both = ApprovalKey("command", ("cd src", "pytest -q"), reading=frozenset({"cd src"}))
+    rules = (Rule.parse("bash(pytest *)", "auto"),)
+    assert Policy("ask", rules).check("bash", both, "prompt", "anything").permission == "auto"
+    assert Policy("ask", rules, ask_reads=True).check("bash", both, "prompt", "anything").permission == "prompt"
+    assert Policy("ask").check("bash", both, "prompt", "anything").permission == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("rule", "permission"), [("write", "prompt"), ("write(**)", "prompt"), ("write(src/conftest.py)", "auto")]
+)
+def test_a_sensitive_path_is_asked_about_unless_a_rule_names_it(rule: str, permission: str) -> None:
+    runs = key("src/conftest.py", kind="path", sensitive="it may run on your machine")
+    assert ask(runs, allow=rule, tool="write") == permission
+    assert ask(runs, mode="accept-edits", tool="write") == "prompt"
+
+
 def test_one_denied_part_denies_the_whole() -> None:
     assert ask(key("ls", "rm -rf /", opaque=True), allow="bash", deny="bash(rm *)") == "deny"
 
