@@ -52,6 +52,8 @@ class Bridge:
         self._thought = False
         self._notices: dict[str, Notice] = {}
         self._boundaries = Boundaries(stage.boundary)
+        self._moments: dict[str, str] = {}
+        """What was said, or what a batch was about, by id of the checkpoint."""
 
     def show(self, event: KnownEvent | UnknownEvent) -> None:
         if event.agent != MAIN:
@@ -225,9 +227,9 @@ class Bridge:
     def _show_checkpoint(self, event: CheckpointCreated | CheckpointRestored) -> None:
         match event:
             case CheckpointCreated():
-                pass  # seen in the list of /rewind
+                self._moments[event.checkpoint_id] = event.label
             case CheckpointRestored():
-                self._stage.document.remark(restored_text(event))
+                self._stage.document.remark(restored_text(event, self._moments.get(event.checkpoint_id, "")))
 
     def _show_notice(self, event: Notice) -> None:
         stage = self._stage

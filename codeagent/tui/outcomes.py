@@ -107,12 +107,14 @@ def _count(number: object, one: str, many: str) -> str:
     return f"1 {one}" if number == 1 else f"{number:,} {many}" if isinstance(number, int) else f"? {many}"
 
 
-def restored_text(event: CheckpointRestored) -> str:
-    """One line: what going back did."""
+def restored_text(event: CheckpointRestored, moment: str) -> str:
+    """One line: what going back did. `moment` is the prompt or batch it went back to."""
     count = len(event.files)
-    files = f"{count} file{'' if count == 1 else 's'}" if count != 1 else event.files[0]
+    files = event.files[0] if count == 1 else f"{count} files"
     did = {"undo": "taken back", "redo": "brought back", "rewind": "taken back", "files": "restored"}[event.kind]
     parts = [f"{did}: {files}"] if count else []
-    parts += ["the conversation goes on from there"] if event.conversation else []
-    way = "" if event.kind == "redo" else "; /redo brings it back"
-    return (", ".join(parts) or "nothing had to be changed") + way
+    if event.kind == "redo":
+        return "; ".join([*parts, "all is as it was before going back"])
+    if event.conversation:
+        parts.append(f"the conversation goes on from before “{moment}”: what is above since then is forgotten")
+    return ("; ".join(parts) or "nothing had to be changed") + "; /redo brings it back"

@@ -1,7 +1,7 @@
 """Recorded sessions as event lists, with frozen time: what bridge and snapshot tests show."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from codeagent.core.display import DiffBlock, DisplayBlock, TerminalBlock
@@ -10,6 +10,8 @@ from codeagent.core.events import (
     ApprovalResolved,
     BatchFinished,
     BatchPlanned,
+    CheckpointCreated,
+    CheckpointRestored,
     KnownEvent,
     LimitReached,
     MessageAdded,
@@ -172,12 +174,31 @@ class Recording:
         self.add(LimitReached, limit=name, maximum=maximum)
         return self
 
-    def finish(self, reason: str = "done", *, error: str | None = None, after: float = 1.0) -> "Recording":
+    def checkpoint(self, checkpoint_id: str, cause: str, label: str) -> "Recording":
+        self.add(CheckpointCreated, checkpoint_id=checkpoint_id, snapshot="0" * 40, cause=cause, label=label)
+        return self
+
+    def restored(
+        self, checkpoint_id: str, kind: str, files: Sequence[str], *, conversation: bool = False
+    ) -> "Recording":
+        self.add(
+            CheckpointRestored,
+            checkpoint_id=checkpoint_id,
+            kind=kind,
+            files=tuple(files),
+            conversation=conversation,
+            before="k-before",
+        )
+        return self
+
+    def finish(
+        self, reason: str = "done", *, text: str = "", error: str | None = None, after: float = 1.0
+    ) -> "Recording":
         self.add(
             RunFinished,
             after=after,
             reason=reason,
-            text="",
+            text=text,
             usage=Usage(),
             turns=1,
             calls=0,

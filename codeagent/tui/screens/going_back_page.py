@@ -66,8 +66,8 @@ class GoingBackPage(Page):
         plain = "\n".join([lead, *(f"{row.path}\t{row.words}" for row in rows), *changes.left_out])
         pieces = [said(lead), said(""), *changes_pieces(rows, changes, diffs=True)]
         self._pane = FilesPane(pieces, plain)
-        leaves = ["m leaves the files you edited as they are"] if self._edited and self._rest else []
-        self.hint_row = HintRow([f"Enter {verb}", "Esc changes nothing", *leaves, "PgUp PgDn scroll"])
+        leaves = ["m leaves what you edited"] if self._edited and self._rest else []
+        self.hint_row = HintRow([f"Enter {verb}", *leaves, "Esc changes nothing", "PgUp PgDn scroll"])
 
     def pane(self) -> Pane:
         return self._pane

@@ -8,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette
@@ -138,7 +139,7 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
                 _moved(found, _INDENT, palette.text, palette)
                 for found in marked_lines(call.target, width - _INDENT, palette)
             )
-        if state != states[at] or (call.reason and call.permission == "prompt" and call.state == "planned"):
+        if state != states[at] or (call.state == "planned" and _asks_for_a_reason(call)):
             words = f"{state_of(call).partition(':')[0]}: {call.reason}"
             yield from (
                 _moved(found, _INDENT, palette.muted, palette)
@@ -146,6 +147,11 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
             )
 
     return make
+
+
+def _asks_for_a_reason(call: PausedCall) -> bool:
+    """There is more to say than that this tool always asks."""
+    return call.permission == "prompt" and call.reason not in ("", ALWAYS_ASKS)
 
 
 def _style(call: PausedCall, palette: Palette) -> Style:
