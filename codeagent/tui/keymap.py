@@ -14,7 +14,7 @@ from codeagent.tui.settings_file import BadFile, Entry, read_entries
 
 _KEPT = "no key was changed"
 _BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
-_WRITTEN_IN = frozenset({"chat", "composer", "history", "picker"})
+_WRITTEN_IN = frozenset({"chat", "composer", "history", "lines", "picker", "rule"})
 """Scopes in which the person writes: a key that types text stays text there."""
 _WHILE_WRITING = frozenset({"card.keep"})
 """Actions of other scopes that are taken while something is written."""

@@ -1,0 +1,145 @@
+"""A page with a change of a file hunk by hunk: what the review of a call and `/diff` have in common."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.events import Key
+from textual.screen import ModalScreen
+
+from codeagent.tui.clipboard import copy
+from codeagent.tui.screens.title_row import TitleRow
+from codeagent.tui.widgets.card_keys import keymap_of
+from codeagent.tui.widgets.diff_piece import SPLIT_FROM
+from codeagent.tui.widgets.fitting import Part
+from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.widgets.hunk_foot import HunkFoot
+from codeagent.tui.widgets.hunk_pane import HunkPane
+from codeagent.tui.widgets.line_pane import LinePane
+
+ResultT = TypeVar("ResultT")
+TOO_SOON = "too soon: press again"
+
+
+class DiffPage(ModalScreen[ResultT]):
+    """Keys go from hunk to hunk and scroll; none counts before the page could be read, but the one that closes it."""
+
+    DEFAULT_CSS = """
+    DiffPage {
+        layout: vertical;
+        background: $background;
+        color: $foreground;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "back", show=False, id="hunks.close"),
+        Binding("j", "hunk(1)", "next hunk", show=False, id="hunks.next"),
+        Binding("k", "hunk(-1)", "hunk before", show=False, id="hunks.previous"),
+        Binding("t", "split", "one column or two", show=False, id="hunks.split"),
+        Binding(
+            "f", "everything", "with all unchanged lines, or only those near a change", show=False, id="hunks.full"
+        ),
+        Binding("up", "turn('up')", "a line up", show=False, id="hunks.up"),
+        Binding("down", "turn('down')", "a line down", show=False, id="hunks.down"),
+        Binding("pageup,b", "turn('pageup')", "a page up", show=False, id="hunks.page_up"),
+        Binding("pagedown", "turn('pagedown')", "a page down", show=False, id="hunks.page_down"),
+        Binding("home,g", "turn('home')", "to the beginning", show=False, id="hunks.home"),
+        Binding("end,G", "turn('end')", "to the end", show=False, id="hunks.end"),
+        Binding("c,ctrl+c", "copy", "copy the selection, else the hunk", show=False, id="hunks.copy"),
+    ]
+    AUTO_FOCUS = ""
+
+    def __init__(self, title: str, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.guard = Guard(clock)
+        self.title_row = TitleRow(title)
+        self.pane = HunkPane(self.heading)
+        self.foot = HunkFoot()
+        self.shows_everything = False
+
+    @abstractmethod
+    def heading(self, at: int) -> Sequence[Part]:
+        """What the row above a hunk says."""
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Show in title and foot how it stands."""
+
+    @abstractmethod
+    def lay(self) -> None:
+        """Give the pane its rows anew, as `shows_everything` says."""
+
+    @abstractmethod
+    def copied(self, at: int) -> str:
+        """A hunk as it is copied."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Hunks of the change that is shown."""
+
+    def on_mount(self) -> None:
+        self.guard.close()
+        self.watch(self.app, "app_focus", self._window_came_back, init=False)
+        self.draw()
+
+    def on_key(self, event: Key) -> None:
+        """A key that came too soon may have been meant for something else."""
+        if self.focused is None and not self.guard.quiet and event.key not in keymap_of(self).keys_of("hunks.close"):
+            self.say(TOO_SOON)
+            event.stop()
+            event.prevent_default()
+
+    def say(self, text: str) -> None:
+        """One line in the foot, until something is done."""
+        self.foot.tell(text)
+
+    def key(self, action: str) -> str:
+        """The key in force for an action, as a person reads it."""
+        return keymap_of(self).shown(action)
+
+    def action_hunk(self, step: int) -> None:
+        self.say("")
+        if self.count:
+            self.pane.go_to_hunk(self.pane.current + step)
+        self.draw()
+
+    def action_turn(self, key: str) -> None:
+        self.say("")
+        self.pane.turn(key)
+
+    def action_split(self) -> None:
+        fits = self.pane.toggle_split()
+        self.say("" if fits else f"two columns need {SPLIT_FROM} cells; there are {self.pane.layout_width}")
+        self.draw()
+
+    def action_everything(self) -> None:
+        self.say("")
+        self.shows_everything = not self.shows_everything
+        self.lay()
+        self.draw()
+
+    def action_copy(self) -> None:
+        selected = self.get_selected_text()
+        try:
+            said = copy(self.app, selected or (self.copied(self.pane.current) if self.count else ""))
+        except OSError as problem:
+            said = f"not copied: the file for it cannot be written ({problem.strerror})"
+        self.say(said)
+        self.clear_selection()
+
+    @on(LinePane.Moved)
+    def _moved(self, event: LinePane.Moved) -> None:
+        event.stop()
+        self.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        if self.is_attached:
+            self.pane.look()
+            self.draw()
+
+    def _window_came_back(self, focused: bool) -> None:
+        if focused:
+            self.guard.close()
