@@ -3,12 +3,15 @@
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from codeagent.core.policy import ApprovalKey
+from codeagent.tools.reading.judge import judge
+from codeagent.tools.reading.words import strict_commands
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
 _MOST_NODES = 100
@@ -48,18 +51,54 @@ def command_key(text: str) -> ApprovalKey:
     expansions, here-documents, functions, assignments, `eval`, writing redirections, a quoted
     command name, a parse error, more than 100 nodes. The parts are listed all the same, so that
     denying rules see what is there.
+
+    `reads_only` where nothing is opaque, a second, strict reading sees the same commands, and each of them is known to
+    only read; `reading` are the parts of which that is known. `sensitive` where one would read a file of secrets.
     """
-    parts, clear = _parts(text, _DEEPEST)
-    return ApprovalKey(kind="command", parts=tuple(dict.fromkeys(parts)) or (text,), opaque=not clear)
+    line = _take_apart(text, _DEEPEST)
+    parts = tuple(dict.fromkeys(part for command in line.commands for part in command.parts))
+    key = ApprovalKey(kind="command", parts=parts + line.pieces or (text,), opaque=not line.clear)
+    strict = strict_commands(text) if line.clear else None
+    if not strict or [command.texts for command in strict] != [tuple(command.words) for command in line.commands]:
+        return key
+    judged = [judge(command) for command in strict]
+    others = {part for one, its in zip(line.commands, judged, strict=True) if not its.reads for part in one.parts}
+    return replace(
+        key,
+        sensitive=next((its.secret for its in judged if its.secret), None),
+        reads_only=not others,
+        reading=frozenset(parts) - others,
+    )
 
 
-def _parts(text: str, depth: int) -> tuple[list[str], bool]:
-    """The simple commands, and whether they are certainly all."""
+@dataclass(frozen=True)
+class _Command:
+    words: list[str]
+    parts: list[str]
+    """Its own, and those of the commands it wraps."""
+    plain: bool
+    """Nothing about it is hidden."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    commands: list[_Command]
+    clear: bool
+    """These are certainly all."""
+    pieces: tuple[str, ...] = ()
+    """What could not be parsed, cut at every separator."""
+
+    @property
+    def parts(self) -> list[str]:
+        return [*(part for command in self.commands for part in command.parts), *self.pieces]
+
+
+def _take_apart(text: str, depth: int) -> _Line:
     if len(text) > _LONGEST_PARSED:
-        return _pieces(text), False
+        return _Line([], False, _pieces(text))
     root = _parse(text)
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
-    parts: list[str] = []
+    commands: list[_Command] = []
     redirects: dict[int, list[Node]] = {}
     count = 0
     for node in _nodes(root):
@@ -72,15 +111,12 @@ def _parts(text: str, depth: int) -> tuple[list[str], bool]:
         if kind == "redirected_statement" and (command := _redirected(node)) is not None:
             redirects.setdefault(command.id, []).extend(node.children_by_field_name("redirect"))
         if kind in _COMMANDS:
-            found, plain = _command(node, redirects.pop(node.id, []), text, depth)
-            parts += found
-            clear = clear and plain
-    if root.has_error:
-        parts += _pieces(text)
-    return parts, clear and count <= _MOST_NODES
+            commands.append(_command(node, redirects.pop(node.id, []), text, depth))
+            clear = clear and commands[-1].plain
+    return _Line(commands, clear and count <= _MOST_NODES, _pieces(text) if root.has_error else ())
 
 
-def _pieces(text: str) -> list[str]:
+def _pieces(text: str) -> tuple[str, ...]:
     """What a denying rule should see of a line that cannot be parsed: cut at every separator, also unquoted."""
     parts: list[str] = []
     for piece in _SEPARATORS.split(text):
@@ -92,7 +128,7 @@ def _pieces(text: str) -> list[str]:
         while bare and (bare[0] in _WRAPPERS or _WRAPPER_ARGUMENT.fullmatch(bare[0])):
             bare = bare[1:]
         parts.append(_SYSTEM_FOLDER.sub("", " ".join(bare), count=1))
-    return [part for part in parts if part]
+    return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def _nodes(root: Node) -> Iterator[Node]:
@@ -109,22 +145,19 @@ def _nodes(root: Node) -> Iterator[Node]:
                 return
 
 
-def _command(node: Node, outer: list[Node], line: str, depth: int) -> tuple[list[str], bool]:
-    """The command's own part, those of the command it wraps, and whether that is plain to see.
-
-    `outer` are the redirections of the statement around it, `line` is what was parsed.
-    """
+def _command(node: Node, outer: list[Node], line: str, depth: int) -> _Command:
+    """`outer` are the redirections of the statement around it, `line` is what was parsed."""
     words = [_value(child, line) for child in node.named_children if child.type not in ("file_redirect", "comment")]
     name_node = node.child_by_field_name("name")
     plain = node.type == "command" and name_node is not None and _text(name_node, line) == _value(name_node, line)
     redirects = [child for child in node.named_children if child.type == "file_redirect"] + outer
     if not words or node.type != "command":
-        return [" ".join(_text(node, line).split())], False
+        return _Command(words, [" ".join(_text(node, line).split())], plain=False)
     words[0] = _SYSTEM_FOLDER.sub("", words[0]) if _SYSTEM_FOLDER.match(words[0]) else words[0]
     plain = plain and not re.search(r"[*?\[\]~\\\s]", words[0])
     part = " ".join([*map(_quoted, words), *(" ".join(_text(redirect, line).split()) for redirect in redirects)])
     inner, inner_plain = _wrapped(words, depth)
-    return [part, *inner], plain and inner_plain
+    return _Command(words, [part, *inner], plain and inner_plain)
 
 
 def _redirected(statement: Node) -> Node | None:
@@ -152,7 +185,7 @@ def _wrapped(words: list[str], depth: int) -> tuple[list[str], bool]:
         script = next((word for word in rest if not word.startswith("-")), None)
     if script is None:
         return [], name not in ("eval", "source", ".", "alias")
-    return (_parts(script, depth - 1)[0] if depth > 0 else [script]), False
+    return (_take_apart(script, depth - 1).parts if depth > 0 else [script]), False
 
 
 def _parse(line: str) -> Node:

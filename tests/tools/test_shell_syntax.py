@@ -126,7 +126,7 @@ BYPASSES = [
     "ls\x00touch P",
     "sudo ls",
     "env ls",
-    "xargs ls",
+    "xargs touch",
     "nohup touch P",
     "timeout 5 touch P",
     "timeout 5 sh -c ls",

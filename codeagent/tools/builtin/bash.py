@@ -61,7 +61,10 @@ class Bash(Tool[BashArgs]):
         self._always_ask = always_ask
 
     def approval_key(self, args: BashArgs) -> ApprovalKey:
-        return replace(command_key(args.command), sensitive=self._always_ask)
+        key = command_key(args.command)
+        if self._always_ask is None:
+            return key
+        return replace(key, sensitive=self._always_ask, reads_only=False, reading=frozenset())
 
     def target(self, args: BashArgs) -> str:
         first, _, rest = args.command.strip().partition("\n")

@@ -1,0 +1,61 @@
+"""Whether a word of a command names a file of secrets.
+
+What names one is asked about: the name itself, or a glob that is more like it than like other files (`.e*`, `*.pem`).
+What sweeps over everything (`*`, a folder, a recursive search) is not: files with such names read as empty in the
+sandbox, and the question would come with every search.
+"""
+
+import re
+from fnmatch import fnmatchcase
+
+from codeagent.core.paths import secret_reason
+from codeagent.tools.reading.words import Word
+
+_SECRETS = (
+    ".env", ".env.local", ".env.production", "prod.env", "server.pem", "server.key", "cert.p12", "cert.pfx",
+    "store.jks", "app.keystore", "passwords.kdbx", "key.ppk", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".netrc",
+    ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".dockercfg", ".vault-token", "credentials",
+    "credentials.json", "credentials.yaml", "secrets.json", "secrets.yaml", "secrets.yml", "secret.toml", "secrets.ini",
+    "secrets.txt", "service-account.json",
+)  # fmt: skip
+_ORDINARY = (
+    "a.py", "main.rs", "README.md", "index.ts", "package.json", "data.csv", "notes.txt", "x.yaml", "y.yml", "app.toml",
+    "lib.c", "conf.ini", "Makefile", "test_a.py",
+)  # fmt: skip
+_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure")
+_ORDINARY_FOLDERS = ("src", "tests", "docs", "lib", "app", "node_modules")
+_ENDLESS = re.compile(
+    r"(?:.*/)?dev/+(?:\./+)*(?:zero|full|u?random|hwrng|tty\w*|console|kmsg|mem|port|ptmx|pts/.*|std(?:in|out|err)|fd/.*"
+    r"|tcp/.*|udp/.*)"
+)
+
+
+def secret_named(word: Word) -> str | None:
+    """Why the word may be the name of a file of secrets, as a phrase."""
+    for text in (word.text, word.text.rpartition(":")[2]):
+        reason = secret_reason(text)
+        if reason is not None:
+            return reason
+        if word.globs and _aims_at_secrets(text):
+            return f"{text} may stand for a file of secrets"
+    return None
+
+
+def never_ends(word: Word) -> bool:
+    """A device that is read without end, or that waits."""
+    return _ENDLESS.fullmatch(word.text) is not None or (word.globs and word.text.startswith("/dev"))
+
+
+def _aims_at_secrets(text: str) -> bool:
+    *folders, name = text.split("/")
+    return any(_aims(folder, _FOLDERS, _ORDINARY_FOLDERS) for folder in folders) or _aims(name, _SECRETS, _ORDINARY)
+
+
+def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return _matches(pattern, secrets) and not _matches(pattern, others)
+
+
+def _matches(pattern: str, names: tuple[str, ...]) -> bool:
+    """A dot at the beginning is matched by itself only, as in the shell."""
+    hidden_too = not pattern.startswith(("*", "?"))
+    return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
