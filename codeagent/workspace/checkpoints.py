@@ -54,6 +54,7 @@ class GitCheckpoints:
     ) -> None:
         """`environment` is where the person's global ignore file is looked up; nothing else is taken from it."""
         self._root = workspace.resolve()
+        self._identity: tuple[int, int] | None = None
         self._limits = limits or Limits()
         self._allowance = allowance or Allowance()
         self._place = StorePlace(state_dir.absolute(), self._root)
@@ -217,6 +218,13 @@ class GitCheckpoints:
                 f"{self._root} cannot be opened: {os.strerror(error.errno or 0)}; nothing was changed"
             ) from None
         try:
+            found = os.fstat(fd)
+            self._identity = self._identity or (found.st_dev, found.st_ino)
+            if self._identity != (found.st_dev, found.st_ino):
+                raise CheckpointError(
+                    f"the folder {self._root} was moved or replaced; nothing was changed: "
+                    "put it back, or start again in the new place"
+                )
             yield fd
         finally:
             os.close(fd)

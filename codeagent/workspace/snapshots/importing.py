@@ -72,7 +72,7 @@ class SnapshotWriter:
 
     def _send(self, *parts: bytes) -> None:
         if self._process is None:
-            command = ["fast-import", "--quiet", "--done", "--date-format=raw", "--depth=0"]
+            command = ["fast-import", "--quiet", "--done", "--force", "--date-format=raw", "--depth=0"]
             self._process = self._place.start(command, self._lock)
         assert self._process.stdin is not None
         try:
@@ -102,7 +102,7 @@ class SnapshotWriter:
 
     def _failed(self) -> CheckpointError:
         self.abandon()
-        return CheckpointError(self._place.complaint())
+        return self._place.complaint()
 
 
 def _quoted(path: bytes) -> bytes:

@@ -63,13 +63,20 @@ class KnownFiles:
         """What the last snapshot of any process found; empty before the first."""
         known, self._memory = self._memory, None
         try:
-            database = self._open()
-            row = database.execute("SELECT snapshot, about FROM state").fetchone() or (None, b"")
-            if known is None or known.snapshot != row[0]:
-                known = Known(row[0], row[1], _nested(database.execute("SELECT * FROM files ORDER BY path")))
-        except sqlite3.Error as error:
+            return self._loaded(known)
+        except sqlite3.OperationalError as error:
             raise self._failed(error) from None
-        return known
+        except sqlite3.DatabaseError:
+            # It only saves reading: what is damaged is made anew from the files themselves.
+            self.forget()
+            return Known()
+
+    def _loaded(self, known: Known | None) -> Known:
+        database = self._open()
+        row = database.execute("SELECT snapshot, about FROM state").fetchone() or (None, b"")
+        if known is not None and known.snapshot == row[0]:
+            return known
+        return Known(row[0], row[1], _nested(database.execute("SELECT * FROM files ORDER BY path")))
 
     def snapshot(self) -> str | None:
         """Which it was."""

@@ -31,10 +31,11 @@ class ObjectReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait()
+        try:
+            self._process.communicate()
+        except OSError:
+            self._process.kill()
+            self._process.wait()
         return False
 
     def files(self, snapshot: str) -> str | None:
@@ -92,20 +93,20 @@ class ObjectReader:
     def _object(self, name: str, *, missing_is_none: bool = False) -> bytes | None:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
+        answer: list[bytes] = []
         try:
             stdin.write(name.encode() + b"\n")
             stdin.flush()
-            words = stdout.readline().split()
-            if len(words) == 3:
-                size = int(words[2])
+            answer = stdout.readline().split()
+            if len(answer) == 3:
+                size = int(answer[2])
                 data = stdout.read(size + 1)
                 if len(data) == size + 1:
                     return data[:-1]
         except OSError:
-            words = []
-        if missing_is_none and words[1:] == [b"missing"]:
+            answer = []
+        if missing_is_none and answer[1:] == [b"missing"]:
             return None
-        self._process.wait() if not words else None
         raise CheckpointError(
             f"the checkpoints in {self._place.folder} are damaged: an object is missing; nothing was changed: "
             "remove that folder to begin anew"

@@ -42,6 +42,10 @@ _CONFIG = """\
 """
 
 
+class GitRefused(CheckpointError):
+    """Git ended with an error of its own: what it builds on may be damaged."""
+
+
 class StorePlace:
     """Everything raises CheckpointError."""
 
@@ -51,7 +55,7 @@ class StorePlace:
         self.shelf = state / "checkpoints"
         self.folder = self.shelf / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
         self.git = self.folder / "git"
-        self.session = f"{int(time.time())}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.session = f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._live = -1
         self._program: str | None = None
 
@@ -136,10 +140,10 @@ class StorePlace:
         with self.start(arguments, lock) as process:
             out, _ = process.communicate(data)
         if process.returncode:
-            raise CheckpointError(self.complaint())
+            raise self.complaint()
         return out
 
-    def complaint(self) -> str:
+    def complaint(self) -> CheckpointError:
         """What git said last, as one line with the next step."""
         try:
             text = (self.folder / "stderr").read_bytes()[-4000:].decode("utf-8", "replace")
@@ -147,8 +151,9 @@ class StorePlace:
             text = ""
         said = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a word")
         if os.strerror(errno.ENOSPC) in text:
-            return f"the disk of {self.folder} is full; nothing was changed: make room, then try again"
-        return f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: " + (
+            return CheckpointError(f"the disk of {self.folder} is full; nothing was changed: make room, then try again")
+        return GitRefused(
+            f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: "
             "if it stays so, remove that folder, and start again"
         )
 

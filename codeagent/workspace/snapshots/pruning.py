@@ -38,7 +38,7 @@ def prune(place: StorePlace, lock: int, last: str | None, allowance: Allowance) 
         drop = [name for name, at in dead.items() if now - at > allowance.age]
         _drop(place, lock, drop)
         _tidy(place, lock, dropped=bool(drop))
-        rest = sorted(dead.keys() - set(drop), key=lambda name: dead[name])
+        rest = sorted(dead.keys() - set(drop), key=lambda name: (dead[name], name))
         while rest and _size(place.git) > allowance.size:
             oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
             _drop(place, lock, oldest)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codeagent.core.errors import CheckpointError
-from codeagent.core.paths import protected_part
+from codeagent.core.paths import plain_name, protected_part
 from codeagent.workspace.snapshots.about import About
 from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of
 from codeagent.workspace.snapshots.ignoring import Scope
@@ -168,6 +168,9 @@ class Scan:
             self._leave_out(here.prefix + name, str(reason))
             return None
         if content is None:
+            return None
+        if content.kind == "link" and plain_name(name) == ".gitmodules":
+            self._leave_out(here.prefix + name, "a link, which git does not keep under this name")
             return None
         blob = blob_name(content.data)
         self._keep(blob, content.data)

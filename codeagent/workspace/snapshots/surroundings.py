@@ -13,6 +13,7 @@ _LARGEST = 1 << 20
 _LARGEST_INDEX = 256 << 20
 _SECONDS = 20.0
 _POINTER = "gitdir: "
+_READER = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = {kind}\n"
 
 
 @dataclass(frozen=True)
@@ -93,21 +94,25 @@ class Surroundings:
         return Path(os.fsdecode(said.rstrip(b"\n")) or f"{base}/git/ignore")
 
     def _index_names(self, index: Path) -> list[str]:
-        """By git's own parser, from a copy in a folder that holds nothing else."""
+        """By git's own parser, from a copy in a folder that holds nothing else; of either kind of hash."""
         data = _regular(index, _LARGEST_INDEX, follow=False)
-        reader = self._place.folder / "index"
-        try:
-            for name in ("objects", "refs"):
-                (reader / name).mkdir(parents=True, exist_ok=True)
-            (reader / "HEAD").write_text("ref: refs/heads/none\n")
+        for kind in ("sha1", "sha256"):
+            reader = self._place.folder / f"index-{kind}"
             copy = reader / f"index-{self._place.session}"
-            copy.write_bytes(data)
-        except OSError:
-            return []
-        settings = self._place.environment({"GIT_DIR": str(reader), "GIT_INDEX_FILE": str(copy)})
-        names = self._git(["ls-files", "-z"], settings).split(b"\0")
-        copy.unlink(missing_ok=True)
-        return [os.fsdecode(name) for name in names if name]
+            try:
+                for name in ("objects", "refs"):
+                    (reader / name).mkdir(parents=True, exist_ok=True)
+                (reader / "HEAD").write_text("ref: refs/heads/none\n")
+                (reader / "config").write_text(_READER.format(kind=kind))
+                copy.write_bytes(data)
+            except OSError:
+                return []
+            settings = self._place.environment({"GIT_DIR": str(reader), "GIT_INDEX_FILE": str(copy)})
+            names = self._git(["ls-files", "-z"], settings).split(b"\0")
+            copy.unlink(missing_ok=True)
+            if len(names) > 1:
+                return [os.fsdecode(name) for name in names if name]
+        return []
 
     def _git(self, arguments: list[str], environment: Mapping[str, str]) -> bytes:
         try:
@@ -131,10 +136,7 @@ def repository_of(top: Path) -> Repository | None:
     """
     git = top / ".git"
     try:
-        found = git.lstat()
-        if found.st_uid not in (os.geteuid(), 0) and os.geteuid() != 0:
-            return None
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(git.lstat().st_mode):
             return Repository(git / "info/exclude", git / "index")
         own = Path(_regular(git, _LARGEST, follow=False).decode().strip().removeprefix(_POINTER))
         own = own if own.is_absolute() else top / own

@@ -4,12 +4,11 @@ import os
 import threading
 
 from codeagent.core.checkpoints import Snapshot
-from codeagent.core.errors import CheckpointError
 from codeagent.workspace.snapshots.about import About, bounded
 from codeagent.workspace.snapshots.importing import SnapshotWriter
 from codeagent.workspace.snapshots.known import Known, KnownFiles
 from codeagent.workspace.snapshots.objects import Leaf
-from codeagent.workspace.snapshots.place import StorePlace
+from codeagent.workspace.snapshots.place import GitRefused, StorePlace
 from codeagent.workspace.snapshots.restoring import mode_of
 from codeagent.workspace.snapshots.scan import Found, Limits, Order, Scan
 from codeagent.workspace.snapshots.surroundings import Surroundings
@@ -23,16 +22,22 @@ class Taker:
         self._known = known
         self._surroundings = surroundings
         self._limits = limits
-        self._own: dict[str, str] = {}
-        """Snapshots of this process and a commit of each."""
+        self._own: set[str] = set()
+        """Snapshots that this process took."""
         self._tip: str | None = None
+        """The commit of the last of them."""
 
     def take(self, root: int, lock: int, stop: threading.Event) -> Snapshot:
         known = self._known.load()
         try:
             return self._take(known, root, lock, stop)
-        except _BaseLost:
-            self._known.forget()
+        except GitRefused:
+            if known.snapshot is None and self._tip is None:
+                raise
+        # What the new snapshot was to build on is damaged: the workspace is read as if for the first time.
+        self._known.forget()
+        self._own.clear()
+        self._tip = None
         return self._take(self._known.load(), root, lock, stop)
 
     def _take(self, known: Known, root: int, lock: int, stop: threading.Event) -> Snapshot:
@@ -70,16 +75,7 @@ class Taker:
         put: list[tuple[bytes, Leaf | None]] = [
             (os.fsencode(path), (mode_of(found.changed[path][1]), found.changed[path][2])) for path in found.written
         ]
-        try:
-            snapshot, commit = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
-        except CheckpointError as error:
-            if known.snapshot is not None and " not found" in str(error):
-                raise _BaseLost from None
-            raise
-        self._tip = self._own[snapshot] = commit
+        snapshot, self._tip = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
+        self._own.add(snapshot)
         known.snapshot, known.about = snapshot, encoded
         self._known.save(known, found.changed, found.gone)
-
-
-class _BaseLost(Exception):
-    """The snapshot that the last files are known from is not in the store any more."""
