@@ -2,12 +2,14 @@
 
 import posixpath
 
+from codeagent.core.paths import host_reason, secret_reason
 from codeagent.core.policy import ApprovalKey, Policy, Rule
 from codeagent.tools.shell_syntax import command_key
 
 _COMMANDS = ("bash",)
 """Tools whose rules are matched against the commands of a line."""
-_FILES = ("read", "write", "edit", "list", "search")
+_READING = ("read", "list", "search")
+_WRITING = ("write", "edit")
 """Tools whose rules are matched against a path."""
 
 
@@ -18,21 +20,22 @@ def decides(rule: Rule, example: str) -> bool:
     the rule's tool is asked about. An allowing rule must match all of it, any other a part.
     """
     tool, key = _call(rule, example)
-    return Policy("ask", (rule,)).check(tool, key, "prompt", "anything").source == "rule"
+    return Policy("ask", (rule,), ask_reads=True).check(tool, key, "prompt", "anything").source == "rule"
 
 
 def _call(rule: Rule, example: str) -> tuple[str, ApprovalKey]:
     for tool in _COMMANDS:
         if rule.covers(tool):
             return tool, command_key(example)
-    for tool in _FILES:
+    for tool in (*_WRITING, *_READING):
         if rule.covers(tool):
-            return tool, _path_key(example)
+            return tool, _path_key(example, reading=tool in _READING)
     return rule.tool, ApprovalKey(kind="text", parts=(example,))
 
 
-def _path_key(path: str) -> ApprovalKey:
-    """The path without detours; of a workspace that is not there, no link can be followed."""
+def _path_key(path: str, *, reading: bool) -> ApprovalKey:
+    """As `tools.path_rules` makes it, but of a workspace that is not there: no link can be followed."""
     folded = posixpath.normpath(path)
     outside = folded.startswith(("/", "../")) or folded == ".."
-    return ApprovalKey(kind="path", parts=(folded,), opaque=outside)
+    sensitive = secret_reason(folded) if reading else host_reason(folded)
+    return ApprovalKey(kind="path", parts=(folded,), opaque=outside, sensitive=sensitive)

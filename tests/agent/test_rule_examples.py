@@ -35,6 +35,13 @@ def test_a_path_is_matched_without_its_detours() -> None:
     assert not judged("write(src/**)", "src/../setup.py")
 
 
+def test_a_path_that_is_sensitive_is_decided_only_by_a_rule_that_names_it() -> None:
+    assert not judged("write(**)", ".github/workflows/ci.yaml")
+    assert judged("write(Makefile)", "Makefile")
+    assert not judged("read(**)", "deploy/.env")
+    assert judged("read(**)", "Makefile")
+
+
 @pytest.mark.parametrize("path", ["../other/src/a.py", "/etc/passwd", ".."])
 def test_a_path_outside_the_workspace_is_never_allowed(path: str) -> None:
     assert not judged("write(**)", path)
