@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.agent.rule_examples import decides
 from codeagent.cli import COMMANDS
-from codeagent.config.loader import ENVIRONMENT, parse_rules
+from codeagent.config.loader import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
@@ -73,6 +74,15 @@ def test_the_example_of_a_configuration_file_is_one() -> None:
     [example] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/headless.md").read_text(), re.DOTALL)
     settings = FileSettings.model_validate(tomllib.loads(example))
     assert settings.model is not None and len(parse_rules(RuleLayers(user=settings.rules))) == 3
+
+
+def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> None:
+    [example] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/rules.md").read_text(), re.DOTALL)
+    (tmp_path / "config.toml").write_text(example)
+    settings = load_settings(
+        {}, environment={}, user_file=tmp_path / "config.toml", workspace=tmp_path, decides=decides
+    )
+    assert len(parse_rules(settings.rules)) == 4
 
 
 def test_the_example_of_a_file_of_keys_is_one(tmp_path: Path) -> None:
