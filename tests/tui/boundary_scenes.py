@@ -78,7 +78,9 @@ def one_edited() -> Recording:
 
 
 def many() -> Recording:
-    calls = [{"call_id": f"m{n}", "name": "read", "target": f"src/part_{n}.py", "permission": "auto"} for n in range(14)]
+    calls = [
+        {"call_id": f"m{n}", "name": "read", "target": f"src/part_{n}.py", "permission": "auto"} for n in range(14)
+    ]
     return paused("asked", calls)
 
 
@@ -134,7 +136,9 @@ SCENES: dict[str, BoundaryScene] = {
     "undo-two": BoundaryScene(keys=(*"/undo", "space", "2", "enter", "wait")),
     "rewind": BoundaryScene(keys=(*"/rewind", "enter", "wait")),
     "rewind-marked": BoundaryScene(keys=(*"/rewind", "enter", "wait", "up", "up", "wait"), prepare=somebody_edited),
-    "rewind-ways": BoundaryScene(keys=(*"/rewind", "enter", "wait", "up", "up", "enter", "wait"), prepare=somebody_edited),
+    "rewind-ways": BoundaryScene(
+        keys=(*"/rewind", "enter", "wait", "up", "up", "enter", "wait"), prepare=somebody_edited
+    ),
     "rewind-empty": BoundaryScene(keys=(*"/rewind", "enter", "wait"), prepare=no_past),
     "went-back": BoundaryScene(went_back),
 }

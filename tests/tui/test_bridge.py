@@ -21,7 +21,6 @@ from tests.tui.scripts import (
     running_tests,
 )
 
-
 UNDO_HINT = "/undo takes the last batch back"
 
 

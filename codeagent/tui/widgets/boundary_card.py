@@ -86,7 +86,7 @@ class BoundaryCard(Vertical, can_focus=True):
         self._guard = Guard(clock)
         self._title = RuleRow(("╭", "╮"))
         self._pane = LinePane()
-        self._input = ReasonInput(compact=True)
+        self._input = ReasonInput(compact=True, select_on_focus=False)
         self._keys = KeyRow()
         self._foot = RuleRow(("╰", "╯"))
         self._sheet = BoundarySheet()

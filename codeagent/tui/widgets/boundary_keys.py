@@ -37,9 +37,9 @@ def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: b
     if paused.why in ("budget", "limit"):
         out = [Choice("plus", "go on with as much again", "as much again", keep=95)]
     if stepping:
-        out.append(Choice("S", "go on without steps", "run on", keep=70))
+        out.append(Choice("S", "end step mode", "run on", keep=70))
     else:
-        out.append(Choice("s", "go on to the next batch", "step", keep=70))
+        out.append(Choice("s", "step mode: one batch", "step", keep=70))
     if paused.calls:
         out += [
             Choice("x", "skip it", "skip", keep=90),
@@ -49,7 +49,7 @@ def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: b
         out.append(Choice("text", "corrects it", "corrects", keep=50))
     else:
         out.append(Choice("text", "is read first", keep=50))
-    out.append(Choice("esc", "back to writing" if focused else "stop", "back" if focused else "", keep=85))
+    out.append(Choice("esc", "back" if focused else "stop", keep=85))
     return labelled(out, keymap, _PAUSED)
 
 

@@ -1,0 +1,339 @@
+"""At a boundary every key does what the card says, none counts before it could be read, and nothing written is lost."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from codeagent.tui.bridge import Bridge
+from codeagent.tui.stage import PlanReady, Stage
+from tests.tui.boundary_scenes import (
+    COMMAND,
+    PLAN,
+    before_a_request,
+    budget_used_up,
+    many,
+    one_skipped,
+    paused,
+    plan_ready,
+    with_a_question,
+)
+from tests.tui.replay import ReplayApp, settled
+from tests.tui.scripts import Recording, running_tests
+
+_KEYS = {" ": "space", "/": "slash", "$": "dollar_sign", "-": "minus"}
+SEEN = 0.6
+"""Seconds after which a card can have been read."""
+
+
+@asynccontextmanager
+async def chat(
+    folder: Path, recording: Recording, *, seen: bool = True, **status: Any
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+    app = ReplayApp(recording.events, folder, now=recording.now, **status)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        if seen:
+            await asyncio.sleep(SEEN)
+        yield pilot, app
+    assert app.crash is None
+
+
+async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
+    for letter in text:
+        pilot.app.post_message(events.Key(_KEYS.get(letter, letter), letter))
+    await pilot.pause()
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+def shown(app: ReplayApp) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def editor(folder: Path, monkeypatch: pytest.MonkeyPatch, writes: str) -> None:
+    """An editor that leaves this text behind."""
+    (folder / "written").write_text(writes)
+    program = folder / "editor"
+    program.write_text(f'#!/bin/sh\ncat {folder}/written > "$1"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(program))
+
+
+@pytest.mark.parametrize("key", ["alt+c", "enter"])
+async def test_a_pause_ends_from_where_one_writes(tmp_path: Path, key: str) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.told == [("go_on",)]
+
+
+@pytest.mark.parametrize(("key", "on"), [("s", True), ("S", False)])
+async def test_going_on_turns_step_mode_on_or_off(tmp_path: Path, key: str, on: bool) -> None:
+    async with chat(tmp_path, paused(), stepping=not on) as (pilot, app):
+        await pilot.press("tab", key)
+        await pilot.pause()
+        assert app.told == [("step", on), ("go_on",)]
+
+
+async def test_the_marked_call_is_skipped_and_digits_and_arrows_mark(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("tab", "j", "x")
+        await pilot.pause()
+        await pilot.press("3", "k", "k", "k", "X")
+        await write(pilot, "not now", "enter")
+        assert app.told == [("skip_call", "c6", ""), ("skip_call", "c5", "not now")]
+        assert app.focused is app.chat.boundary_card
+
+
+async def test_a_reason_that_was_begun_is_left_with_esc_and_nothing_is_skipped(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("alt+X")
+        await write(pilot, "because", "escape")
+        assert app.told == []
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.focused is app.chat.composer
+
+
+async def test_a_command_of_one_line_is_edited_in_the_card(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("alt+2", "alt+e")
+        await write(pilot, " -v", "enter")
+        assert app.told == [("amend_call", "c6", json.dumps({"command": f"{COMMAND} -v"}))]
+
+
+async def test_other_arguments_are_edited_as_json_in_the_persons_editor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor(tmp_path, monkeypatch, '{"path": "a.py"}')
+    async with chat(tmp_path, paused()) as (pilot, app):
+        monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
+        await pilot.press("alt+e")
+        await until(pilot, lambda: bool(app.told))
+        assert app.told == [("amend_call", "c5", '{"path": "a.py"}')]
+
+
+async def test_what_does_not_fit_is_said_in_the_card_and_is_there_for_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        monkeypatch.setattr(app.talks[0], "amend_call", lambda call_id, arguments: "command: no such option")
+        await pilot.press("alt+2", "alt+e")
+        await write(pilot, " -Z", "enter")
+        assert "command: no such option" in shown(app)
+        await asyncio.sleep(0.8)  # the same key sooner is one held down
+        await pilot.press("e", "end")
+        assert f"{COMMAND} -Z" in shown(app)
+
+
+async def test_json_that_is_none_is_said_and_nothing_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor(tmp_path, monkeypatch, "{path")
+    async with chat(tmp_path, paused()) as (pilot, app):
+        monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
+        await pilot.press("alt+e")
+        await until(pilot, lambda: "no JSON" in shown(app))
+        assert app.told == []
+
+
+async def test_a_call_that_is_skipped_already_says_so(tmp_path: Path) -> None:
+    async with chat(tmp_path, one_skipped()) as (pilot, app):
+        await pilot.press("alt+2", "alt+x")
+        assert "it is skipped already" in shown(app)
+        assert app.told == []
+
+
+async def test_what_is_written_corrects_the_batch(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await write(pilot, "use the helper", "enter")
+        assert app.told == [("correct", "use the helper")]
+
+
+async def test_before_a_request_what_is_written_is_read_first(tmp_path: Path) -> None:
+    async with chat(tmp_path, before_a_request()) as (pilot, app):
+        await write(pilot, "be brief", "enter")
+        assert app.told == [("steer", "be brief"), ("go_on",)]
+
+
+async def test_a_budget_that_is_used_up_is_said_and_plus_goes_on(tmp_path: Path) -> None:
+    async with chat(tmp_path, budget_used_up()) as (pilot, app):
+        assert "the budget of $2 is used up" in shown(app) and "+ as much again" in shown(app)
+        await pilot.press("tab", "+")
+        await pilot.pause()
+        assert app.told == [("go_on",)]
+
+
+async def test_esc_at_a_pause_stops_and_from_the_card_goes_back_to_writing_first(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("tab", "escape")
+        await pilot.pause()
+        assert app.told == [] and app.focused is app.chat.composer
+        await pilot.press("escape")
+        assert app.told == [("abort",)]
+
+
+@pytest.mark.parametrize("key", ["alt+c", "alt+x", "alt+s", "enter", "escape", "tab"])
+async def test_no_key_counts_before_the_pause_could_be_seen(tmp_path: Path, key: str) -> None:
+    async with chat(tmp_path, paused(), seen=False) as (pilot, app):
+        await pilot.press(key)
+        assert app.told == []
+        assert app.focused is app.chat.composer
+
+
+async def test_esc_twice_stops_also_where_the_pause_came_in_between(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await pilot.press("escape")
+        app.chat.stage.status.set(phase="paused")
+        app.chat.stage.boundary.set(stage_of(paused()))
+        await pilot.press("escape")
+        assert app.told == [("pause",), ("abort",)]
+
+
+async def test_typing_keeps_the_card_from_acting(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await write(pilot, "cxsyz", "alt+x")
+        assert app.told == [] and app.chat.composer.text == "cxsyz"
+
+
+async def test_a_question_goes_before_the_pause(tmp_path: Path) -> None:
+    async with chat(tmp_path, with_a_question()) as (pilot, app):
+        assert not app.chat.boundary_card.display
+        await pilot.press("alt+x")
+        assert app.told == []
+        app.chat.stage.desk.clear()
+        await pilot.pause()
+        assert app.chat.boundary_card.display
+
+
+async def test_the_mark_stays_on_screen_in_a_long_batch(tmp_path: Path) -> None:
+    async with chat(tmp_path, many()) as (pilot, app):
+        await pilot.press("tab", *["down"] * 20)
+        await pilot.pause()
+        assert "▸ 14" in shown(app)
+
+
+async def test_the_focus_goes_back_when_the_pause_ends(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("tab", "c")
+        app.chat.stage.boundary.set(None)
+        await pilot.pause()
+        assert app.focused is app.chat.composer
+
+
+@pytest.mark.parametrize(("key", "mode"), [("p", "ask"), ("P", "accept-edits"), ("a", "accept-edits")])
+async def test_a_plan_is_started_in_the_mode_of_the_key(tmp_path: Path, key: str, mode: str) -> None:
+    async with chat(tmp_path, plan_ready()) as (pilot, app):
+        await pilot.press("tab", key)
+        await pilot.pause()
+        assert app.told == [("start_plan", PLAN, mode)]
+
+
+async def test_an_edited_plan_is_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor(tmp_path, monkeypatch, "1. Only this")
+    async with chat(tmp_path, plan_ready()) as (pilot, app):
+        monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
+        await pilot.press("alt+e")
+        await until(pilot, lambda: "as you changed it" in shown(app))
+        await asyncio.sleep(SEEN)
+        await pilot.press("alt+p")
+        await pilot.pause()
+        assert app.told == [("start_plan", "1. Only this", "ask")]
+
+
+@pytest.mark.parametrize("keys", [("tab", "k"), ("tab", "escape"), ("escape",), ("alt+k",)])
+async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async with chat(tmp_path, plan_ready()) as (pilot, app):
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert not app.chat.boundary_card.display
+        assert isinstance(app.chat.stage.boundary.now, PlanReady)
+        await write(pilot, "also 1900", "enter")
+        await asyncio.sleep(0.8)  # the same key sooner is one held down
+        await pilot.press("tab")
+        await pilot.pause()
+        assert app.chat.boundary_card.display
+        assert app.told == [("send", "also 1900")]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/step", [("step", True)]),
+        ("/step on", [("step", True)]),
+        ("/step off", [("step", False)]),
+        ("/step go", [("go_on",)]),
+        ("/step skip 2", [("skip_call", "c6", "")]),
+        ("/step skip 2 not now", [("skip_call", "c6", "not now")]),
+        ("/stop", [("abort",)]),
+        ("/budget $2", [("set_budget", "$2")]),
+        ("/plan", [("set_mode", "plan")]),
+        ("/plan leap days", [("set_mode", "plan"), ("steer", "leap days")]),
+    ],
+)
+async def test_what_keys_do_commands_do(tmp_path: Path, line: str, told: list[tuple[Any, ...]]) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await write(pilot, line, "enter")
+        await until(pilot, lambda: app.told == told)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/plan leap days", [("set_mode", "plan"), ("send", "leap days")]),
+        ("/plan start", [("start_plan", PLAN, "ask")]),
+        ("/plan start accept-edits", [("start_plan", PLAN, "accept-edits")]),
+    ],
+)
+async def test_a_plan_is_made_and_started_by_command(tmp_path: Path, line: str, told: list[tuple[Any, ...]]) -> None:
+    async with chat(tmp_path, plan_ready()) as (pilot, app):
+        await write(pilot, line, "enter")
+        await until(pilot, lambda: app.told == told)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/step go", "nothing is paused"),
+        ("/step skip 2", "nothing is paused"),
+        ("/step maybe", "/step takes on, off, go, skip N or edit N, not 'maybe'"),
+        ("/plan start", "no plan is ready"),
+        ("/stop", "nothing is running"),
+    ],
+)
+async def test_a_command_that_finds_nothing_to_do_says_so(tmp_path: Path, line: str, said: str) -> None:
+    async with chat(tmp_path, Recording(), seen=False) as (pilot, app):
+        await write(pilot, line, "enter")
+        await until(pilot, lambda: said in app.chat.stage.status.now.notice)
+        assert app.told == []
+
+
+async def test_markup_and_control_characters_of_a_batch_are_text(tmp_path: Path) -> None:
+    hostile = "[@click=app.quit]x[/] \x1b[2J \u202egnp.exe"
+    calls = [{"call_id": "h1", "name": "bash", "target": hostile, "permission": "deny", "reason": hostile}]
+    async with chat(tmp_path, paused("limit", calls)) as (pilot, app):
+        await pilot.pause()
+        assert "[@click=app.quit]x[/]" in shown(app) and "\x1b" not in shown(app) and "\u202e" not in shown(app)
+
+
+def stage_of(recording: Recording) -> Any:
+    """What the boundary shows after these events."""
+    stage = Stage()
+    bridge = Bridge(stage, live=True)
+    for event in recording.events:
+        bridge.show(event)
+    return stage.boundary.now
+
+
+async def until(pilot: Pilot[None], condition: Any) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await pilot.pause()
+            await asyncio.sleep(0.01)
