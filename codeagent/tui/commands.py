@@ -51,6 +51,7 @@ class Unknown:
 COMMANDS = (
     Command("new", "begin a new conversation", ("clear",), while_running=False),
     Command("resume", "continue an earlier conversation", ("sessions",), "[session]", while_running=False),
+    Command("diff", "what changed in this session; take parts of it back"),
     Command("undo", "take back what the last batch changed", (), "[batches]", while_running=False),
     Command("redo", "bring back what was taken back", while_running=False),
     Command("rewind", "go back to an earlier moment: files, conversation, or both", while_running=False),

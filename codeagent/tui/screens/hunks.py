@@ -76,6 +76,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         )
 
     def draw(self) -> None:
+        self.foot.display = not self._text.is_open
         counts = self.sheet.counts()
         taken = counts["accept"] + counts["edited"]
         self.title_row.tell(f"hunk {self.pane.current + 1} of {self.count}" if self.count else "")
@@ -143,6 +144,8 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             return
         self._edited_at = at
         self._text.begin(f"the new lines of hunk {at + 1} of {self.count}", self.sheet.text(at))
+        self.draw()
+        self.call_after_refresh(self.pane.go_to_hunk, at)
 
     def action_editor(self) -> None:
         if self.count:

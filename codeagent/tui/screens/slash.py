@@ -9,6 +9,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import Parsed, Unknown, call, help_markdown, parse
 from codeagent.tui.ports import Mode, ModelRow
+from codeagent.tui.screens.changes import ChangesScreen
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.going_back import GoingBack
 from codeagent.tui.screens.host import Host
@@ -114,6 +115,8 @@ class Slash:
                 await self._page(TextScreen("Help", help_markdown()))
             case "permissions":
                 await self._page(PermissionsScreen(await self._chat.ready(), self._chat.stage))
+            case "diff":
+                await self._diff()
             case "undo" | "redo" | "rewind":
                 await GoingBack(self._chat).run(name, argument)
             case "step" | "plan" | "budget" | "stop":
@@ -140,6 +143,10 @@ class Slash:
             self._chat.tell(f"mode: {now}; /mode {'|'.join(_MODES)} changes it")
         elif (talk := self._chat.talk) is not None:
             talk.set_mode(chosen)
+
+    async def _diff(self) -> None:
+        talk = await self._chat.ready()
+        await self._page(ChangesScreen(talk.rewind, running=lambda: talk.running))
 
     async def _queue(self) -> None:
         talk, lanes = await self._chat.ready(), self._chat.stage.lanes

@@ -8,6 +8,7 @@ from textual.strip import Strip
 from codeagent.tui.rendering.diff import DiffRow, split_lines, unified_lines
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.rows import wrap
 from codeagent.tui.widgets.diff_piece import SPLIT_FROM, chunks
 from codeagent.tui.widgets.fitting import Part, fit, joined_width, styled
 from codeagent.tui.widgets.hunk_rows import HunkRows
@@ -31,6 +32,7 @@ class HunkPane(LinePane):
         self._path = ""
         self._hunks: Sequence[HunkRows] = ()
         self._notes: Sequence[DiffRow] = ()
+        self._words: Sequence[str] = ()
         self._split = False
         self._places: dict[int, dict[int, tuple[int, int]]] = {}
         """By width: the row of a hunk's heading, and the one behind its last, `maxsize` until that is known."""
@@ -46,11 +48,13 @@ class HunkPane(LinePane):
     def is_split(self) -> bool:
         return self._split and self.layout_width >= SPLIT_FROM
 
-    def show_hunks(self, path: str, hunks: Sequence[HunkRows], notes: Sequence[DiffRow] = ()) -> None:
-        """Another change, from its first hunk on; `notes` come before it."""
+    def show_hunks(
+        self, path: str, hunks: Sequence[HunkRows], notes: Sequence[DiffRow] = (), words: Sequence[str] = ()
+    ) -> None:
+        """Another change, from its first hunk on; `words`, each on its own line, and `notes` come before it."""
         self.current = 0
         self.seen.clear()
-        self._path, self._hunks, self._notes = path, hunks, notes
+        self._path, self._hunks, self._notes, self._words = path, hunks, notes, words
         self._again()
 
     def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> None:
@@ -116,7 +120,7 @@ class HunkPane(LinePane):
     def _head(self, at: int, width: int, palette: Palette) -> Strip:
         current = at == self.current
         parts = fit(list(self._heading(at)), width - 6)
-        filled = joined_width(parts) + 5
+        filled = joined_width(parts) + 4
         return line(
             [
                 ("▸─ " if current else "── ", palette.accent if current else palette.rule),
@@ -133,7 +137,7 @@ class HunkPane(LinePane):
         # The gutter is as wide as the highest number drawn: this row makes it the same for all, and is left out.
         ruler = DiffRow("gap", "", new=highest)
         made = 0
-        for found in draw((ruler, *self._notes), width, palette, self._path)[1:] if self._notes else ():
+        for found in self._above((ruler, *self._notes), width, palette):
             yield found
             made += 1
         for at, hunk in enumerate(self._hunks):
@@ -149,3 +153,10 @@ class HunkPane(LinePane):
                     yield found
                     made += 1
             places[at] = (first, made)
+
+    def _above(self, notes: Sequence[DiffRow], width: int, palette: Palette) -> Iterator[Line]:
+        """What comes before the first hunk; the first of `notes` is left out."""
+        for text in self._words:
+            for row in wrap([(text, palette.text)], width):
+                yield line(row.parts, joins=row.joins)
+        yield from unified_lines(notes, width, palette, self._path)[1:]

@@ -1,0 +1,287 @@
+"""`/diff`: what changed since the session began, file by file, and how to take a part of it back."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.style import Style
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Key, Resize
+
+from codeagent.core.checkpoints import Node
+from codeagent.core.errors import CheckpointError
+from codeagent.core.hunks import Hunk, cut
+from codeagent.core.rewind import ChangedFile, Changes, Rewind
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.screens.changed_file import ChangedFileView, changed_file
+from codeagent.tui.screens.diff_page import TOO_SOON, DiffPage
+from codeagent.tui.screens.picker_list import PickerList, PickerRow
+from codeagent.tui.widgets.card_keys import keymap_of
+from codeagent.tui.widgets.fitting import Part
+from codeagent.tui.widgets.hunk_rows import HunkRows, hunk_rows, line_end_notes
+
+_LEFT_OUT = "\0"
+"""The key of the row about what is not compared; no path has it."""
+_EDITED = "you edited it, too"
+_WAIT = "the agent works: what changed can be taken back when it is done, or after Esc"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What waits for a yes."""
+
+    view: ChangedFileView
+    node: Node | None
+    done: str
+
+
+class ChangesScreen(DiffPage[None]):
+    """Compares with the first moment there is to go back to; takes back only what is as it was shown.
+
+    `running`: the agent works. `clock` gives seconds that never go back.
+    """
+
+    DEFAULT_CSS = """
+    ChangesScreen > Vertical {
+        height: auto;
+        border-bottom: solid $panel;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right_square_bracket", "file(1)", "next file", show=False, id="hunks.next_file"),
+        Binding("left_square_bracket", "file(-1)", "file before", show=False, id="hunks.previous_file"),
+        Binding("x", "restore", "take the hunk back", show=False, id="hunks.restore"),
+        Binding("X", "restore_file", "take the whole file back", show=False, id="hunks.restore_file"),
+        Binding("y", "confirm", "yes, take it back", show=False, id="hunks.confirm"),
+    ]
+
+    def __init__(
+        self, rewind: Rewind, *, running: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__("What changed in this session", clock)
+        self._rewind = rewind
+        self._works = running
+        self._since = ""
+        self._changes = Changes(())
+        self._view: ChangedFileView | None = None
+        self._hunks: tuple[Hunk, ...] = ()
+        self._asked: _Asked | None = None
+        self._files = PickerList(())
+        self._place = Vertical()
+
+    def compose(self) -> ComposeResult:
+        yield self.title_row
+        with self._place:
+            yield self._files
+        yield self.pane
+        yield self.foot
+
+    def on_mount(self) -> None:
+        self._place.display = False
+        self._words("comparing …")
+        self._load()
+
+    def on_resize(self, event: Resize) -> None:
+        self._fit()
+
+    @property
+    def count(self) -> int:
+        return len(self._hunks)
+
+    def heading(self, at: int) -> Sequence[Part]:
+        return (
+            Part(f"hunk {at + 1} of {self.count}", 1, lambda palette: palette.strong),
+            Part(f"line {self._hunks[at].start + 1}", 0),
+        )
+
+    def draw(self) -> None:
+        paths = [file.path for file in self._changes.files]
+        at = paths.index(self._marked) + 1 if self._marked in paths else 0
+        self.title_row.tell(f"file {at} of {len(paths)}" if at else "")
+        standing: list[Part] = []
+        if self.count:
+            standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, _strong))
+        hints = [f"{self.key('hunks.close')} back"]
+        if self.count:
+            hints.append(f"{self.key('hunks.restore')} takes the hunk back")
+        if self._view is not None:
+            hints.append(f"{self.key('hunks.restore_file')} the file")
+        if len(self._keys()) > 1:
+            hints.append(f"{self.key('hunks.previous_file')} {self.key('hunks.next_file')} files")
+        if self.count:
+            hints += [
+                f"{self.key('hunks.next')} {self.key('hunks.previous')} hunks",
+                f"{self.key('hunks.split')} columns",
+                f"{self.key('hunks.full')} all lines",
+            ]
+        self.foot.show(standing, hints)
+        self.pane.refresh()
+
+    def lay(self) -> None:
+        self.pane.replace_hunks(self._rows())
+
+    def copied(self, at: int) -> str:
+        hunk = self._hunks[at]
+        return "\n".join([*(f"-{line}" for line in hunk.old), *(f"+{line}" for line in hunk.new)])
+
+    def on_key(self, event: Key) -> None:
+        """Anything but yes is a no."""
+        if self._asked is not None and event.key not in keymap_of(self).keys_of("hunks.confirm"):
+            self._asked = None
+            self.say("nothing was changed")
+            event.stop()
+            event.prevent_default()
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_file(self, step: int) -> None:
+        self.say("")
+        self._files.move(step)
+
+    def action_restore(self) -> None:
+        view, at = self._view, self.pane.current
+        if view is None or not self.count:
+            self.say(f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back")
+            return
+        what = f"hunk {at + 1} of {self.count} in {view.path}"
+        self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
+
+    def action_restore_file(self) -> None:
+        view = self._view
+        if view is None:
+            self.say("there is no file here to take back")
+            return
+        edited = any(file.path == view.path and file.edited for file in self._changes.files)
+        what = f"take all of {view.path} back" + (f", though {_EDITED}" if edited else "")
+        self._ask(_Asked(view, view.then, view.path), what)
+
+    def action_confirm(self) -> None:
+        asked = self._asked
+        if asked is None:
+            return
+        if not self.guard.admits("y"):
+            self.say(TOO_SOON)
+            return
+        self._asked = None
+        self._put(asked)
+
+    @on(PickerList.Marked)
+    def _file_marked(self, message: PickerList.Marked) -> None:
+        message.stop()
+        self._asked = None
+        self._load_file(self._marked)
+
+    @on(PickerList.Clicked)
+    def _file_clicked(self, message: PickerList.Clicked) -> None:
+        message.stop()
+
+    def _ask(self, asked: _Asked, what: str) -> None:
+        if self._works():
+            self.say(_WAIT)
+            return
+        self._asked = asked
+        self.say(f"{what}? {self.key('hunks.confirm')} yes · any other key: no")
+
+    @work(exclusive=True, group="load")
+    async def _put(self, asked: _Asked) -> None:
+        if self._works():
+            self.say(_WAIT)
+            return
+        try:
+            await self._rewind.put(asked.view.path, asked.node, present=asked.view.now)
+            said = f"taken back: {asked.done}; /redo brings it back"
+        except CheckpointError as error:
+            said = str(error)
+        await self._reload()
+        self.say(said)
+
+    @work(exclusive=True, group="load")
+    async def _load(self) -> None:
+        await self._reload()
+
+    @work(exclusive=True, group="load")
+    async def _load_file(self, key: str) -> None:
+        await self._show(key)
+
+    async def _reload(self) -> None:
+        """Compare anew; the marked file stays marked, or the one that is in its place now."""
+        before, at = self._marked, self._keys().index(self._marked) if self._marked in self._keys() else 0
+        try:
+            points = self._rewind.points()
+            self._since = points[0].id if points else ""
+            self._changes = await self._rewind.changes(self._since) if points else Changes(())
+        except CheckpointError as error:
+            self._changes = Changes(())
+            await self._list("")
+            self._words(str(error))
+            return
+        keys = self._keys()
+        key = before if before in keys else keys[min(at, len(keys) - 1)] if keys else ""
+        await self._list(key)
+        await self._show(key)
+
+    async def _list(self, key: str) -> None:
+        self._files = PickerList([self._row(each) for each in self._keys()], key)
+        await self._place.remove_children()
+        await self._place.mount(self._files)
+        self._place.display = bool(self._keys())
+        self._fit()
+
+    async def _show(self, key: str) -> None:
+        """One file in the pane, or words where there is none."""
+        if not key:
+            self._words("no file differs from when this session began")
+        elif key == _LEFT_OUT:
+            self._words("these are not compared, and cannot be taken back here:", *self._changes.left_out)
+        else:
+            try:
+                then, now = await self._rewind.node(self._since, key), await self._rewind.node(None, key)
+            except CheckpointError as error:
+                self._words(str(error))
+                return
+            self._view = changed_file(key, then, now)
+            diff = self._view.diff
+            self._hunks = () if diff is None else cut(diff.before, diff.after)
+            self.pane.show_hunks(key, self._rows(), line_end_notes(diff) if diff else (), self._view.notes)
+            self.draw()
+
+    def _words(self, *words: str) -> None:
+        self._view, self._hunks = None, ()
+        self.pane.show_hunks("", (), words=words)
+        self.draw()
+
+    def _rows(self) -> tuple[HunkRows, ...]:
+        if self._view is None or self._view.diff is None:
+            return ()
+        news = [hunk.new for hunk in self._hunks]
+        return hunk_rows(self._view.diff, self._hunks, news, everything=self.shows_everything)
+
+    @property
+    def _marked(self) -> str:
+        return "" if self._files.marked is None else self._files.marked.key
+
+    def _keys(self) -> list[str]:
+        return [*(file.path for file in self._changes.files), *([_LEFT_OUT] if self._changes.left_out else [])]
+
+    def _row(self, key: str) -> PickerRow:
+        if key == _LEFT_OUT:
+            return PickerRow(key, "(not compared)", f"{len(self._changes.left_out)}", warn=True)
+        file = next(file for file in self._changes.files if file.path == key)
+        return PickerRow(key, key, _about(file), warn=file.edited)
+
+    def _fit(self) -> None:
+        """The list takes at most a quarter of the screen."""
+        self._files.styles.height = max(1, min(len(self._keys()), self.size.height // 4))
+
+
+def _about(file: ChangedFile) -> str:
+    return file.change + (f"; {_EDITED}" if file.edited else "")
+
+
+def _strong(palette: Palette) -> Style:
+    return palette.strong
