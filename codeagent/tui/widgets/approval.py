@@ -297,10 +297,11 @@ class ApprovalCard(ApprovalView):
             return False
         if key in ("pageup", "pagedown"):
             return self._pane.turn(key)
+        if key != "enter":
+            self._guard.close()
         if self._line.purpose != "rule" or not keeps(key, keymap_of(self)):
             return False
         self._keep = not self._keep
-        self._guard.close()
         self._line.look()
         self._draw_rows()
         return True

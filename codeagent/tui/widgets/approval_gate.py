@@ -15,6 +15,10 @@ class Gate:
         self._pane = pane
         self._seen: tuple[tuple[str, ...], int] | None = None
 
+    def close(self) -> None:
+        """Something else is shown now, though it may have the same ids."""
+        self._seen = None
+
     def look(self, asked: tuple[str, ...]) -> None:
         """Take note of what is on screen now; called after it was drawn. `asked` are the ids of what is shown."""
         if self._pane.at_end and wholly_on_screen(self._pane):

@@ -140,6 +140,7 @@ class ApprovalView(Vertical, can_focus=True):
             return
         if changed:
             self._guard.close()
+            self._gate.close()
             self._stop_writing()
             self._fill()
         self._draw_rows()

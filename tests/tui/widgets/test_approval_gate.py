@@ -4,10 +4,13 @@ import pytest
 from textual.widgets import Static
 
 from codeagent.tui.rendering.shown import ShownUnknown
+from codeagent.tui.widgets.approval_body import asked, pieces
+from codeagent.tui.widgets.approval_gate import Gate
 from codeagent.tui.widgets.line_pane import LinePane
 from tests.tui.widgets.cards import CardApp, asking, command, edit
 
-SIZES = [(120, 40), (80, 24), (30, 10)]
+SIZES = [(120, 40), (80, 24), (40, 12)]
+COMMANDS = 1_000
 PIECES = [
     "git status",
     "\n",
@@ -59,6 +62,49 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
             app.answers.clear()
             app.desk.remove(f"b{seed}")
     assert gated
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_of_a_thousand_commands_every_row_was_on_screen_before_the_gate_opens(size: tuple[int, int]) -> None:
+    """One card for all of them, without waiting for frames: what the pane would draw now is what is looked at."""
+    app = CardApp(command("\n".join(map(str, range(200)))))
+    opened_at_once = 0
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        pane, gate = app.card.query_one(LinePane), Gate(app.card.query_one(LinePane))
+        height = pane.scrollable_content_region.height
+        for seed in range(COMMANDS):
+            gate.close()
+            pane.show(pieces(asked(command(random_command(seed))), split=False))
+            while not pane.complete:
+                pane._more()
+            seen: set[int] = set()
+            while True:
+                top = pane.scroll_offset.y
+                shown = range(top, min(top + height, len(pane.lines)))
+                assert [pane.render_line(row - top).text.rstrip() for row in shown] == [
+                    pane.lines[row].strip.text.rstrip() for row in shown
+                ]
+                seen |= set(shown)
+                gate.look(("b",))
+                if not gate.why_closed(("b",), whole=True):
+                    break
+                assert f"{len(pane.lines) - shown.stop} more line" in gate.why_closed(("b",), whole=True)
+                pane.turn("pagedown")
+            assert seen == set(range(len(pane.lines)))
+            opened_at_once += len(pane.lines) <= height
+    assert 0 < opened_at_once < COMMANDS
+
+
+async def test_another_question_with_the_same_id_is_not_taken_for_the_one_that_was_seen() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab")
+        app.desk.remove("b")
+        app.desk.add(command("ls\n" * 60 + "rm -rf /"))
+        await app.keys(pilot, "alt+y")
+        assert app.answers == []
+        assert "scroll to the end to allow" in app.text()
 
 
 async def test_a_command_with_sixty_newlines_cannot_hide_its_tail() -> None:

@@ -1,27 +1,46 @@
 import asyncio
+import random
 
 import pytest
 from textual.events import AppBlur, AppFocus, Key, Paste
 
+from codeagent.tui.stage import Waiting
 from tests.tui.widgets.cards import CardApp, command, edit
 
-TEXT = "yes n y a A r t please run it yyyy nnnn aaaa AAAA " * 4
+TEXT = "yes n y a A r t p e h please help it yyy nnn AAAA " * 4
+EVERYTHING = [command("rm -rf build", proposal="bash(rm *)", editable=True), edit(everything=True)]
 
 
-async def test_two_hundred_characters_typed_while_a_card_appears_approve_nothing_and_are_all_kept() -> None:
+@pytest.mark.parametrize("question", EVERYTHING, ids=["command", "edit"])
+async def test_two_hundred_characters_typed_while_a_card_appears_approve_nothing_and_are_all_kept(
+    question: Waiting,
+) -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
         assert len(TEXT) == 200
         for at, character in enumerate(TEXT):
             if at == 100:
-                app.desk.add(command("rm -rf build"))
+                app.desk.add(question)
             app.clock.now += 0.01
             app.post_message(Key("space" if character == " " else character, character))
             await asyncio.sleep(0.001)
         await pilot.pause()
         assert app.composer.value == TEXT
-        assert app.answers == []
+        assert (app.decisions, app.hunks_wanted) == ([], [])
+        assert not app.card.has_class("-writing")
         assert app.focused is app.composer
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_keys_at_the_speed_of_typing_in_the_line_of_a_rule_approve_nothing(seed: int) -> None:
+    keys = [*"yapehnrA*", "enter", "space", "left", "right", "home", "end", "up", "down", "backspace"]
+    app = CardApp(EVERYTHING[seed % 2])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p")
+        for key in random.Random(seed).choices(keys, k=40):
+            await app.keys(pilot, key, apart=0.1)
+        assert app.decisions == []
+        assert app.card.has_class("-writing")
 
 
 async def test_alt_with_a_letter_in_the_middle_of_typing_approves_nothing() -> None:
@@ -34,16 +53,16 @@ async def test_alt_with_a_letter_in_the_middle_of_typing_approves_nothing() -> N
         assert app.composer.value == "a"
 
 
-@pytest.mark.parametrize("key", ["y", "a", "n", "r", "A", "enter", "space"])
+@pytest.mark.parametrize("key", ["y", "a", "p", "e", "h", "n", "r", "A", "enter", "space"])
 async def test_no_key_counts_within_half_a_second_of_the_question(key: str) -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.desk.add(edit())
+        app.desk.add(edit(everything=True))
         app.desk.add(command("ls"))
         app.card.focus()
         await pilot.pause()
         await app.keys(pilot, key, apart=0.49)
-        assert app.answers == []
+        assert (app.answers, app.hunks_wanted) == ([], [])
         assert not app.card.has_class("-writing")
 
 
@@ -69,17 +88,22 @@ async def test_a_key_held_down_through_the_appearance_never_answers() -> None:
         assert app.answers == [("b", "once", "")]
 
 
-async def test_a_paste_approves_nothing_wherever_it_lands() -> None:
-    app = CardApp(command("ls"))
+@pytest.mark.parametrize("question", EVERYTHING, ids=["command", "edit"])
+async def test_a_paste_approves_nothing_wherever_it_lands(question: Waiting) -> None:
+    app = CardApp(question)
     async with app.run_test(size=(80, 24)) as pilot:
         app.composer.post_message(Paste("y\ny"))
         await pilot.pause()
         await app.keys(pilot, "alt+y", apart=0.4)
         app.composer.value = ""
         await app.keys(pilot, "tab")
-        app.card.post_message(Paste("y\na\nA\n"))
+        app.card.post_message(Paste("y\na\nA\np\n\n"))
         await pilot.pause()
         await app.keys(pilot, "y", apart=0.4)
+        await app.keys(pilot, "p")
+        app.line.post_message(Paste("y\n\n"))
+        await pilot.pause()
+        await app.keys(pilot, "enter", apart=0.4)
         assert app.answers == []
 
 
@@ -87,7 +111,7 @@ async def test_letters_that_mean_nothing_to_the_card_are_typing() -> None:
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "h")
-        await app.keys(pilot, "e", "y", apart=0.1)
+        await app.keys(pilot, "e", "y", "p", "a", apart=0.1)
         assert app.answers == []
 
 
