@@ -152,8 +152,7 @@ class GitCheckpoints:
             with ObjectReader(self._place, lock) as reader, self._opened_root() as root:
                 kept = resume(reader, Landing(root, self._limits.file, token), steps)
             self._journal.clear()
-        done = f"going back, which a crash had broken off, was finished: {len(steps)} files are as they were to be"
-        return f"{done}, but {', '.join(kept)}, changed since and kept" if kept else done
+        return _finished(len(steps) - len(kept), kept)
 
     def _carry_out(self, reader: ObjectReader, landing: tuple[str, Landing], steps: tuple[Step, ...]) -> None:
         if not steps:
@@ -232,6 +231,13 @@ class GitCheckpoints:
 
 def _state(node: Node | None) -> State | None:
     return None if node is None else State(node.kind, blob_name(node.data))
+
+
+def _finished(files: int, kept: tuple[str, ...]) -> str:
+    are = "1 file is as it was" if files == 1 else f"{files} files are as they were"
+    named = ", ".join(kept[:5]) + (f" and {len(kept) - 5} more" if len(kept) > 5 else "")
+    rest = f"; {named} changed since and {'was' if len(kept) == 1 else 'were'} kept" if kept else ""
+    return f"going back, which a crash had broken off, was finished: {are} to be{rest}"
 
 
 async def _in_thread(work: Callable[[threading.Event], _T]) -> _T:

@@ -103,7 +103,7 @@ class ShadowGit:
             return self._environment | {"GIT_OBJECT_DIRECTORY": real}
         return self._environment | {
             "GIT_OBJECT_DIRECTORY": str(self.objects),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{real}"' if '"' not in real and "\\" not in real else real,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(real),
         }
 
     def new_objects(self) -> tuple[str, ...]:
@@ -137,10 +137,15 @@ def _path_settings(repository: Repository, environment: Mapping[str, str]) -> di
     base = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
     found = {}
     for key, usual in (("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")):
-        setting = repository.settings.get(key)
-        path = setting.value if setting is not None and setting.own else f"{base}/git/{usual}"
+        path = repository.own.get(key, f"{base}/git/{usual}")
         found[key] = f"{home}/{path[2:]}" if path.startswith("~/") else path
     return found
+
+
+def _quoted(path: str) -> str:
+    """As an entry of a list that colons divide."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def _identity(repository: Repository) -> dict[str, str]:

@@ -12,6 +12,7 @@ from codeagent.core.commits import CommitRefused
 
 NO_GIT_DIRECTORY = "there is no repository at the top of the workspace"
 _SECONDS = 20.0
+_OWN = "global"
 _BUSY = {
     "MERGE_HEAD": "a merge",
     "CHERRY_PICK_HEAD": "a cherry-pick",
@@ -33,13 +34,6 @@ _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "refe
 
 
 @dataclass(frozen=True)
-class Setting:
-    own: bool
-    """Of the person's own configuration, not of the repository's."""
-    value: str
-
-
-@dataclass(frozen=True)
 class Repository:
     """A plain repository at the top of the workspace, in which nothing is under way."""
 
@@ -47,21 +41,21 @@ class Repository:
     git: Path
     """Its `.git`."""
     branch: str
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, str]
     """The last value of every key, section and name in lower case."""
+    own: Mapping[str, str]
+    """The same of the person's own configuration alone."""
 
     def value(self, *keys: str) -> str:
         """Of the first of the keys that has one; empty where none has."""
-        found = (self.settings.get(key) for key in keys)
-        return next((setting.value for setting in found if setting is not None and setting.value.strip()), "")
+        return next((value for key in keys if (value := self.settings.get(key, "").strip())), "")
 
     def is_on(self, key: str) -> bool:
         return self.value(key).lower() in ("true", "yes", "on", "1")
 
     def passed_on(self) -> dict[str, str]:
         """The settings git is given for the commit."""
-        wanted = {key: setting.value for key, setting in self.settings.items() if key in _PASSED}
-        return {key: value for key, value in wanted.items() if _PLAIN.fullmatch(value)}
+        return {key: value for key, value in self.settings.items() if key in _PASSED and _PLAIN.fullmatch(value)}
 
     def hooks(self) -> tuple[str, ...]:
         """Names of the hooks that a commit made by hand would run."""
@@ -92,9 +86,11 @@ def open_repository(program: str, root: Path, environment: Mapping[str, str]) ->
     _refuse_unusual(git)
     branch = _branch(git)
     _refuse_links(git, branch)
-    settings = _settings(program, root, git, environment)
-    _refuse_settings(settings)
-    return Repository(root, git, branch, settings)
+    entries = _settings(program, root, git, environment)
+    _refuse_settings(entries)
+    settings = {key: value for _, key, value in entries}
+    own = {key: value for scope, key, value in entries if scope == _OWN}
+    return Repository(root, git, branch, settings, own)
 
 
 def is_locked(git: Path) -> bool:
@@ -149,7 +145,8 @@ def _refuse_links(git: Path, branch: str) -> None:
         raise CommitRefused(".git/objects holds a link; ask the person to look at it")
 
 
-def _settings(program: str, root: Path, git: Path, environment: Mapping[str, str]) -> dict[str, Setting]:
+def _settings(program: str, root: Path, git: Path, environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Scope, key and value of every entry, the weakest first."""
     kept = {name: environment[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in environment}
     asked = {"PATH": os.defpath, "LC_ALL": "C", "GIT_DIR": str(git), "GIT_CONFIG_NOSYSTEM": "1", **kept}
     try:
@@ -165,35 +162,26 @@ def _settings(program: str, root: Path, git: Path, environment: Mapping[str, str
     except (OSError, subprocess.SubprocessError):
         raise CommitRefused("git cannot read its configuration; ask the person to try git config --list") from None
     words = done.stdout.decode("utf-8", "replace").split("\0")
-    found: dict[str, Setting] = {}
-    for scope, entry in zip(words[0::2], words[1::2], strict=False):
-        key, newline, value = entry.partition("\n")
-        section, _, name = key.partition(".")
-        subsection, dot, variable = name.rpartition(".")
-        plain = (
-            f"{section}.{subsection}{dot}{variable}".lower()
-            if not dot
-            else f"{section.lower()}.{subsection}.{variable}"
-        )
-        found[plain] = Setting(scope == "global", value if newline else "true")
-    return found
+    entries = (entry.partition("\n") for entry in words[1::2])
+    return [
+        (scope, key, value if newline else "true")
+        for scope, (key, newline, value) in zip(words[0::2], entries, strict=False)
+    ]
 
 
-def _refuse_settings(settings: Mapping[str, Setting]) -> None:
+def _refuse_settings(entries: list[tuple[str, str, str]]) -> None:
     """What would make git see another repository or other rules than are looked at here. Fails closed."""
-    for key, setting in settings.items():
+    for scope, key, value in entries:
         section, _, name = key.partition(".")
-        if section == "extensions" and name not in _EXTENSIONS and (name, setting.value) != ("objectformat", "sha1"):
-            raise CommitRefused(
-                f"the repository uses {key}={setting.value}, which is unknown here; ask the person to commit"
-            )
-        if setting.own:
+        if section == "extensions" and name not in _EXTENSIONS and (name, value) != ("objectformat", "sha1"):
+            raise CommitRefused(f"the repository uses {key}={value}, which is unknown here; ask the person to commit")
+        if scope == _OWN:
             continue
         if key in ("core.worktree", "core.attributesfile"):
             raise CommitRefused(
-                f"the repository sets {key}, so its files are not what they seem; ask the person to commit"
+                f"the repository sets {key}: its files are not what they seem; ask the person to commit"
             )
-        if key == "core.bare" and setting.value.lower() not in ("false", "no", "off", "0", ""):
+        if key == "core.bare" and value.lower() not in ("false", "no", "off", "0", ""):
             raise CommitRefused("the repository is bare; ask the person to look at it")
 
 

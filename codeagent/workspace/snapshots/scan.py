@@ -134,7 +134,7 @@ class Scan:
             if found.size + status.st_size > room:
                 self._leave_out(prefix + name, self._why_no_room(status.st_size))
                 continue
-            now = was if was is not None and was[0] == stamp_of(status) else self._read(here, name)
+            now = was if was is not None and was[0] == stamp_of(status) else self._read(here, name, was)
             if now is None:
                 continue
             new[name] = now
@@ -161,7 +161,7 @@ class Scan:
             return False
         return True
 
-    def _read(self, here: _Here, name: str) -> Entry | None:
+    def _read(self, here: _Here, name: str, was: Entry | None) -> Entry | None:
         try:
             content = read_content(here.fd, name, self._order.limits.file)
         except NotCovered as reason:
@@ -173,7 +173,8 @@ class Scan:
             self._leave_out(here.prefix + name, "a link, which git does not keep under this name")
             return None
         blob = blob_name(content.data)
-        self._keep(blob, content.data)
+        if was is None or was[2] != blob:
+            self._keep(blob, content.data)
         return (content.stamp, content.kind, blob)
 
     def _folders(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> None:

@@ -68,7 +68,7 @@ class Taker:
         encoded = about.encode()
         same = not found.written and not found.gone and encoded == known.about
         if same and known.snapshot in self._own:
-            writer.abandon()
+            writer.finish()
             self._known.save(known, found.changed, ()) if found.changed else self._known.keep(known)
             return
         removed = [(os.fsencode(path), None) for path in found.gone]

@@ -1,0 +1,126 @@
+"""Which files a commit takes and what git will store of each; refuses what cannot be stored without running something."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from codeagent.core.commits import CommitRefused
+from codeagent.core.paths import plain_name, secret_reason
+from codeagent.core.ports import Workspace
+from codeagent.workspace.commit_contents import OnDisk, on_disk
+from codeagent.workspace.commit_git import ShadowGit
+
+_MOST_FILES = 1000
+_FOLDER, _LINK, _SUBMODULE = "040000", "120000", "160000"
+_NOTHING = "0" * 40
+
+
+@dataclass(frozen=True)
+class Selection:
+    entries: tuple[tuple[str, str, str], ...]
+    """Path, mode and blob; mode `0` for a file that is gone."""
+
+    def index_info(self) -> bytes:
+        """For `git update-index -z --index-info`: what is gone comes first, so that a folder can take its place."""
+        rows = sorted(self.entries, key=lambda entry: entry[1] != "0")
+        return b"".join(f"{mode} {blob}\t".encode() + _raw(path) + b"\0" for path, mode, blob in rows)
+
+
+def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent: str) -> Selection:
+    """Reads the files and writes their blobs to the directory of ours. Raises CommitRefused, WorkspaceError."""
+    named = list(dict.fromkeys(workspace.relative(path) for path in paths))
+    _refuse_names(named)
+    known = _known(git, named, parent)
+    found: dict[str, OnDisk | None] = {}
+    for path in named:
+        there = on_disk(workspace, path)
+        if there is not None and there.mode == _FOLDER:
+            found |= {inside: on_disk(workspace, inside) for inside in _below(git, path, parent)}
+            continue
+        if there is None and path not in known:
+            raise CommitRefused(f"{path} does not exist and git does not know it; check the path")
+        found[path] = there
+    if len(found) > _MOST_FILES:
+        raise CommitRefused(f"these are {len(found)} files; commit at most {_MOST_FILES} at once")
+    found = {path: there for path, there in found.items() if there is None or there.mode != _FOLDER}
+    present = [path for path, there in found.items() if there is not None]
+    _refuse_ignored(git, present)
+    _refuse_filtered(git, present)
+    return Selection(tuple(_entry(git, path, there) for path, there in found.items()))
+
+
+def _entry(git: ShadowGit, path: str, there: OnDisk | None) -> tuple[str, str, str]:
+    if there is None:
+        return path, "0", _NOTHING
+    how = ("--no-filters",) if there.mode == _LINK else (f"--path={path}",)
+    blob = git.run("hash-object", "-w", "--stdin", *how, stdin=there.data).decode().strip()
+    return path, there.mode, blob
+
+
+def _refuse_names(named: list[str]) -> None:
+    for path in named:
+        if any(plain_name(part) == ".git" or part.lower() == ".git" for part in path.split("/")):
+            raise CommitRefused(f"{path} belongs to git itself and is never committed")
+
+
+def _known(git: ShadowGit, named: list[str], parent: str) -> frozenset[str]:
+    """Those of the paths, and all below them, that are in the index or the last commit. Raises CommitRefused."""
+    rows = git.run("ls-files", "-t", "--stage", "-z", "--", *named).split(b"\0")
+    if parent:
+        rows += git.run("ls-files", "-t", "--stage", "-z", "--", *named, index=git.committed).split(b"\0")
+    known = set()
+    for row in filter(None, rows):
+        facts, _, raw = row.partition(b"\t")
+        tag, mode = facts.decode().split(" ")[:2]
+        path = _text(raw)
+        if path in named and mode == _SUBMODULE:
+            raise CommitRefused(f"{path} is a submodule; it is committed by the person")
+        if path in named and tag == "S":
+            raise CommitRefused(f"{path} is outside the sparse checkout; ask the person to commit it")
+        known.add(path)
+    return frozenset(known)
+
+
+def _below(git: ShadowGit, folder: str, parent: str) -> list[str]:
+    """What differs below a folder from the last commit or is new and not ignored. Raises CommitRefused."""
+    out = git.run("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", folder)
+    if parent:
+        out += git.run("diff-index", "--cached", "-z", "--name-only", "--no-renames", parent, "--", folder)
+    else:
+        out += git.run("ls-files", "-z", "--", folder)
+    paths = sorted({_text(raw) for raw in out.split(b"\0") if raw})
+    for path in paths:
+        if path.endswith("/"):
+            raise CommitRefused(f"{path} is a repository of its own; name the files beside it one by one")
+        if reason := secret_reason(path):
+            raise CommitRefused(f"{reason}; if it is meant, name it itself")
+    _known(git, paths, parent)
+    return paths
+
+
+def _refuse_ignored(git: ShadowGit, paths: list[str]) -> None:
+    out = git.run("check-ignore", "-z", "--stdin", stdin=_lines(paths), codes=(0, 1))
+    for path in filter(None, out.split(b"\0")):
+        raise CommitRefused(f"{_text(path)} is ignored (.gitignore); leave it out, or ask the person to add it")
+
+
+def _refuse_filtered(git: ShadowGit, paths: list[str]) -> None:
+    """What a filter stores would have to be run through a program."""
+    out = git.run("check-attr", "-z", "--stdin", "filter", stdin=_lines(paths)).split(b"\0")
+    for path, value in zip(out[0::3], out[2::3], strict=False):
+        if value not in (b"unspecified", b"unset"):
+            problem = (
+                f"{_text(path)} is stored through a filter ({value.decode('utf-8', 'replace')}), which is not run here"
+            )
+            raise CommitRefused(f"{problem}; ask the person to commit it")
+
+
+def _lines(paths: Iterable[str]) -> bytes:
+    return b"".join(_raw(path) + b"\0" for path in paths)
+
+
+def _raw(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

@@ -1,0 +1,224 @@
+"""Commits files of the workspace to the person's repository; nothing the repository holds is run on the way."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Committed
+from codeagent.core.errors import ContentChanged
+from codeagent.core.ports import Workspace
+from codeagent.core.programs import find_program
+from codeagent.workspace.commit_git import ShadowGit, shadow_git
+from codeagent.workspace.commit_hooks import Hooks
+from codeagent.workspace.commit_repository import Repository, is_locked, locked, open_repository
+from codeagent.workspace.commit_selection import Selection, select
+
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_NOTHING = "0" * 40
+_MOST_READ = 50
+"""Files whose contents a plan holds."""
+_LARGEST_READ = 512 << 10
+_LINK, _EXECUTABLE = "120000", "100755"
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A commit that is written but for its last three steps."""
+
+    plan: CommitPlan
+    tree: str
+    selection: Selection
+
+
+class GitCommitter:
+    """`codeagent.core.commits.Committer` with git's plumbing over a git directory of ours."""
+
+    def __init__(self, workspace: Workspace, environment: Mapping[str, str], *, hooks: bool = False) -> None:
+        """`environment` is this process's; of git's own variables in it none is used.
+
+        `hooks`: run the repository's hooks, unconfined, as a commit made by hand does.
+        """
+        self._workspace = workspace
+        self._environment = environment
+        self._hooks = hooks
+
+    def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
+        program, repository = self._open()
+        if is_locked(repository.git):
+            raise locked()
+        with shadow_git(program, repository, self._environment) as git:
+            return self._prepare(git, repository, message, paths).plan
+
+    def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
+        program, repository = self._open()
+        hooks = Hooks(program, repository, self._environment) if self._hooks else None
+        with _index_lock(repository.git) as lock, shadow_git(program, repository, self._environment) as git:
+            prepared = self._prepare(git, repository, message, paths)
+            plan = prepared.plan
+            if base is not None and base != plan.base:
+                raise ContentChanged("what would be committed is not what was shown; nothing was committed")
+            text = _tidied(message)
+            final = text if hooks is None else hooks.before(git, text)
+            parents = ("-p", plan.parent) if plan.parent else ()
+            commit = _line(git.run("commit-tree", prepared.tree, *parents, "-F", "-", stdin=final.encode()))
+            lock.fill(_new_index(git, prepared.selection))
+            _keep_objects(git)
+            _move_branch(git, repository, plan, commit, final)
+            lock.replace_index()
+        notices = () if final == text else ("a hook changed the message",)
+        return Committed(commit, plan, notices + (() if hooks is None else hooks.after()))
+
+    def _open(self) -> tuple[str, Repository]:
+        root = self._workspace.root
+        self._workspace.descriptor()
+        program = find_program("git", root)
+        if program is None:
+            raise CommitRefused("git is not installed outside the workspace; ask the person to install it")
+        return program, open_repository(program, root, self._environment)
+
+    def _prepare(self, git: ShadowGit, repository: Repository, message: str, paths: tuple[str, ...]) -> _Prepared:
+        _tidied(message)
+        parent = _line(git.run("rev-parse", "--verify", "-q", f"refs/heads/{repository.branch}", codes=(0, 1)))
+        if parent:
+            git.run("read-tree", parent, index=git.committed)
+        selection = select(git, self._workspace, paths, parent)
+        git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info(), index=git.committed)
+        tree = _line(git.run("write-tree", "--missing-ok", index=git.committed))
+        changes = tuple(_changes(git, parent, tree))
+        if not changes:
+            raise CommitRefused(f"nothing to commit: {_listed(paths)} is as in the last commit")
+        author = git.run("var", "GIT_AUTHOR_IDENT").decode("utf-8", "replace").rsplit(" ", 2)[0]
+        staged = git.run("ls-files", "--stage", "-z")
+        parts = (repository.branch.encode(), parent.encode(), tree.encode(), author.encode(), staged)
+        base = sha256(b"\0\0".join(sha256(part).digest() for part in parts)).hexdigest()
+        plan = CommitPlan(repository.branch, parent, author, changes, self._remarks(repository), base)
+        return _Prepared(plan, tree, selection)
+
+    def _remarks(self, repository: Repository) -> tuple[str, ...]:
+        remarks = []
+        if (names := repository.hooks()) and not self._hooks:
+            remarks.append(f"hooks do not run: {', '.join(names)}")
+        if repository.is_on("commit.gpgsign"):
+            remarks.append("not signed, although commit.gpgSign is on")
+        return tuple(remarks)
+
+
+class _IndexLock:
+    """git's own lock of the index, held so that no other git writes it meanwhile."""
+
+    def __init__(self, git: Path) -> None:
+        self._path, self._index = git / "index.lock", git / "index"
+        try:
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            raise locked() from None
+        except OSError as error:
+            raise CommitRefused(f".git cannot be written to ({error.strerror}); ask the person to commit") from None
+
+    def fill(self, data: bytes) -> None:
+        with os.fdopen(os.dup(self._fd), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def replace_index(self) -> None:
+        self._path.replace(self._index)
+
+    def release(self, *, kept: bool) -> None:
+        os.close(self._fd)
+        if not kept:
+            self._path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _index_lock(git: Path) -> Iterator[_IndexLock]:
+    lock = _IndexLock(git)
+    try:
+        yield lock
+    except BaseException:
+        lock.release(kept=False)
+        raise
+    lock.release(kept=True)
+
+
+def _changes(git: ShadowGit, parent: str, tree: str) -> Iterator[CommitChange]:
+    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree)
+    words = raw.decode("utf-8", "surrogateescape").split("\0")
+    rows = [(*facts.lstrip(":").split(" "), path) for facts, path in zip(words[0::2], words[1::2], strict=False)]
+    wanted = {blob for row in rows[:_MOST_READ] for blob in row[2:4] if blob != _NOTHING}
+    contents = _contents(git, sorted(wanted))
+    for number, (mode_before, mode_after, blob_before, blob_after, status, path) in enumerate(rows):
+        before, after = contents.get(blob_before), contents.get(blob_after)
+        kind = {"A": "new", "D": "deleted"}.get(status, "changed")
+        left_out = "" if number < _MOST_READ else "one of many"
+        missing = any(blob != _NOTHING and blob not in contents for blob in (blob_before, blob_after))
+        change = CommitChange(path, kind, before, after, _note(mode_before, mode_after), left_out)  # type: ignore[arg-type]  # one of the three
+        yield replace(change, before=None, after=None, left_out=left_out or "too large") if missing else change
+
+
+def _contents(git: ShadowGit, blobs: list[str]) -> dict[str, bytes]:
+    """Of those that are not too large."""
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    sizes = (line.split() for line in git.run("cat-file", "--batch-check", stdin=asked).decode().splitlines())
+    fitting = [words[0] for words in sizes if words[1:2] == ["blob"] and int(words[2]) <= _LARGEST_READ]
+    out = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in fitting).encode())
+    found, at = {}, 0
+    for blob in fitting:
+        end = out.index(b"\n", at)
+        size = int(out[at:end].split()[2])
+        found[blob] = out[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+    return found
+
+
+def _note(before: str, after: str) -> str:
+    if _LINK in (before, after):
+        return "link"
+    if before == after or "000000" in (before, after):
+        return "executable" if after == _EXECUTABLE and before != after else ""
+    return "now executable" if after == _EXECUTABLE else "no longer executable"
+
+
+def _new_index(git: ShadowGit, selection: Selection) -> bytes:
+    """The person's index with the committed paths put in; what else is staged stays as it is."""
+    git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info())
+    git.run("update-index", "-q", "--refresh", "--ignore-submodules", codes=(0, 1))
+    return git.index.read_bytes()
+
+
+def _keep_objects(git: ShadowGit) -> None:
+    """What the commit needs goes to the person's objects, now that it is approved."""
+    names = "".join(f"{name}\n" for name in git.new_objects()).encode()
+    pack = git.run("pack-objects", "-q", "--stdout", stdin=names)
+    git.run("unpack-objects", "-q", stdin=pack, final=True)
+
+
+def _move_branch(git: ShadowGit, repository: Repository, plan: CommitPlan, commit: str, message: str) -> None:
+    """With its entry in the reflog; refuses where the branch has moved since."""
+    if repository.value("core.logallrefupdates").lower() not in ("false", "no", "off", "0"):
+        (repository.git / "logs").mkdir(exist_ok=True)
+    subject = message.strip().splitlines()[0]
+    initial = "" if plan.parent else " (initial)"
+    words = ("update-ref", "-m", f"commit{initial}: {subject}", f"refs/heads/{plan.branch}", commit)
+    git.run(*words, plan.parent or _NOTHING, final=True)
+
+
+def _tidied(message: str) -> str:
+    """Raises CommitRefused where nothing is left."""
+    if "\0" in message:
+        raise CommitRefused("a message cannot hold a NUL character")
+    lines = [line.rstrip() for line in message.strip().splitlines()]
+    if not lines:
+        raise CommitRefused("the message is empty; say what the commit does and why")
+    return "\n".join(lines) + "\n"
+
+
+def _line(output: bytes) -> str:
+    return output.decode("ascii", "replace").strip()
+
+
+def _listed(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:3]) + (", …" if len(paths) > 3 else "")

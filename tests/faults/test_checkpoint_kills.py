@@ -1,0 +1,163 @@
+"""Whenever the process dies, the workspace is as before or as after, and the store goes on.
+
+CODEAGENT_KILLS sets how often it is killed (default 200), CODEAGENT_KILL_SECONDS for how long at most (default 20),
+CODEAGENT_KILL_SEED repeats a run.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import CheckpointError
+from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.snapshots.landing import Landing
+
+KILLS = int(os.environ.get("CODEAGENT_KILLS", "200"))
+SECONDS = float(os.environ.get("CODEAGENT_KILL_SECONDS", "20"))
+SEED = int(os.environ.get("CODEAGENT_KILL_SEED", str(random.randrange(1 << 30))))
+
+
+class Crash(BaseException):
+    """Stands for the end of the process in the middle of a restore."""
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """The given file is not put any more, nor anything done afterwards."""
+    put = Landing.put
+    calls = 0
+
+    def counted(*arguments: object, **named: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise Crash
+        put(*arguments, **named)  # type: ignore[arg-type]  # handed on as they came
+
+    monkeypatch.setattr(Landing, "put", counted)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+async def half_restored(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[GitCheckpoints, tuple[str, str]]:
+    """Of three files the first is as before the restore's end, the others as before its beginning."""
+    first = GitCheckpoints(tmp_path / "state", root)
+    for name in "abc":
+        (root / name).write_text("one")
+    target = (await first.take()).id
+    for name in "abc":
+        (root / name).write_text("two")
+    present = (await first.take()).id
+    with monkeypatch.context() as patch:
+        crash_at(patch, 2)
+        with pytest.raises(Crash):
+            await first.restore(target, present=present)
+    first.close()
+    return GitCheckpoints(tmp_path / "state", root), (target, present)
+
+
+@pytest.mark.timeout(SECONDS + 60)
+def test_after_kill_9_at_any_moment_the_workspace_is_whole_and_the_store_goes_on(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.faults.checkpoint_kills",
+        str(tmp_path),
+        str(SEED),
+        str(KILLS),
+        str(SECONDS),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    sys.stdout.write(f"\nseed {SEED}: {done.stdout}\n")
+    assert done.returncode == 0, f"seed {SEED}: {done.stderr}"
+    count = json.loads(done.stdout)
+    assert count["kills"] >= min(KILLS, 20), "hardly anything was killed, so hardly anything was tested"
+
+
+async def test_a_broken_off_restore_is_finished_by_the_next_start_which_says_so(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints, (target, _) = await half_restored(tmp_path, root, monkeypatch)
+    assert [(root / name).read_text() for name in "abc"] == ["one", "two", "two"]
+    said = await checkpoints.recover()
+    assert said == "going back, which a crash had broken off, was finished: 3 files are as they were to be"
+    assert [(root / name).read_text() for name in "abc"] == ["one", "one", "one"]
+    assert (await checkpoints.take()).id == target
+    assert await checkpoints.recover() is None
+    checkpoints.close()
+
+
+async def test_what_the_person_edited_after_the_crash_is_kept_and_named(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints, _ = await half_restored(tmp_path, root, monkeypatch)
+    (root / "a").write_text("mine")
+    (root / "c").unlink()
+    said = await checkpoints.recover()
+    assert said is not None and said.endswith("1 file is as it was to be; a, c changed since and were kept")
+    assert ((root / "a").read_text(), (root / "b").read_text(), (root / "c").exists()) == ("mine", "one", False)
+    checkpoints.close()
+
+
+async def test_until_it_is_finished_no_snapshot_hides_what_was_broken_off(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints, (target, present) = await half_restored(tmp_path, root, monkeypatch)
+    for work in (checkpoints.take(), checkpoints.restore(target, present=present)):
+        with pytest.raises(CheckpointError, match="not finished; nothing was changed: start codeagent again"):
+            await work
+    await checkpoints.prune()
+    assert await checkpoints.recover() is not None
+    checkpoints.close()
+
+
+async def test_a_disk_that_fills_up_midway_takes_back_what_was_done(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = GitCheckpoints(tmp_path / "state", root)
+    for name in "abc":
+        (root / name).write_text("one")
+    target = (await checkpoints.take()).id
+    (root / "a").unlink()
+    (root / "b").write_text("two")
+    (root / "c").write_text("two")
+    present = (await checkpoints.take()).id
+    put = Landing.put
+
+    def full(self: Landing, path: str, *arguments: object, **named: object) -> None:
+        if path == "c":
+            raise OSError(28, "No space left on device")
+        put(self, path, *arguments, **named)  # type: ignore[arg-type]  # handed on as they came
+
+    monkeypatch.setattr(Landing, "put", full)
+    with pytest.raises(CheckpointError, match="going back failed: No space left on device; nothing was changed"):
+        await checkpoints.restore(target, present=present)
+    assert ((root / "a").exists(), (root / "b").read_text(), (root / "c").read_text()) == (False, "two", "two")
+    assert await checkpoints.recover() is None
+    checkpoints.close()
+
+
+async def test_locks_and_drafts_that_a_dead_git_left_do_not_stop_the_next_snapshot(tmp_path: Path, root: Path) -> None:
+    checkpoints = GitCheckpoints(tmp_path / "state", root)
+    (root / "f").write_text("one")
+    first = await checkpoints.take()
+    (store,) = (tmp_path / "state/checkpoints").glob("*")
+    (session,) = store.glob("git/refs/sessions/*")
+    (store / "writing").touch()
+    for name in (f"{session.name}.lock", "gone.lock"):
+        session.with_name(name).touch()
+    (store / "git/objects/pack/tmp_pack_x").touch()
+    (root / "f").write_text("two")
+    assert (await checkpoints.take()).id != first.id
+    assert [path for path in store.rglob("*") if path.name.startswith("tmp_") or path.suffix == ".lock"] == []
+    checkpoints.close()
