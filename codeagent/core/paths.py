@@ -21,7 +21,8 @@ _RUNS_ON_HOST = re.compile(
 )
 _FOLDERS_RUN_ON_HOST = frozenset({".vscode", ".idea", ".husky", ".github", ".devcontainer", ".cursor", ".claude"})
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
-_IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
+IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
+"""Code points that are letters or marks to a program and nothing to the eye."""
 
 
 @lru_cache(maxsize=4096)
@@ -30,9 +31,9 @@ def plain_name(name: str) -> str:
 
     NFKC and case folded, without ignorable code points, stream suffix, trailing dots and spaces.
     """
-    visible = "".join(c for c in _IGNORABLE.sub("", name) if unicodedata.category(c) not in ("Cf", "Cc", "Cs"))
+    visible = "".join(c for c in IGNORABLE.sub("", name) if unicodedata.category(c) not in ("Cf", "Cc", "Cs"))
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible).casefold())
-    return _IGNORABLE.sub("", folded).split(":", 1)[0].strip().rstrip(". ")
+    return IGNORABLE.sub("", folded).split(":", 1)[0].strip().rstrip(". ")
 
 
 def protected_part(path: str) -> str | None:

@@ -28,6 +28,10 @@ _PLAIN = frozenset({
 _COMMANDS = frozenset({
     "command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments",
 })  # fmt: skip
+_TESTS = frozenset(
+    {"test_command", "unary_expression", "binary_expression", "test_operator", "parenthesized_expression"}
+)
+"""What `[` is parsed into."""
 _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
@@ -57,9 +61,11 @@ def command_key(text: str) -> ApprovalKey:
     """
     line = _take_apart(text, _DEEPEST)
     parts = tuple(dict.fromkeys(part for command in line.commands for part in command.parts))
-    key = ApprovalKey(kind="command", parts=parts + line.pieces or (text,), opaque=not line.clear)
     strict = strict_commands(text) if line.clear else None
-    if not strict or [command.texts for command in strict] != [tuple(command.words) for command in line.commands]:
+    agreed = bool(strict) and [command.texts for command in strict or ()] == [tuple(c.words) for c in line.commands]
+    opaque = not line.clear or (line.has_tests and not agreed)
+    key = ApprovalKey(kind="command", parts=parts + line.pieces or (text,), opaque=opaque)
+    if not agreed or strict is None:
         return key
     judged = [judge(command) for command in strict]
     others = {part for one, its in zip(line.commands, judged, strict=True) if not its.reads for part in one.parts}
@@ -85,6 +91,8 @@ class _Line:
     commands: list[_Command]
     clear: bool
     """These are certainly all."""
+    has_tests: bool = False
+    """There is a `[`, which is only clear where the strict reading agrees."""
     pieces: tuple[str, ...] = ()
     """What could not be parsed, cut at every separator."""
 
@@ -95,16 +103,18 @@ class _Line:
 
 def _take_apart(text: str, depth: int) -> _Line:
     if len(text) > _LONGEST_PARSED:
-        return _Line([], False, _pieces(text))
+        return _Line([], clear=False, pieces=_pieces(text))
     root = _parse(text)
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
+    has_tests = False
     commands: list[_Command] = []
     redirects: dict[int, list[Node]] = {}
     count = 0
     for node in _nodes(root):
         count += 1
         kind = node.type
-        if kind not in _PLAIN or _is_tricky(kind, _text(node, text)):
+        has_tests = has_tests or kind in _TESTS
+        if kind not in _PLAIN | _TESTS or _is_tricky(kind, _text(node, text)):
             clear = False
         if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(_text(node, text)) is None:
             clear = False
@@ -113,7 +123,7 @@ def _take_apart(text: str, depth: int) -> _Line:
         if kind in _COMMANDS:
             commands.append(_command(node, redirects.pop(node.id, []), text, depth))
             clear = clear and commands[-1].plain
-    return _Line(commands, clear and count <= _MOST_NODES, _pieces(text) if root.has_error else ())
+    return _Line(commands, clear and count <= _MOST_NODES, has_tests, _pieces(text) if root.has_error else ())
 
 
 def _pieces(text: str) -> tuple[str, ...]:
@@ -147,12 +157,15 @@ def _nodes(root: Node) -> Iterator[Node]:
 
 def _command(node: Node, outer: list[Node], line: str, depth: int) -> _Command:
     """`outer` are the redirections of the statement around it, `line` is what was parsed."""
+    text = _text(node, line)
+    if node.type == "test_command" and not text.startswith("[["):
+        return _Command(text.split(), [" ".join(text.split())], plain=True)
     words = [_value(child, line) for child in node.named_children if child.type not in ("file_redirect", "comment")]
     name_node = node.child_by_field_name("name")
     plain = node.type == "command" and name_node is not None and _text(name_node, line) == _value(name_node, line)
     redirects = [child for child in node.named_children if child.type == "file_redirect"] + outer
     if not words or node.type != "command":
-        return _Command(words, [" ".join(_text(node, line).split())], plain=False)
+        return _Command(words, [" ".join(text.split())], plain=False)
     words[0] = _SYSTEM_FOLDER.sub("", words[0]) if _SYSTEM_FOLDER.match(words[0]) else words[0]
     plain = plain and not re.search(r"[*?\[\]~\\\s]", words[0])
     part = " ".join([*map(_quoted, words), *(" ".join(_text(redirect, line).split()) for redirect in redirects)])

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from codeagent.tools.reading.words import Word
 
 _NUMBER = re.compile(r"-\d+")
-_VALUE_IS_NO_FILE = frozenset({"-e", "--regexp", "--expression"})
+_MAY_BE_DASHED = frozenset({"-e", "--regexp", "--expression"})
+_NAMES_NO_FILE = _MAY_BE_DASHED | {"--exclude", "--exclude-dir"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def arguments(known: Program, words: Sequence[Word]) -> Arguments | None:
 def files_of(known: Program, found: Arguments) -> list[Word]:
     """The operands that are files, and the values that may be: not what is searched for."""
     skipped = 0 if found.has(*known.pattern_flags) else known.patterns
-    values = [Word(flag.value) for flag in found.flags if flag.value and flag.name not in _VALUE_IS_NO_FILE]
+    values = [Word(flag.value) for flag in found.flags if flag.value and flag.name not in _NAMES_NO_FILE]
     return [*found.operands[skipped:], *values]
 
 
@@ -157,7 +158,7 @@ def _with_next(name: str, rest: list[Word]) -> list[Flag] | None:
     if not rest or rest[0].globs:
         return None
     value = rest.pop(0).text
-    if value.startswith("-") and name not in _VALUE_IS_NO_FILE and _NUMBER.fullmatch(value) is None:
+    if value.startswith("-") and name not in _MAY_BE_DASHED and _NUMBER.fullmatch(value) is None:
         return None
     return [Flag(name, value)]
 

@@ -128,12 +128,15 @@ def _after(known: Program, words: Sequence[Word], operand: re.Pattern[str]) -> J
 
 
 def _xargs(words: Sequence[Word]) -> Judged:
-    """It adds words nobody knows yet: only to a program that reads whatever its flags."""
+    """It adds words nobody knows yet: only to a program that reads whatever its flags, and never into its name."""
     at = _past_flags(_XARGS, words)
     if at is None or at >= len(words):
         return _ASKS
-    known = _PROGRAMS.get(words[at].text)
-    return _judge(words[at:]) if known is not None and known.whatever and "{" not in words[at].text else _ASKS
+    name = words[at].text
+    known, own = _PROGRAMS.get(name), arguments(_XARGS, words[:at])
+    if known is None or not known.whatever or own is None or any(text in name for text in own.values("-I")):
+        return _ASKS
+    return _judge(words[at:])
 
 
 def _past_flags(known: Program, words: Sequence[Word]) -> int | None:

@@ -22,8 +22,10 @@ _ORDINARY = (
     "a.py", "main.rs", "README.md", "index.ts", "package.json", "data.csv", "notes.txt", "x.yaml", "y.yml", "app.toml",
     "lib.c", "conf.ini", "Makefile", "test_a.py",
 )  # fmt: skip
+_GLOB = re.compile(r"[*?\[]")
+"""Quoted, too: some programs match names themselves."""
 _FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure")
-_ORDINARY_FOLDERS = ("src", "tests", "docs", "lib", "app", "node_modules")
+_OTHER_FOLDERS = ("src", "tests", "docs", "lib", "app", "node_modules")
 _ENDLESS = re.compile(
     r"(?:.*/)?dev/+(?:\./+)*(?:zero|full|u?random|hwrng|tty\w*|console|kmsg|mem|port|ptmx|pts/.*|std(?:in|out|err)|fd/.*"
     r"|tcp/.*|udp/.*)"
@@ -36,7 +38,7 @@ def secret_named(word: Word) -> str | None:
         reason = secret_reason(text)
         if reason is not None:
             return reason
-        if word.globs and _aims_at_secrets(text):
+        if _GLOB.search(text) and _aims_at_secrets(text):
             return f"{text} may stand for a file of secrets"
     return None
 
@@ -48,7 +50,7 @@ def never_ends(word: Word) -> bool:
 
 def _aims_at_secrets(text: str) -> bool:
     *folders, name = text.split("/")
-    return any(_aims(folder, _FOLDERS, _ORDINARY_FOLDERS) for folder in folders) or _aims(name, _SECRETS, _ORDINARY)
+    return any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders) or _aims(name, _SECRETS, _ORDINARY)
 
 
 def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:

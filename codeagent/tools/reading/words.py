@@ -8,6 +8,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from codeagent.core.paths import IGNORABLE
+
 _BARE = re.compile(r"[A-Za-z0-9_./:,+@%=^~!*?\[\]#-]|[^\x00-\x7f]")
 _ESCAPED = re.compile(r"\\([ -~])")
 _SINGLE = re.compile(r"'([^']*)'")
@@ -62,7 +64,7 @@ def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
     Within it are words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`, `if`, `< file`, and
     redirections to /dev/null or between the output streams. Everything that expands, assigns or writes is not.
     """
-    if any(unicodedata.category(c) in _UNSEEN and c not in " \t\n" for c in line):
+    if IGNORABLE.search(line) or any(unicodedata.category(c) in _UNSEEN and c not in " \t\n" for c in line):
         return None
     try:
         return _Reader(line).commands()
@@ -93,6 +95,8 @@ class _Reader:
         if self._skip(_ENDS):
             self._end()
             return True
+        if self._line.startswith("((", self._at):
+            raise _NotStrict
         if self._line[self._at] == "(" and not self._words and not self._reads and not self._closed:
             self._at += 1
             return True
