@@ -111,7 +111,7 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         number = str(at + 1).rjust(len(str(len(calls))))
-        named = min(_MOST_NAME, max(cell_len(flat(each.name)) for each in calls))
+        named = min(_MOST_NAME, width // 4, max(cell_len(flat(each.name)) for each in calls))
         name = set_cell_size(cut_end(flat(call.name), named), named)
         lead = f"{'▸' if marked else ' '} {number}  {name}  "
         states = [state_of(each) for each in calls]

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from codeagent.tui.stage import Phase, Status
+from codeagent.tui.stage import Paused, Phase, PlanReady, Status
 from codeagent.tui.widgets.fitting import fit, joined_width
 from codeagent.tui.widgets.status_text import dollars, duration, phase_words, status_parts, tokens
 
@@ -73,6 +73,23 @@ def test_the_key_that_matters_now_survives_forty_columns(phase: Phase, hint: str
     line = said(replace(FULL, phase=phase), 48)
     assert hint in line
     assert len(line) <= 48
+
+
+def test_step_mode_and_what_is_left_of_the_budget_are_said() -> None:
+    line = said(replace(FULL, stepping=True, budget="$0.8 of $2 left"), 120)
+    assert "· step mode · budget: $0.8 of $2 left ·" in line
+
+
+@pytest.mark.parametrize(
+    ("status", "boundary", "hint"),
+    [
+        (Status(phase="paused", batch=3), Paused("step", "", 3), "⏎ goes on · tab step in · esc stop"),
+        (Status(phase="idle"), PlanReady("1. Do it"), "ready · tab start the plan"),
+        (Status(phase="idle"), None, "ready · ? keys"),
+    ],
+)
+def test_the_hints_say_how_to_reach_the_card(status: Status, boundary: Paused | PlanReady | None, hint: str) -> None:
+    assert hint in " · ".join(part.text for part in fit(status_parts(status, 0.0, boundary), 100))
 
 
 def test_a_notice_takes_the_place_of_the_hints() -> None:

@@ -1,0 +1,303 @@
+"""Going back asks where something of the person's own would be lost, and says in one line what it did."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from codeagent.tui.screens.going_back_page import GoingBackPage
+from codeagent.tui.screens.picker import Picker
+from codeagent.tui.screens.rewind_picker import RewindPicker
+from tests.tui.fake_rewind import FakeRewind
+from tests.tui.replay import ReplayApp, settled
+from tests.tui.scripts import Recording, running_tests
+
+_KEYS = {" ": "space", "/": "slash", "-": "minus"}
+SEEN = 0.6
+"""Seconds after which a page can have been read."""
+LONG = "add a test for 1900\nand one for 2000, please"
+
+
+@asynccontextmanager
+async def chat(
+    folder: Path, recording: Recording | None = None
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp, FakeRewind]]:
+    recording = recording or Recording()
+    app = ReplayApp(recording.events, folder, now=recording.now)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        yield pilot, app, app.talks[-1].past
+    assert app.crash is None
+
+
+async def run(pilot: Pilot[None], line: str) -> None:
+    for letter in line:
+        pilot.app.post_message(events.Key(_KEYS.get(letter, letter), letter))
+    await pilot.pause()
+    await pilot.press("enter")
+    await pilot.pause()
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await pilot.pause()
+            await asyncio.sleep(0.01)
+
+
+async def seen(pilot: Pilot[None], kind: type) -> None:
+    """That screen is shown, long enough to be read."""
+    await until(pilot, lambda: type(pilot.app.screen) is kind)
+    await asyncio.sleep(SEEN)
+
+
+def shown(app: ReplayApp) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def notice(app: ReplayApp) -> str:
+    return app.chat.stage.status.now.notice
+
+
+async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_persons_is_in_it(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, "/undo")
+        await until(pilot, lambda: bool(past.told))
+        assert past.told == [("go", "b3", "undo", True, False, None)]
+        assert notice(app) == "taken back: 2 files; /redo brings it back"
+
+
+async def test_what_cannot_be_seen_is_said_with_what_was_taken_back(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.left_out = ("data.bin: larger than 20 MiB",)
+        await run(pilot, "/undo")
+        await until(pilot, lambda: bool(past.told))
+        assert notice(app).endswith("; not seen: data.bin: larger than 20 MiB")
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("enter", [("go", "b3", "undo", True, False, None)]),
+        ("y", [("go", "b3", "undo", True, False, None)]),
+        ("m", [("go", "b3", "undo", True, False, ("tests/test_dates.py",))]),
+        ("escape", []),
+        ("q", []),
+    ],
+)
+async def test_where_the_person_edited_a_file_they_are_asked(
+    tmp_path: Path, key: str, told: list[tuple[object, ...]]
+) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.edited = frozenset({"src/dates.py"})
+        await run(pilot, "/undo")
+        await seen(pilot, GoingBackPage)
+        assert "you edited it, too" in shown(app)
+        await pilot.press(key)
+        await until(pilot, lambda: app.screen is app.chat and bool(notice(app)))
+        assert past.told == told
+        assert told or notice(app) == "nothing was changed"
+
+
+async def test_nothing_is_left_to_take_back_where_the_person_edited_every_file(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.edited = frozenset({"src/dates.py", "tests/test_dates.py"})
+        await run(pilot, "/undo")
+        await seen(pilot, GoingBackPage)
+        await pilot.press("m")
+        await pilot.pause()
+        assert "nothing would be left to take back" in shown(app)
+        assert past.told == []
+
+
+async def test_several_batches_are_shown_first(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, _, past):
+        await run(pilot, "/undo 2")
+        await seen(pilot, GoingBackPage)
+        assert past.told == []
+        await pilot.press("y")
+        await until(pilot, lambda: bool(past.told))
+        assert past.told == [("go", "b2", "undo", True, False, None)]
+
+
+async def test_no_key_takes_anything_back_before_the_page_could_be_read(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, "/undo 2")
+        await until(pilot, lambda: isinstance(app.screen, GoingBackPage))
+        await pilot.press("enter", "y", "y")
+        await pilot.pause()
+        assert past.told == [] and "too soon" in shown(app)
+
+
+async def test_redo_brings_files_and_conversation_back(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, "/redo")
+        await until(pilot, lambda: bool(past.told))
+        assert past.told == [("go", "a3", "redo", True, True, None)]
+        assert notice(app) == "brought back: 2 files"
+
+
+@pytest.mark.parametrize("line", ["/undo", "/undo 2", "/redo"])
+async def test_what_cannot_be_done_is_one_line(tmp_path: Path, line: str) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.refuses = "there is nothing to take back"
+        await run(pilot, line)
+        await until(pilot, lambda: notice(app) == "there is nothing to take back")
+        assert past.told == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [("/undo all", "/undo takes a number of batches, not 'all'"), ("/undo 0", "/undo takes a number")]
+)
+async def test_a_number_that_is_none_is_said(tmp_path: Path, line: str, said: str) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, line)
+        await until(pilot, lambda: notice(app).startswith(said))
+        assert past.told == []
+
+
+async def test_where_no_file_differs_nothing_is_done(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.files = (("same", "a", "a"),)
+        await run(pilot, "/undo")
+        await until(pilot, lambda: "no file differs" in notice(app))
+        assert past.told == []
+
+
+@pytest.mark.parametrize("line", ["/undo", "/redo", "/rewind"])
+async def test_while_the_agent_works_it_says_so(tmp_path: Path, line: str) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app, past):
+        await run(pilot, line)
+        assert "waits until the agent is done" in notice(app)
+        assert past.told == [] and app.chat.composer.text == line
+
+
+@pytest.mark.parametrize(
+    ("down", "told", "written"),
+    [
+        (0, ("go", "p2", "rewind", True, True, None), LONG),
+        (1, ("go", "p2", "rewind", True, False, None), ""),
+        (2, ("go", "p2", "rewind", False, True, None), LONG),
+    ],
+)
+async def test_files_conversation_or_both_go_back_to_a_prompt(
+    tmp_path: Path, down: int, told: tuple[object, ...], written: str
+) -> None:
+    recording = Recording().run("fix the parser").finish().run(LONG).finish()
+    async with chat(tmp_path, recording) as (pilot, app, past):
+        label = " ".join(LONG.split())
+        past.moments = tuple(
+            type(point)(point.id, point.cause, point.at, label, point.batch) if point.id == "p2" else point
+            for point in past.moments
+        )
+        await run(pilot, "/rewind")
+        await seen(pilot, RewindPicker)
+        await pilot.press("up", "up", "up", "up", "enter")
+        await until(pilot, lambda: type(app.screen) is Picker)
+        await pilot.press(*["down"] * down, "enter")
+        await until(pilot, lambda: bool(past.told))
+        await until(pilot, lambda: "/redo returns" in notice(app))
+        assert past.told == [told]
+        assert app.chat.composer.text == written
+
+
+async def test_the_conversation_does_not_go_back_to_a_batch(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, "/rewind")
+        await seen(pilot, RewindPicker)
+        await pilot.press("up", "enter")
+        await until(pilot, lambda: type(app.screen) is Picker)
+        assert "files only" in shown(app) and "conversation" not in shown(app).split("Back to before")[1]
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(past.told))
+        assert past.told == [("go", "b3", "rewind", True, False, None)]
+
+
+async def test_rewind_asks_as_well_where_the_person_edited_a_file(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.edited = frozenset({"src/dates.py"})
+        await run(pilot, "/rewind")
+        await seen(pilot, RewindPicker)
+        await pilot.press("up", "up", "enter")
+        await until(pilot, lambda: type(app.screen) is Picker)
+        await pilot.press("enter")
+        await seen(pilot, GoingBackPage)
+        await pilot.press("m")
+        await until(pilot, lambda: bool(past.told))
+        assert past.told == [("go", "p3", "rewind", True, True, ("tests/test_dates.py",))]
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("enter",)])
+async def test_the_mark_begins_on_the_present_which_changes_nothing(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, "/rewind")
+        await seen(pilot, RewindPicker)
+        assert "▸ (current)" in shown(app)
+        await pilot.press(*keys)
+        await until(pilot, lambda: app.screen is app.chat)
+        assert past.told == []
+
+
+async def test_esc_in_the_second_list_leads_back_to_the_first(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, "/rewind")
+        await seen(pilot, RewindPicker)
+        await pilot.press("up", "enter")
+        await until(pilot, lambda: type(app.screen) is Picker)
+        await pilot.press("escape")
+        await until(pilot, lambda: type(app.screen) is RewindPicker)
+        assert past.told == []
+
+
+async def test_an_error_while_looking_is_shown_in_the_preview(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        await run(pilot, "/rewind")
+        await seen(pilot, RewindPicker)
+        past.refuses = "the store is damaged"
+        await pilot.press("up")
+        await until(pilot, lambda: "the store is damaged" in shown(app))
+
+
+async def test_esc_twice_where_nothing_is_written_goes_back(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, _):
+        await pilot.press("escape")
+        assert notice(app) == "Esc again goes back to an earlier moment"
+        await pilot.press("escape")
+        await until(pilot, lambda: type(app.screen) is RewindPicker)
+
+
+async def test_esc_twice_with_something_written_does_nothing(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, _):
+        await pilot.press("a", "escape", "escape")
+        await pilot.pause()
+        assert app.screen is app.chat and app.chat.composer.text == "a"
+
+
+async def test_paths_and_labels_of_anybody_are_text(tmp_path: Path) -> None:
+    hostile = "[@click=app.quit]x[/]\x1b[2J\u202egnp.exe"
+    async with chat(tmp_path) as (pilot, app, past):
+        past.files = ((hostile, "a\n", f"{hostile}\n"),)
+        past.edited = frozenset({hostile})
+        past.left_out = (hostile,)
+        past.moments = tuple(
+            type(point)(point.id, point.cause, point.at, hostile, point.batch) for point in past.moments
+        )
+        await run(pilot, "/rewind")
+        await seen(pilot, RewindPicker)
+        await pilot.press("up")
+        await until(pilot, lambda: "1 file would change" in shown(app))
+        assert is_text(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: type(app.screen) is Picker)
+        assert is_text(app)
+        await pilot.press("enter")
+        await seen(pilot, GoingBackPage)
+        assert is_text(app)
+
+
+def is_text(app: ReplayApp) -> bool:
+    return "[@click=app.quit]x[/]" in shown(app) and not {"\x1b", "\u202e"} & set(shown(app))
