@@ -132,8 +132,9 @@ class Recording:
         return self
 
     def ask(
-        self, call_id: str, name: str, target: str, *blocks: DisplayBlock, reason: str = "this tool asks"
+        self, call_id: str, name: str, target: str, *blocks: DisplayBlock, reason: str = "this tool asks", **beyond: Any
     ) -> "Recording":
+        """`beyond`: `arguments`, `proposal`, `by_hunk`."""
         self.add(
             ApprovalRequested,
             approval_id=f"{call_id}.1",
@@ -143,6 +144,7 @@ class Recording:
             reason=reason,
             blocks=blocks,
             binding="0" * 64,
+            **beyond,
         )
         return self
 

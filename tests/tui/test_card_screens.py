@@ -1,0 +1,166 @@
+"""The card with a rule, an edit and hunks to answer with, and what waits to be read: as pictures and key by key."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+
+from codeagent.core.display import TerminalBlock
+from codeagent.core.hunks import cut
+from codeagent.core.policy import Decision
+from codeagent.tui.bridge import Bridge
+from tests.tui.replay import settled
+from tests.tui.scenes import Scene, queued
+from tests.tui.scripts import AFTER, BEFORE, EDIT, Recording, after_failing_tests, running_tests
+from tests.tui.test_chat import chat, until, write
+from tests.tui.test_screens import SIZES, app_of, play
+
+COMMAND = "pytest -q tests/test_dates.py"
+
+
+def asks_for_all() -> Recording:
+    recording = after_failing_tests()
+    recording.plan(("c5", "edit", "src/dates.py", "prompt"))
+    arguments = json.dumps({"path": "src/dates.py", "old_text": "365", "new_text": "366"})
+    return recording.ask("c5", "edit", "src/dates.py", EDIT, arguments=arguments, proposal="edit(src/**)", by_hunk=True)
+
+
+def asks_to_test() -> Recording:
+    recording = after_failing_tests()
+    recording.plan(("c6", "bash", COMMAND, "prompt"))
+    block = TerminalBlock(command=COMMAND)
+    arguments = json.dumps({"command": COMMAND})
+    return recording.ask("c6", "bash", COMMAND, block, arguments=arguments, proposal="bash(pytest *)")
+
+
+def long_queue() -> Recording:
+    recording = queued().queue("q3", "steer", "use the helper in src/calendar.py")
+    return recording.queue("q4", "follow_up", "commit it\nand push\nthen tell Ada")
+
+
+SCENES = {
+    "every-answer": Scene(asks_for_all),
+    "every-answer-focused": Scene(asks_for_all, keys=("wait", "tab")),
+    "rule": Scene(asks_to_test, keys=("wait", "alt+p")),
+    "rule-always": Scene(asks_to_test, keys=("wait", "alt+p", "down")),
+    "rule-too-wide": Scene(asks_to_test, keys=("wait", "alt+p", "home", *["delete"] * 14, *"bash")),
+    "rule-of-another-call": Scene(asks_to_test, keys=("wait", "alt+p", "left", "left", "left", "x")),
+    "edited-command": Scene(asks_to_test, keys=("wait", "alt+e", "space", "-", "x")),
+    "queue": Scene(long_queue, keys=("slash", *"queue", "enter", "down")),
+    "queue-edited": Scene(long_queue, keys=("slash", *"queue", "enter", "e", "!")),
+    "lanes": Scene(long_queue),
+}
+
+
+@pytest.fixture(autouse=True)
+def in_one_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", SCENES)
+def test_a_state_of_card_or_queue(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
+    scene = SCENES[name]
+    assert snap_compare(app_of(scene, tmp_path), terminal_size=size, run_before=play(scene))
+
+
+def test_letters_of_a_rule_that_look_like_others_are_said(snap_compare: Any, tmp_path: Path) -> None:
+    scene = Scene(asks_to_test, keys=("wait", "alt+p", "ctrl+u"))
+
+    async def paste(pilot: Any) -> None:
+        await play(scene)(pilot)
+        pilot.app.post_message(events.Paste("bash(p\u0443test\u202e -q *)"))
+        await pilot.pause()
+        await pilot.pause()
+
+    assert snap_compare(app_of(scene, tmp_path), terminal_size=(80, 24), run_before=paste)
+
+
+async def test_a_rule_is_given_from_the_composer_and_what_is_written_there_stays(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_test()) as (pilot, app):
+        await write(pilot, "and then")
+        await asyncio.sleep(0.6)  # a question takes no key within half a second of typing
+        await pilot.press("alt+p", "down")
+        await asyncio.sleep(0.6)  # nor does its rule
+        await pilot.press("enter")
+        assert app.told == [("answer", "c6.1", Decision("rule", rule="bash(pytest *)", keep=True))]
+        assert app.chat.composer.text == "and then"
+
+
+async def test_an_edited_command_is_asked_about_again(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_test()) as (pilot, app):
+        await asyncio.sleep(0.6)  # as above
+        await pilot.press("alt+e", "x", "enter")
+        assert app.told == [("answer", "c6.1", Decision("edit", arguments=json.dumps({"command": f"{COMMAND}x"})))]
+
+
+async def test_hunks_are_answered_one_by_one(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_for_all()) as (pilot, app):
+        await asyncio.sleep(0.6)  # as above
+        await pilot.press("alt+h")
+        await until(pilot, lambda: app.screen is not app.chat)
+        await asyncio.sleep(0.6)  # the review has a guard of its own
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(app.told))
+        hunks = (True,) * len(cut(BEFORE, AFTER))
+        assert app.told == [("answer", "c5.1", Decision("once", hunks=hunks))]
+        assert app.chat.focused is app.chat.composer
+
+
+async def test_a_review_that_is_left_answers_nothing(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_for_all()) as (pilot, app):
+        await asyncio.sleep(0.6)  # as above
+        await pilot.press("alt+h")
+        await until(pilot, lambda: app.screen is not app.chat)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert app.told == []
+
+
+async def test_a_question_that_went_away_during_its_review_is_said(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_for_all()) as (pilot, app):
+        await asyncio.sleep(0.6)  # as above
+        await pilot.press("alt+h")
+        await until(pilot, lambda: app.screen is not app.chat)
+        app.chat.stage.desk.clear()
+        await asyncio.sleep(0.6)  # as above
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert app.told == []
+        assert "the question no longer waits" in app.chat.stage.status.now.notice
+
+
+async def test_typing_at_full_speed_while_a_question_with_every_answer_appears_is_all_kept(tmp_path: Path) -> None:
+    text = "hey please apply every hunk and edit, p a y e h n r " * 4
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await write(pilot, text[:70])
+        Bridge(app.chat.stage, live=True).show(asks_for_all().events[-1])
+        await write(pilot, text[70:])
+        assert len(text) > 200 and app.chat.stage.desk.waiting
+        assert (app.told, app.chat.composer.text) == ([], text)
+        assert app.screen is app.chat
+
+
+async def test_the_queue_opens_by_command_and_by_a_click_on_its_title(tmp_path: Path) -> None:
+    async with chat(tmp_path, long_queue()) as (pilot, app):
+        await write(pilot, "/queue", "enter")
+        await until(pilot, lambda: app.screen is not app.chat)
+        await pilot.press("J", "x")
+        assert app.told == [("move", "q1", 2), ("take_back", "q1")]
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        await pilot.click("LanesView", offset=(3, 0))
+        await until(pilot, lambda: app.screen is not app.chat)
+
+
+async def test_an_empty_queue_is_said(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "/queue", "enter")
+        await until(pilot, lambda: "nothing waits to be read" in app.chat.stage.status.now.notice)
+        await settled(pilot)
+        assert app.screen is app.chat
