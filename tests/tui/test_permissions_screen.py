@@ -67,6 +67,12 @@ def decided() -> Recording:
     return recording
 
 
+@pytest.fixture
+def read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key comes too soon."""
+    monkeypatch.setattr("codeagent.tui.widgets.guard.QUIET", 0.0)
+
+
 @pytest.fixture(autouse=True)
 def in_one_time_zone() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -218,6 +224,7 @@ async def test_x_says_where_any_other_rule_is_taken_out(tmp_path: Path) -> None:
         assert app.told == []
 
 
+@pytest.mark.usefixtures("read_at_once")
 async def test_a_new_rule_is_checked_while_it_is_typed_and_holds_for_the_session(tmp_path: Path) -> None:
     async with permissions(tmp_path) as (pilot, app):
         await pilot.press("n", *"bash")
@@ -229,6 +236,7 @@ async def test_a_new_rule_is_checked_while_it_is_typed_and_holds_for_the_session
         assert "allowed for this session: bash(ls)" in shown(app)
 
 
+@pytest.mark.usefixtures("read_at_once")
 async def test_p_makes_a_rule_of_a_decision_edited_and_kept(tmp_path: Path) -> None:
     async with permissions(tmp_path) as (pilot, app):
         await pilot.press("tab", "down", "down", "down", "down", "p")
@@ -236,6 +244,13 @@ async def test_p_makes_a_rule_of_a_decision_edited_and_kept(tmp_path: Path) -> N
         await pilot.press("left", "backspace", *"--stat", "tab", "enter")
         assert app.told == [("allow", "bash(git diff --stat)", True)]
         assert "allowed in this folder: bash(git diff --stat)" in shown(app)
+
+
+async def test_enter_that_was_on_its_way_allows_nothing(tmp_path: Path) -> None:
+    async with permissions(tmp_path) as (pilot, app):
+        await pilot.press("tab", "down", "down", "down", "down", "p", "enter")
+        assert "too soon: press Enter again" in shown(app)
+        assert app.told == []
 
 
 async def test_a_decision_without_a_proposal_says_so(tmp_path: Path) -> None:
@@ -247,6 +262,7 @@ async def test_a_decision_without_a_proposal_says_so(tmp_path: Path) -> None:
         assert isinstance(app.screen, PermissionsScreen)
 
 
+@pytest.mark.usefixtures("read_at_once")
 async def test_a_rule_that_is_refused_stays_to_be_edited(tmp_path: Path) -> None:
     async def refuse(rule: str, *, keep: bool) -> None:
         raise ConfigError(f"{rule} is not taken: it runs whatever it is given")

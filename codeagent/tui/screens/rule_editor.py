@@ -1,5 +1,6 @@
 """Writes an allowing rule: checked while it is typed, for this session or kept."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.title_row import HintRow, TitleRow
 from codeagent.tui.widgets.fitting import cut_end, flat
+from codeagent.tui.widgets.guard import Guard
 from codeagent.tui.widgets.line_input import LineInput
 from codeagent.tui.widgets.row import Row
 
@@ -69,12 +71,13 @@ class RuleEditor(ModalScreen[str]):
         Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="rule.close"),
     ]
 
-    def __init__(self, title: str, rule: str, allow: Allow) -> None:
-        """`rule` is what writing begins with."""
+    def __init__(self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic) -> None:
+        """`rule` is what writing begins with; Enter does not count before it could be read."""
         super().__init__()
         self._title = title
         self._begin = rule
         self._allow = allow
+        self._guard = Guard(clock)
         self._said = _Said()
         self._scope = _Scope()
 
@@ -88,6 +91,7 @@ class RuleEditor(ModalScreen[str]):
 
     def on_mount(self) -> None:
         self.query_one(LineInput).focus()
+        self._guard.close()
         self._check(self._begin)
 
     def action_scope(self) -> None:
@@ -100,6 +104,9 @@ class RuleEditor(ModalScreen[str]):
     async def action_take(self) -> None:
         text, kept = self.query_one(LineInput).value.strip(), self._scope.kept
         if not self._check(text):
+            return
+        if not self._guard.admits("enter"):
+            self._said.tell("too soon: press Enter again", wrong=True)
             return
         try:
             await self._allow(text, kept)
