@@ -39,11 +39,13 @@ _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _QUOTING = re.compile(r"['\"\\]")
 _SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
 _WRAPPERS = frozenset({
     "sudo", "env", "nice", "nohup", "time", "timeout", "watch", "xargs", "command", "builtin", "exec", "setsid",
-    "stdbuf", "ionice", "chroot", "doas", "unbuffer",
+    "stdbuf", "ionice", "chroot", "doas", "unbuffer", "busybox", "chrt", "taskset", "unshare", "strace", "ltrace",
 })  # fmt: skip
+_MOST_WRAPPERS = 10
+"""One in another that are listed each; of more, the innermost command is."""
 _WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
 
 
@@ -183,22 +185,51 @@ def _redirected(statement: Node) -> Node | None:
 
 def _wrapped(words: list[str], depth: int) -> tuple[list[str], bool]:
     """What a command runs that is given to it as words or as a string."""
-    name, rest = words[0], words[1:]
-    if name in _WRAPPERS:
-        while rest and _WRAPPER_ARGUMENT.fullmatch(rest[0]):
-            rest = rest[1:]
-        if not rest:
-            return [], True
-        inner, plain = _wrapped(rest, depth)
-        return [" ".join(map(_quoted, rest)), *inner], plain and not any("=" in w for w in words[1 : -len(rest)])
-    script = None
+    parts: list[str] = []
+    at, wrappers, plain = 0, 0, True
+    while (name := _SYSTEM_FOLDER.sub("", words[at])) in _WRAPPERS:
+        wrappers += 1
+        inner = _behind_arguments(words, at + 1)
+        plain = plain and not any("=" in word for word in words[at + 1 : inner])
+        if inner < len(words) and words[inner - 1].startswith("-") and inner > at + 1:
+            value_skipped = _behind_arguments(words, inner + 1)
+            if value_skipped < len(words) and wrappers <= _MOST_WRAPPERS:
+                parts += [_joined(words[inner:]), _joined(words[value_skipped:])]
+            inner = inner if _runs_others(words[inner]) else min(value_skipped, len(words))
+        if inner >= len(words):
+            return parts, plain
+        if wrappers <= _MOST_WRAPPERS:
+            parts.append(_joined(words[inner:]))
+        at = inner
+    if wrappers > _MOST_WRAPPERS:
+        parts.append(_joined(words[at:]))
+    scripts, script_plain = _scripts(name, words[at + 1 :], depth)
+    return [*parts, *scripts], plain and script_plain and wrappers <= _MOST_WRAPPERS
+
+
+def _behind_arguments(words: list[str], at: int) -> int:
+    """Where a wrapper's flags, assignments and durations end."""
+    while at < len(words) and _WRAPPER_ARGUMENT.fullmatch(words[at]):
+        at += 1
+    return at
+
+
+def _runs_others(word: str) -> bool:
+    return _SYSTEM_FOLDER.sub("", word) in _WRAPPERS | _SHELLS | {"eval"}
+
+
+def _scripts(name: str, rest: list[str], depth: int) -> tuple[list[str], bool]:
+    """The commands in what a shell is given as text. Which of its words that is depends on flags it may not know."""
+    scripts: list[str] = []
     if name == "eval":
-        script = " ".join(rest)
+        scripts = [" ".join(rest)]
     elif name in _SHELLS and any(re.fullmatch(r"-\w*c\w*", word) for word in rest):
-        script = next((word for word in rest if not word.startswith("-")), None)
-    if script is None:
+        scripts = [word for word in rest if not word.startswith("-")][:_DEEPEST]
+    if not scripts:
         return [], name not in ("eval", "source", ".", "alias")
-    return (_take_apart(script, depth - 1).parts if depth > 0 else [script]), False
+    if depth <= 0:
+        return [part for script in scripts for part in (script, *_pieces(script))], False
+    return [part for script in scripts for part in _take_apart(script, depth - 1).parts], False
 
 
 def _parse(line: str) -> Node:
@@ -229,6 +260,11 @@ def _value(node: Node, line: str) -> str:
             return "".join(_value(child, line) for child in node.named_children)
         case _:
             return text
+
+
+def _joined(words: list[str]) -> str:
+    """As a part: its words with single spaces between."""
+    return " ".join(map(_quoted, [_SYSTEM_FOLDER.sub("", words[0]), *words[1:]]))
 
 
 def _quoted(word: str) -> str:
