@@ -11,7 +11,7 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Boundary, StatusBoard
 from codeagent.tui.widgets.fitting import cut_end, fit, joined_width, styled
 from codeagent.tui.widgets.row import Row
-from codeagent.tui.widgets.status_text import BUSY, phase_words, status_parts, ticks
+from codeagent.tui.widgets.status_text import BUSY, phase_words, status_parts, ticks, with_notice_cut
 
 _BRAILLE = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ASCII = "|/-\\"
@@ -76,7 +76,7 @@ class StatusLine(Row):
         status, now = self._board.now, self._clock()
         self._words = phase_words(status, now)
         room = max(1, width - _LEAD - 1)
-        parts = fit(status_parts(status, now, self._boundary.now), room)
+        parts = fit(with_notice_cut(status_parts(status, now, self._boundary.now), status, room), room)
         lead = f"{self._mark()} "
         if joined_width(parts) > room:
             return line([(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))])

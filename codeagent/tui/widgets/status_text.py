@@ -1,13 +1,14 @@
 """What the status line says, in words and in order of importance."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 
 from rich.style import Style
 
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Paused, Phase, PlanReady, Status
-from codeagent.tui.widgets.fitting import Part, flat
+from codeagent.tui.widgets.fitting import Part, cut_end, flat, joined_width
 
 BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "pausing", "retrying", "stopping"})
 """The agent does something by itself: the spinner turns."""
@@ -48,6 +49,15 @@ def status_parts(status: Status, now: float, boundary: Paused | PlanReady | None
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
     before, after = _hints(status.phase, boundary)
     return (first, *before, *facts, *after, Part("? keys", 40))
+
+
+def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple[Part, ...]:
+    """The parts with as much of the notice as fits beside the phase: what just happened is not left out."""
+    if not status.notice:
+        return parts
+    phase, notice, *rest = parts
+    left = room - joined_width((phase, Part(" ", 0))) + 1
+    return (phase, replace(notice, text=cut_end(notice.text, left)), *rest)
 
 
 def ticks(phase: Phase) -> bool:

@@ -4,7 +4,7 @@ import pytest
 
 from codeagent.tui.stage import Paused, Phase, PlanReady, Status
 from codeagent.tui.widgets.fitting import fit, joined_width
-from codeagent.tui.widgets.status_text import dollars, duration, phase_words, status_parts, tokens
+from codeagent.tui.widgets.status_text import dollars, duration, phase_words, status_parts, tokens, with_notice_cut
 
 FULL = Status(
     phase="working",
@@ -90,6 +90,13 @@ def test_step_mode_and_what_is_left_of_the_budget_are_said() -> None:
 )
 def test_the_hints_say_how_to_reach_the_card(status: Status, boundary: Paused | PlanReady | None, hint: str) -> None:
     assert hint in " · ".join(part.text for part in fit(status_parts(status, 0.0, boundary), 100))
+
+
+def test_a_long_notice_is_cut_and_not_left_out() -> None:
+    status = replace(FULL, phase="idle", notice="taken back: library/__pycache__/calendar.pyc; /redo brings it back")
+    parts = fit(with_notice_cut(status_parts(status, 0.0), status, 50), 50)
+    line = " · ".join(part.text for part in parts)
+    assert line.startswith("ready · taken back: library/") and line.endswith("…") and len(line) <= 50
 
 
 def test_a_notice_takes_the_place_of_the_hints() -> None:
