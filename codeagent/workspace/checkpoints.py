@@ -22,6 +22,7 @@ from codeagent.workspace.snapshots.pruning import Allowance, prune
 from codeagent.workspace.snapshots.restoring import (
     HalfDone,
     Journal,
+    Resumed,
     Step,
     differences,
     perform,
@@ -150,9 +151,9 @@ class GitCheckpoints:
                 return None
             token, steps = self._journal.read()
             with ObjectReader(self._place, lock) as reader, self._opened_root() as root:
-                kept = resume(reader, Landing(root, self._limits.file, token), steps)
+                resumed = resume(reader, Landing(root, self._limits.file, token), steps)
             self._journal.clear()
-        return _finished(len(steps) - len(kept), kept)
+        return _ended(resumed, len(steps))
 
     def _carry_out(self, reader: ObjectReader, landing: tuple[str, Landing], steps: tuple[Step, ...]) -> None:
         if not steps:
@@ -233,11 +234,14 @@ def _state(node: Node | None) -> State | None:
     return None if node is None else State(node.kind, blob_name(node.data))
 
 
-def _finished(files: int, kept: tuple[str, ...]) -> str:
-    are = "1 file is as it was" if files == 1 else f"{files} files are as they were"
+def _ended(resumed: Resumed, steps: int) -> str:
+    kept = resumed.kept
+    files = steps - len(kept)
+    are = "1 file is" if files == 1 else f"{files} files are"
+    done = f"was finished: {are} as then" if resumed.finished else f"was taken back: {are} as before it"
     named = ", ".join(kept[:5]) + (f" and {len(kept) - 5} more" if len(kept) > 5 else "")
     rest = f"; {named} changed since and {'was' if len(kept) == 1 else 'were'} kept" if kept else ""
-    return f"going back, which a crash had broken off, was finished: {are} to be{rest}"
+    return f"going back, which a crash had broken off, {done}{rest}"
 
 
 async def _in_thread(work: Callable[[threading.Event], _T]) -> _T:

@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import stat
 from dataclasses import dataclass
 
 from codeagent.core.commits import CommitRefused
@@ -30,20 +31,14 @@ def on_disk(workspace: Workspace, path: str) -> OnDisk | None:
     folder = os.dup(workspace.descriptor())
     try:
         for part in head.split("/") if head else []:
-            inner = os.open(part, FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = inner
+            folder = _entered(folder, part, path)
             if _holds_repository(folder):
                 raise CommitRefused(f"{path} is in a repository of its own; it is committed there, by the person")
         content = read_content(folder, name, LARGEST_FILE)
         if content is not None:
             return OnDisk(_MODES[content.kind], content.data)
         return _folder(folder, name, path)
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError:
-        if _has_link(workspace, head):
-            raise CommitRefused(f"{path} is reached over a link; name the file itself") from None
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except NotCovered as reason:
         raise CommitRefused(f"{path} cannot be committed: it is {reason}") from None
@@ -74,18 +69,13 @@ def _holds_repository(folder: int) -> bool:
     return True
 
 
-def _has_link(workspace: Workspace, head: str) -> bool:
-    """Opening a link as a folder says only that it is none."""
-    folder = os.dup(workspace.descriptor())
+def _entered(folder: int, part: str, path: str) -> int:
+    """The folder in the folder, in whose place it is held. Raises OSError, CommitRefused."""
     try:
-        for part in head.split("/"):
-            inner = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-            if (os.fstat(folder).st_mode & 0o170000) == 0o120000:
-                return True
+        inner = os.open(part, FOLDER, dir_fd=folder)
     except OSError:
-        return False
-    finally:
-        os.close(folder)
-    return False
+        if stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise CommitRefused(f"{path} is reached over a link; name the file itself") from None
+        raise
+    os.close(folder)
+    return inner

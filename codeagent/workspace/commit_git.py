@@ -61,7 +61,6 @@ class ShadowGit:
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_LITERAL_PATHSPECS": "1",
             "GIT_PAGER": "cat",
             "GIT_EDITOR": "true",
             **_identity(repository),
@@ -75,8 +74,13 @@ class ShadowGit:
         final: bool = False,
         codes: tuple[int, ...] = (0,),
     ) -> bytes:
-        """Standard output. `final`: with the person's own objects alone. Raises CommitRefused."""
+        """Standard output. `final`: with the person's own objects alone. Raises CommitRefused.
+
+        Paths are taken as they are, whatever characters they hold; `check-ignore` wants them to begin with `./`.
+        """
         environment = self.environment(final=final)
+        if arguments[0] != "check-ignore":
+            environment["GIT_LITERAL_PATHSPECS"] = "1"
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
         try:

@@ -45,7 +45,7 @@ class Hooks:
             return (str(refusal),)
         return ()
 
-    def _run(self, name: str, arguments: tuple[str, ...], more: Mapping[str, str]) -> None:
+    def _run(self, name: str, arguments: tuple[str, ...], more: dict[str, str]) -> None:
         words = [self._program, "hook", "run", "--ignore-missing", name, "--", *arguments]
         try:
             done = subprocess.run(

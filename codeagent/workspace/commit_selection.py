@@ -1,4 +1,4 @@
-"""Which files a commit takes and what git will store of each; refuses what cannot be stored without running something."""
+"""Which files a commit takes and what git will store of each; refuses what only a program could store."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,18 +34,23 @@ def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent:
     for path in named:
         there = on_disk(workspace, path)
         if there is not None and there.mode == _FOLDER:
-            found |= {inside: on_disk(workspace, inside) for inside in _below(git, path, parent)}
+            found |= {inside: _file(workspace, inside) for inside in _below(git, path, parent)}
             continue
         if there is None and path not in known:
             raise CommitRefused(f"{path} does not exist and git does not know it; check the path")
         found[path] = there
     if len(found) > _MOST_FILES:
         raise CommitRefused(f"these are {len(found)} files; commit at most {_MOST_FILES} at once")
-    found = {path: there for path, there in found.items() if there is None or there.mode != _FOLDER}
     present = [path for path, there in found.items() if there is not None]
     _refuse_ignored(git, present)
     _refuse_filtered(git, present)
     return Selection(tuple(_entry(git, path, there) for path, there in found.items()))
+
+
+def _file(workspace: Workspace, path: str) -> OnDisk | None:
+    """A folder where git knows a file means that the file is gone."""
+    there = on_disk(workspace, path)
+    return None if there is None or there.mode == _FOLDER else there
 
 
 def _entry(git: ShadowGit, path: str, there: OnDisk | None) -> tuple[str, str, str]:
@@ -98,9 +103,11 @@ def _below(git: ShadowGit, folder: str, parent: str) -> list[str]:
 
 
 def _refuse_ignored(git: ShadowGit, paths: list[str]) -> None:
-    out = git.run("check-ignore", "-z", "--stdin", stdin=_lines(paths), codes=(0, 1))
+    out = git.run("check-ignore", "-z", "--stdin", stdin=_lines(f"./{path}" for path in paths), codes=(0, 1))
     for path in filter(None, out.split(b"\0")):
-        raise CommitRefused(f"{_text(path)} is ignored (.gitignore); leave it out, or ask the person to add it")
+        raise CommitRefused(
+            f"{_text(path).removeprefix('./')} is ignored (.gitignore); leave it out, or ask the person to add it"
+        )
 
 
 def _refuse_filtered(git: ShadowGit, paths: list[str]) -> None:

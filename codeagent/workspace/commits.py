@@ -94,16 +94,9 @@ class GitCommitter:
         staged = git.run("ls-files", "--stage", "-z")
         parts = (repository.branch.encode(), parent.encode(), tree.encode(), author.encode(), staged)
         base = sha256(b"\0\0".join(sha256(part).digest() for part in parts)).hexdigest()
-        plan = CommitPlan(repository.branch, parent, author, changes, self._remarks(repository), base)
+        skipped = () if self._hooks else repository.hooks()
+        plan = CommitPlan(repository.branch, parent, author, changes, skipped, repository.is_on("commit.gpgsign"), base)
         return _Prepared(plan, tree, selection)
-
-    def _remarks(self, repository: Repository) -> tuple[str, ...]:
-        remarks = []
-        if (names := repository.hooks()) and not self._hooks:
-            remarks.append(f"hooks do not run: {', '.join(names)}")
-        if repository.is_on("commit.gpgsign"):
-            remarks.append("not signed, although commit.gpgSign is on")
-        return tuple(remarks)
 
 
 class _IndexLock:

@@ -90,7 +90,7 @@ async def test_a_broken_off_restore_is_finished_by_the_next_start_which_says_so(
     checkpoints, (target, _) = await half_restored(tmp_path, root, monkeypatch)
     assert [(root / name).read_text() for name in "abc"] == ["one", "two", "two"]
     said = await checkpoints.recover()
-    assert said == "going back, which a crash had broken off, was finished: 3 files are as they were to be"
+    assert said == "going back, which a crash had broken off, was finished: 3 files are as then"
     assert [(root / name).read_text() for name in "abc"] == ["one", "one", "one"]
     assert (await checkpoints.take()).id == target
     assert await checkpoints.recover() is None
@@ -104,8 +104,28 @@ async def test_what_the_person_edited_after_the_crash_is_kept_and_named(
     (root / "a").write_text("mine")
     (root / "c").unlink()
     said = await checkpoints.recover()
-    assert said is not None and said.endswith("1 file is as it was to be; a, c changed since and were kept")
+    assert said is not None and said.endswith("1 file is as then; a, c changed since and were kept")
     assert ((root / "a").read_text(), (root / "b").read_text(), (root / "c").exists()) == ("mine", "one", False)
+    checkpoints.close()
+
+
+async def test_a_broken_off_restore_that_cannot_be_finished_is_taken_back(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints, (_, present) = await half_restored(tmp_path, root, monkeypatch)
+    put = Landing.put
+
+    def refuses(self: Landing, path: str, *arguments: object, **named: object) -> None:
+        if path == "b":
+            raise OSError(28, "No space left on device")
+        put(self, path, *arguments, **named)  # type: ignore[arg-type]  # handed on as they came
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Landing, "put", refuses)
+        said = await checkpoints.recover()
+    assert said == "going back, which a crash had broken off, was taken back: 3 files are as before it"
+    assert [(root / name).read_text() for name in "abc"] == ["two", "two", "two"]
+    assert (await checkpoints.take()).id == present
     checkpoints.close()
 
 

@@ -127,26 +127,46 @@ class HalfDone(CheckpointError):
     """The journal stays."""
 
 
-def resume(reader: ObjectReader, landing: Landing, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Finish what a crash broke off; the files that somebody changed since are kept and handed back."""
+@dataclass(frozen=True)
+class Resumed:
+    """How a restore that a crash broke off has ended."""
+
+    finished: bool
+    """All is as after it; otherwise as before it."""
+    kept: tuple[str, ...]
+    """Files that somebody changed since: left as they are."""
+
+
+def resume(reader: ObjectReader, landing: Landing, steps: Sequence[Step]) -> Resumed:
+    """Finish it, or take it back where that fails. Raises CheckpointError where neither can be done."""
+    to_do, done, kept = [], [], []
     for step in steps:
         landing.clear(step.path)
-    open_steps = []
-    kept = []
-    for step in steps:
         try:
             found = landing.state(step.path)
         except NotCovered:
             kept.append(step.path)
             continue
         if found == step.new:
-            continue
-        if found == step.old:
-            open_steps.append(step)
+            done.append(step)
+        elif found == step.old:
+            to_do.append(step)
         else:
             kept.append(step.path)
-    perform(reader, landing, open_steps)
-    return tuple(kept)
+    try:
+        perform(reader, landing, to_do)
+    except CheckpointError as error:
+        reason = _reason(error)
+    else:
+        return Resumed(True, tuple(kept))
+    try:
+        perform(reader, landing, [step.back() for step in reversed(done)])
+    except CheckpointError:
+        raise CheckpointError(
+            f"going back, which a crash had broken off, can neither be finished nor taken back ({reason}); "
+            "the files stay as the crash left them: put that right, then start codeagent again"
+        ) from None
+    return Resumed(False, tuple(kept))
 
 
 class Journal:
