@@ -13,7 +13,7 @@ from textual.widgets import Input
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.widgets.card_check import Check
-from codeagent.tui.widgets.fitting import Part, cut_end, fit, styled
+from codeagent.tui.widgets.fitting import SEPARATOR, Part, cut_end, fit, styled
 from codeagent.tui.widgets.reason_input import ReasonInput
 from codeagent.tui.widgets.row import Row
 
@@ -140,12 +140,12 @@ class _CheckRow(Row):
             self.refresh()
 
     def row(self, width: int, palette: Palette) -> Line:
-        if self._check.problem:
-            return line([(cut_end(self._check.problem, width), palette.error)])
-        first, *more = self._check.says or ("",)
+        problem, odd = self._check.problem, self._check.odd
+        first, *more = (problem,) if problem else self._check.says or ("",)
+        beside = cell_len(SEPARATOR + odd) if odd and width >= 2 * cell_len(odd) else 0
         parts = [
-            Part(first, 100, lambda colours: colours.strong),
+            Part(cut_end(first, width - beside), 100, lambda colours: colours.error if problem else colours.strong),
             *(Part(words, 60 + place) for place, words in enumerate(more)),
-            Part(self._check.odd, 90, lambda colours: colours.warning),
+            Part(odd, 90, lambda colours: colours.warning),
         ]
         return line(styled(fit(parts, width), palette))

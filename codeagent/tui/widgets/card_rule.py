@@ -41,13 +41,14 @@ def check_rule(text: str, waiting: Waiting, *, keep: bool) -> Check:
         return Check(f"never all of a tool: say which, {rule.tool}(…)")
     if _WILD.fullmatch(rule.pattern):
         return Check("that would allow everything: name the command or the path it begins with")
+    odd = odd_letters(text)
     parts, kind = _parts(waiting)
     fitting = [part for part in parts if rule.matches(part, kind)]
     if parts and not fitting:
-        return Check(f"it does not fit this call: {one_line(parts[0], _SAID)}")
+        return Check(f"it does not fit this call: {one_line(parts[0], _SAID)}", odd=odd)
     sure = bool(parts) and len(fitting) == len(parts)
     says = (ALWAYS if keep else SESSION, _FITS, *(() if sure else (_LATER,)))
-    return Check("", says, odd_letters(text))
+    return Check("", says, odd)
 
 
 def _parts(waiting: Waiting) -> tuple[tuple[str, ...], str]:
