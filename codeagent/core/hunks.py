@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codeagent.core.line_matching import matching
+from codeagent.core.line_matching import Match, matching
 
 HunkAnswer = bool | tuple[str, ...]
 """True: taken. False: left as it was. Lines: these in place of the hunk's new ones."""
@@ -28,11 +28,18 @@ def cut(before: str, after: str) -> tuple[Hunk, ...]:
     old, new = before.split("\n"), after.split("\n")
     found: list[Hunk] = []
     left = right = 0
-    for first, begin, size in [*matching(old, new), (len(old), len(new), 0)]:
+    for first, begin, size in [*_matching(old, new), (len(old), len(new), 0)]:
         if left < first or right < begin:
             found.append(Hunk(left, tuple(old[left:first]), tuple(new[right:begin])))
         left, right = first + size, begin + size
     return tuple(found)
+
+
+def _matching(old: list[str], new: list[str]) -> list[Match]:
+    if [""] not in (old, new):
+        return matching(old, new)
+    # An empty text has no line, though splitting gives one: no blank line of the other is the same as that.
+    return [(len(old) - 1, len(new) - 1, 1)] if old[-1] == new[-1] else []
 
 
 def landed(before: str, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:

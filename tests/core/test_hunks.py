@@ -97,8 +97,10 @@ def test_a_newline_that_comes_or_goes_at_the_end_is_a_hunk() -> None:
     assert cut("a\n", "a") == (Hunk(1, ("",), ()),)
 
 
-def test_a_new_file_is_one_hunk() -> None:
-    assert cut("", "a\nb\n") == (Hunk(0, (), ("a", "b")),)
+def test_all_of_a_new_file_or_of_a_deleted_one_is_one_hunk() -> None:
+    assert cut("", "a\n\nb\n") == (Hunk(0, (), ("a", "", "b")),)
+    assert cut("", "\n") == (Hunk(0, (), ("",)),)
+    assert cut("a\n\nb", "") == (Hunk(0, ("a", "", "b"), ("",)),)
 
 
 def test_of_a_large_text_that_is_nothing_like_the_new_one_the_ends_are_kept() -> None:
