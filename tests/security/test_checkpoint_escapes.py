@@ -216,10 +216,12 @@ async def take_and_compare(checkpoints: GitCheckpoints, ids: tuple[str, str], tu
 
 
 async def replace(checkpoints: GitCheckpoints, ids: tuple[str, str], turn: int) -> None:
-    for path in ("d/f.txt", "s/f.txt"):
-        there = await checkpoints.node(None, path)
-        await checkpoints.replace(path, Node("file", b"turn %d" % turn), present=there)
-    await checkpoints.replace(f"d/deep/er-{turn}", Node("file", b"x"), present=None)
+    if turn % 3 == 0:
+        await checkpoints.replace(f"d/deep/er-{turn}", Node("file", b"x"), present=None)
+        return
+    path = ("d/f.txt", "s/f.txt")[turn % 2]
+    there = await checkpoints.node(None, path)
+    await checkpoints.replace(path, Node("file", b"turn %d" % turn), present=there)
 
 
 @pytest.mark.timeout(3 * SECONDS + 60)

@@ -367,9 +367,8 @@ def test_a_repository_within_is_refused_by_every_path(repo: Repo, tmp_path: Path
     repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo.root), "module")
     repo.git("commit", "-qm", "module")
     repo.put("module/a.txt", "x\n")
-    assert "repository of its own" in repo.refusal("module")
+    assert "module is a submodule" in repo.refusal("module")
     assert "repository of its own" in repo.refusal("module/a.txt")
-    assert "submodule" in repo.refusal("module", "b.txt") or "repository of its own" in repo.refusal("module", "b.txt")
     repo.git("init", "-q", "planted")
     repo.put("planted/x", "x\n")
     assert "repository of its own" in repo.refusal("planted/x")
@@ -486,13 +485,13 @@ def test_hooks_do_not_run_unless_they_are_allowed_and_that_is_said(repo: Repo, t
 def test_allowed_hooks_run_in_order_and_see_what_is_committed(repo: Repo, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     hook(repo, "pre-commit", f"echo pre $(git diff --cached --name-only) >> {seen}")
-    hook(repo, "commit-msg", f'echo msg $(head -1 "$1") >> {seen}; echo "Change-Id: 1" >> "$1"')
+    hook(repo, "commit-msg", f'echo msg $(head -1 "$1") >> {seen}; printf "\\nChange-Id: 1\\n" >> "$1"')
     hook(repo, "post-commit", f"echo post $(git log -1 --format=%s) >> {seen}")
     repo.put("a.txt", "x\n")
     repo.put("b.txt", "not this\n")
     done = repo.commit("a.txt", hooks=True)
     assert seen.read_text() == "pre a.txt\nmsg second\npost second\n"
-    assert repo.git("log", "-1", "--format=%B").split("\n")[:2] == ["second", "Change-Id: 1"]
+    assert repo.git("log", "-1", "--format=%B").split() == ["second", "Change-Id:", "1"]
     assert (done.plan.skipped_hooks, done.notices) == ((), ("a hook changed the message",))
 
 
