@@ -1,0 +1,155 @@
+"""The `git_commit` tool: files of the workspace go into the person's repository, on this machine, after they agreed."""
+
+import asyncio
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from codeagent.core.commits import CommitChange, CommitPlan, Committed, Committer
+from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
+from codeagent.core.errors import ContentChanged
+from codeagent.core.messages import TextPart
+from codeagent.core.paths import secret_reason
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.diff import count, diff_block
+from codeagent.tools.encoding import NotText, read_text, shown
+from codeagent.tools.fields import PathText
+from codeagent.tools.path_rules import path_key
+
+_MOST_PATHS = 200
+_LONGEST_MESSAGE = 20_000
+_MOST_DIFFS = 20
+_MOST_NAMED = 20
+_SHORT = 8
+
+
+def _message(value: str) -> str:
+    if not value.strip():
+        raise ValueError("the message is empty")
+    if "\0" in value:
+        raise ValueError("a message cannot hold a NUL character")
+    return value
+
+
+class GitCommitArgs(ToolArgs):
+    message: Annotated[str, Field(max_length=_LONGEST_MESSAGE), AfterValidator(_message)]
+    paths: Annotated[tuple[PathText, ...], Field(min_length=1, max_length=_MOST_PATHS, strict=False)]
+
+
+class GitCommit(Tool[GitCommitArgs]):
+    """Runs alone: it reads the files that others write, and moves the branch."""
+
+    name = "git_commit"
+    label = "Commit"
+    description = (
+        "Commit files to the person's git repository: paths (files or folders, deleted files too) go in as they are on "
+        "disk, nothing else does, and what else is staged stays staged. The person sees the diff first. "
+        "Commit only when you were asked to."
+    )
+    hint = (
+        "git in bash can only read here: git add, commit, stash and checkout fail with a read-only file system. "
+        "Use git_commit to commit; ask the person for anything else that changes the repository."
+    )
+    Args = GitCommitArgs
+    permission = "prompt"
+    effect = "anything"
+
+    def __init__(self, workspace: Workspace, committer: Committer, *, hooks: bool = False) -> None:
+        """`hooks`: whether the committer runs the repository's hooks, which then every question says."""
+        self._workspace = workspace
+        self._committer = committer
+        self._hooks = hooks
+
+    def target(self, args: GitCommitArgs) -> str:
+        return shown(args.message.strip().splitlines()[0])
+
+    def approval_key(self, args: GitCommitArgs) -> ApprovalKey:
+        keys = [path_key(self._workspace, path, reading=True) for path in args.paths]
+        parts = tuple(dict.fromkeys(part for key in keys for part in key.parts))
+        reasons = [reason for part in parts if (reason := secret_reason(part))]
+        if self._hooks:
+            reasons.append("the repository's hooks run on your machine, outside the sandbox")
+        opaque = any(key.opaque for key in keys)
+        return ApprovalKey(kind="path", parts=parts, opaque=opaque, sensitive=reasons[0] if reasons else None)
+
+    async def preview(self, args: GitCommitArgs, ctx: ToolContext) -> Preview:
+        plan = await asyncio.to_thread(self._committer.plan, args.message, args.paths)
+        return Preview(self.target(args), (_facts(args.message, plan), *_blocks(plan.changes)), base=plan.base)
+
+    async def run(self, args: GitCommitArgs, ctx: ToolContext) -> ToolResult:
+        work = asyncio.ensure_future(asyncio.to_thread(self._committer.commit, args.message, args.paths, ctx.base))
+        while not work.done():
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:  # a commit is whole or not at all, so a cancel waits for its end
+                continue
+        try:
+            done = work.result()
+        except ContentChanged:
+            raise BaseChanged from None
+        return self._answer(args, done)
+
+    def _answer(self, args: GitCommitArgs, done: Committed) -> ToolResult:
+        plan = done.plan
+        named = [f"{change.kind} {shown(change.path)}{_note(change)}" for change in plan.changes[:_MOST_NAMED]]
+        rest = len(plan.changes) - len(named)
+        lines = [
+            f"Committed {done.commit[:_SHORT]} on {shown(plan.branch)}: {self.target(args)}",
+            *named,
+            *([f"and {count(rest, 'more file')}"] if rest else []),
+            *(() if self._hooks else (f"Hooks did not run{_named(plan.skipped_hooks)}.",)),
+            *(("It is not signed, although commit.gpgSign is on.",) if plan.unsigned else ()),
+            *(f"Note: {shown(notice)}." for notice in done.notices),
+        ]
+        text = "\n".join(lines)
+        files = FilesBlock(paths=tuple(shown(change.path) for change in plan.changes))
+        details = {"commit": done.commit, "branch": plan.branch, "files": len(plan.changes), "hooks": self._hooks}
+        return ToolResult(content=(TextPart(text=text),), blocks=(TextBlock(text=text), files), details=details)
+
+
+def _facts(message: str, plan: CommitPlan) -> TextBlock:
+    kinds = [(sum(change.kind == kind for change in plan.changes), kind) for kind in ("new", "changed", "deleted")]
+    counted = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
+    after = f"after {plan.parent[:_SHORT]}" if plan.parent else "its first commit"
+    lines = [
+        shown(message.strip()),
+        "",
+        f"on {shown(plan.branch)}, {after}, by {shown(plan.author)}",
+        f"{count(len(plan.changes), 'file')}: {counted}",
+        *((f"hooks do not run{_named(plan.skipped_hooks)}",) if plan.skipped_hooks else ()),
+        *(("not signed, although commit.gpgSign is on",) if plan.unsigned else ()),
+    ]
+    return TextBlock(text="\n".join(lines))
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
+    """A diff for each text, as far as they are few; the rest by name, so that every file is there."""
+    blocks: list[DisplayBlock] = []
+    listed: list[str] = []
+    for change in changes:
+        texts = None if change.left_out or len(blocks) >= _MOST_DIFFS else _texts(change)
+        if texts is not None and texts[0] != texts[1]:
+            blocks.append(diff_block(f"{change.path}{_note(change)}", *texts))
+        else:
+            why = f" ({change.left_out})" if change.left_out else ""
+            listed.append(f"{change.kind} {shown(change.path)}{_note(change)}{why}")
+    return [*blocks, FilesBlock(paths=tuple(listed))] if listed else blocks
+
+
+def _texts(change: CommitChange) -> tuple[str, str] | None:
+    """None where one of them is no text."""
+    try:
+        before, after = (read_text(data or b"").text for data in (change.before, change.after))
+    except NotText:
+        return None
+    return before, after
+
+
+def _note(change: CommitChange) -> str:
+    return f" ({change.note})" if change.note else ""
