@@ -98,46 +98,21 @@ async def open_runtime(
         raise ConfigError("no model is set")
     strategy = Strategy.parse(settings.strategy)
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
-    kept = () if book is None else await asyncio.to_thread(book.load, tell)
-    policy = Policy(settings.mode, (*parse_rules(settings.rules), *kept), settings.read_only_commands == "ask")
-    limits = Limits(
-        max_turns=settings.limits.max_turns,
-        max_calls=settings.limits.max_calls,
-        timeout_per_call=settings.limits.timeout_per_call,
-        max_cost_usd=settings.limits.budget,
-    )
-    redactor = place.redactor
+    policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
         model = await _open_model(settings.model, settings.api_base, place)
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
-        log, history = await _opened(SessionStore(place.state_dir, redactor), resume, workspace, stack)
+        log, history = await _opened(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         sandbox = await _start_sandbox(settings, place, workspace, log.session_id, tell, stack)
-        outputs = FileOutputs(log.folder / "outputs", redactor)
-        seen = SeenFiles(workspace)
-        for item in history.details:
-            seen.restore(item.details)
+        outputs = FileOutputs(log.folder / "outputs", place.redactor)
         questions = Questions()
-        tools = tools_for(sandbox.kind, workspace, outputs, seen, questions)
+        tools = tools_for(sandbox.kind, workspace, outputs, _seen(workspace, history), questions)
+        limits, hooks = _limits(settings), _hooks(settings, workspace, tell)
+        around = Surroundings(tools, workspace, sandbox.sandbox, sandbox.kind, outputs, policy, limits, hooks)
+        around = replace(around, attended=attended, book=book, objection=too_broad)
         prompt = assemble_prompt(tools, workspace, sandbox.kind)
-        hooks = Hooks(
-            command_hooks([CommandHook(hook.event, hook.command, workspace.root) for hook in settings.hooks]),
-            on_failure=tell,
-        )
-        around = Surroundings(
-            tools=tools,
-            workspace=workspace,
-            sandbox=sandbox.sandbox,
-            sandbox_kind=sandbox.kind,
-            outputs=outputs,
-            policy=policy,
-            limits=limits,
-            hooks=hooks,
-            attended=attended,
-            book=book,
-            objection=too_broad,
-        )
         conversation = Conversation(model, prompt, tools.definitions(), strategy, limits, attended)
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
@@ -163,6 +138,33 @@ async def open_runtime(
             close=stack.pop_all().aclose,
         )
         return replace(runtime, use_model=_ModelChange(runtime, agent, place))
+
+
+def _policy(settings: Settings, book: RuleBookFile | None, tell: Tell) -> Policy:
+    kept = () if book is None else book.load(tell)
+    return Policy(settings.mode, (*parse_rules(settings.rules), *kept), settings.read_only_commands == "ask")
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_turns=settings.limits.max_turns,
+        max_calls=settings.limits.max_calls,
+        timeout_per_call=settings.limits.timeout_per_call,
+        max_cost_usd=settings.limits.budget,
+    )
+
+
+def _hooks(settings: Settings, workspace: Workspace, tell: Tell) -> Hooks:
+    commands = [CommandHook(hook.event, hook.command, workspace.root) for hook in settings.hooks]
+    return Hooks(command_hooks(commands), on_failure=tell)
+
+
+def _seen(workspace: Workspace, history: History) -> SeenFiles:
+    """What the model has seen of the files in the session so far."""
+    seen = SeenFiles(workspace)
+    for item in history.details:
+        seen.restore(item.details)
+    return seen
 
 
 async def _no_other_model(name: str, api_base: str | None) -> Runtime:

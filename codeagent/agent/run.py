@@ -66,7 +66,7 @@ class Run:
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
         parts.spending.rest()
-        if reason != "interrupted":
+        if reason != "interrupted" or not self._conversation.attended:
             await parts.checkpoints.settled()
         return RunFinished(
             **parts.emitter.head(),
