@@ -32,6 +32,11 @@ async def test_what_the_editor_writes_comes_back(monkeypatch: pytest.MonkeyPatch
     assert await edit_in_editor(Lending(), "first\nsecond") == "first\nsecond and é"
 
 
+async def test_the_name_of_the_file_says_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    editor(monkeypatch, "open(name, 'w').write(os.path.splitext(name)[1])")
+    assert await edit_in_editor(Lending(), "{}", suffix=".json") == ".json"
+
+
 async def test_an_editor_that_replaces_the_file_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     editor(monkeypatch, "open(name + '~', 'w').write('new'); os.replace(name + '~', name)")
     assert await edit_in_editor(Lending(), "old") == "new"
