@@ -1,8 +1,10 @@
-"""Names that are special wherever they appear: protected from writes, or likely to hold secrets."""
+"""Names that are special wherever they appear: protected from writes, likely to hold secrets, or run by others."""
 
 import re
 import unicodedata
 from functools import lru_cache
+
+from codeagent.core.host_files import HOST_FILES
 
 _PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
 _SECRET = re.compile(
@@ -15,11 +17,6 @@ _SECRET = re.compile(
     r"|service[-_]account.*\.json"
 )
 _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
-_RUNS_ON_HOST = re.compile(
-    r"makefile|gnumakefile|justfile|package\.json|conftest\.py|sitecustomize\.py|\.envrc|\.npmrc|\.yarnrc(\.ya?ml)?"
-    r"|\.ripgreprc|\.mcp\.json|\.pre-commit-config\.ya?ml|\.gitattributes|\.gitmodules|agents\.md|claude\.md"
-)
-_FOLDERS_RUN_ON_HOST = frozenset({".vscode", ".idea", ".husky", ".github", ".devcontainer", ".cursor", ".claude"})
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
 IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
 """Code points that are letters or marks to a program and nothing to the eye."""
@@ -53,8 +50,9 @@ def secret_reason(path: str) -> str | None:
 
 
 def host_reason(path: str) -> str | None:
-    """Why a change of the file may run something on the person's own machine; None where it will not."""
+    """Why a change of the file may run something outside the sandbox, as a phrase; None where it will not."""
     *folders, name = [plain_name(part) for part in path.split("/") if part] or [""]
-    if _RUNS_ON_HOST.fullmatch(name) or any(folder in _FOLDERS_RUN_ON_HOST for folder in folders):
-        return f"{path} may run on your machine, outside the sandbox"
+    for kind in HOST_FILES:
+        if kind.names.fullmatch(name) or not kind.folders.isdisjoint(folders):
+            return f"{path} {kind.when}"
     return None
