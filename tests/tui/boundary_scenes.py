@@ -131,7 +131,6 @@ SCENES: dict[str, BoundaryScene] = {
     "pause-before-request": BoundaryScene(before_a_request),
     "pause-budget": BoundaryScene(budget_used_up),
     "plan-ready": BoundaryScene(plan_ready),
-    "question-first": BoundaryScene(with_a_question),
     "undo-preview": BoundaryScene(keys=(*"/undo", "enter", "wait"), prepare=somebody_edited),
     "undo-two": BoundaryScene(keys=(*"/undo", "space", "2", "enter", "wait")),
     "rewind": BoundaryScene(keys=(*"/rewind", "enter", "wait")),

@@ -39,7 +39,7 @@ def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: b
     if stepping:
         out.append(Choice("S", "end step mode", "run on", keep=70))
     else:
-        out.append(Choice("s", "step mode: one batch", "step", keep=70))
+        out.append(Choice("s", "step one batch", "step", keep=70))
     if paused.calls:
         out += [
             Choice("x", "skip it", "skip", keep=90),
