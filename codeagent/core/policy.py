@@ -25,6 +25,9 @@ SAID_NO = "the user said no"
 """How a denial of the person's begins, for the model; their reason follows a colon."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
+_INCLUDES: dict[str, tuple[str, ...]] = {"write": ("edit",), "read": ("list", "search")}
+"""What may be written may be edited, and what may not be read may not be searched either."""
+
 
 @dataclass(frozen=True)
 class ApprovalKey:
@@ -73,7 +76,8 @@ class Rule:
         return self.pattern is not None and not any(letter in self.pattern for letter in "*?")
 
     def covers(self, tool: str) -> bool:
-        return _glob(self.tool, "text").fullmatch(tool) is not None
+        """Its own tools, and those that do less of the same: see `_INCLUDES`."""
+        return any(_glob(name, "text").fullmatch(tool) for name in (self.tool, *_INCLUDES.get(self.tool, ())))
 
     def matches(self, part: str, kind: str) -> bool:
         return self.pattern is None or _glob(self.pattern, kind).fullmatch(part) is not None
@@ -165,10 +169,18 @@ def _first(rules: list[Rule], part: str, kind: str) -> Rule | None:
 
 @lru_cache(maxsize=1024)
 def _glob(pattern: str, kind: str) -> re.Pattern[str]:
-    """`*` and `?` as in a shell; in a path they stop at `/` and `**` does not."""
+    """`*` and `?` as in a shell; in a path they stop at `/` and `**` does not.
+
+    ` *` at the end of a command stands for any further words, or none: `pytest *` is `pytest` and not `pytest-x`. `/**`
+    at the end of a path stands for the folder, too.
+    """
     within = "[^/]" if kind == "path" else "."
     out: list[str] = []
-    rest = pattern
+    rest, end = pattern, ""
+    if kind == "command" and len(pattern) > 2 and pattern.endswith(" *"):
+        rest, end = pattern[:-2], "(?: .*)?"
+    if kind == "path" and len(pattern) > 3 and pattern.endswith("/**"):
+        rest, end = pattern[:-3], "(?:/.*)?"
     while rest:
         if kind == "path" and rest.startswith("**/"):
             out.append("(?:.*/)?")
@@ -179,4 +191,4 @@ def _glob(pattern: str, kind: str) -> re.Pattern[str]:
         else:
             out.append({"*": within + "*", "?": within}.get(rest[0], re.escape(rest[0])))
             rest = rest[1:]
-    return re.compile("".join(out), re.DOTALL)
+    return re.compile("".join(out) + end, re.DOTALL)

@@ -119,3 +119,55 @@ def test_a_denying_rule_always_wins(parts: tuple[str, ...], pattern: str) -> Non
     rules = (Rule("auto", "bash"), Rule("auto", "bash", "*"), Rule("deny", "bash", pattern))
     verdict = Policy("auto", rules).check("bash", ApprovalKey("command", parts), "auto", "anything")
     assert (verdict.permission == "deny") == any(rules[2].matches(part, "command") for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "matches"),
+    [
+        ("pytest *", "pytest", True),
+        ("pytest *", "pytest -q tests", True),
+        ("pytest *", "pytest-watch", False),
+        ("npm run test *", "npm run test", True),
+        ("npm run test *", "npm run test:evil", False),
+        ("git status*", "git status", True),
+        ("git status*", "git status -s", True),
+        ("git status*", "git statusx", True),
+        ("rm *", "rm", True),
+        ("*", "anything at all", True),
+        ("git * push", "git -C x push", True),
+        ("git * push", "git push", False),
+    ],
+)
+def test_a_star_behind_a_blank_is_any_further_words_or_none(pattern: str, command: str, matches: bool) -> None:
+    assert ask(key(command), allow=f"bash({pattern})") == ("auto" if matches else "prompt")
+    assert ask(key(command), deny=f"bash({pattern})", mode="auto") == ("deny" if matches else "auto")
+
+
+@pytest.mark.parametrize("path", ["secret", "secret/a", "secret/a/b"])
+def test_everything_in_a_folder_is_the_folder_too(path: str) -> None:
+    assert ask(key(path, kind="path"), deny="read(secret/**)", tool="list") == "deny"
+    assert ask(key("secrets", kind="path"), deny="read(secret/**)", tool="list") == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "covers"),
+    [
+        ("write(src/**)", "write", True),
+        ("write(src/**)", "edit", True),
+        ("edit(src/**)", "edit", True),
+        ("edit(src/**)", "write", False),
+        ("write(src/**)", "read", False),
+        ("read(src/**)", "read", True),
+        ("read(src/**)", "search", True),
+        ("read(src/**)", "list", True),
+        ("read(src/**)", "write", False),
+        ("search(src/**)", "read", False),
+        ("*(src/**)", "edit", True),
+    ],
+)
+def test_reading_and_writing_have_rules_of_their_own_and_each_includes_what_is_less(
+    rule: str, tool: str, covers: bool
+) -> None:
+    at = key("src/a.py", kind="path")
+    assert ask(at, allow=rule, tool=tool) == ("auto" if covers else "prompt")
+    assert ask(at, deny=rule, mode="auto", tool=tool) == ("deny" if covers else "auto")
