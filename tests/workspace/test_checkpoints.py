@@ -504,6 +504,27 @@ async def test_without_git_or_with_an_old_one_the_person_is_told(
         await GitCheckpoints(state, root).take()
 
 
+async def test_a_full_disk_is_said_leaves_nothing_behind_and_the_next_snapshot_is_taken(
+    state: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "git"
+    full = "touch objects/pack/tmp_pack_x; echo 'fatal: write error. Out of diskspace' >&2; exit 128"
+    program.write_text(f'#!/bin/sh\ncase $1 in fast-import) {full};; esac\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    (root / "f").write_bytes(b"x" * 200_000)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        checkpoints = GitCheckpoints(state, root)
+        with pytest.raises(CheckpointError, match=r"^the disk of .* is full; nothing was changed: make room"):
+            await checkpoints.take()
+        checkpoints.close()
+    (store,) = (state / "checkpoints").glob("*")
+    assert list(store.glob("git/objects/pack/*")) == []
+    checkpoints = GitCheckpoints(state, root)
+    assert (await checkpoints.take()).files == 1
+    checkpoints.close()
+
+
 async def test_a_state_folder_that_cannot_be_used_is_named(root: Path, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     with pytest.raises(

@@ -1,5 +1,6 @@
 """Writes one snapshot: contents as they are read, then the tree they make."""
 
+import contextlib
 import hashlib
 import subprocess
 import time
@@ -64,11 +65,15 @@ class SnapshotWriter:
 
     def abandon(self) -> None:
         """Nothing of it is kept, but contents that nobody refers to."""
-        if self._process is None:
+        process, self._process = self._process, None
+        if process is None:
             return
-        self._process.kill()
-        self._process.communicate()
-        self._process = None
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            # What is still in the buffer of a pipe that nobody reads cannot be written any more.
+            with contextlib.suppress(OSError):
+                pipe.close() if pipe is not None else None
 
     def _send(self, *parts: bytes) -> None:
         if self._process is None:
@@ -79,12 +84,13 @@ class SnapshotWriter:
             for part in parts:
                 self._process.stdin.write(part)
         except OSError:
-            raise self._failed() from None
+            self._process.wait()
+            raise self._failed(_rest(self._process)) from None
 
     def _answer(self) -> tuple[str, str]:
         words = self._end().split()
         if len(words) < 4:
-            raise self._failed()
+            raise self._failed(b"no answer")
         return words[0].decode(), words[3].decode()
 
     def _end(self) -> bytes:
@@ -92,17 +98,23 @@ class SnapshotWriter:
         process = self._process
         assert process is not None
         try:
-            out, _ = process.communicate()
+            out, errors = process.communicate()
         except OSError:
-            raise self._failed() from None
+            process.wait()
+            raise self._failed(_rest(process)) from None
         if process.returncode:
-            raise self._failed()
+            raise self._failed(errors)
         self._process = None
         return out
 
-    def _failed(self) -> CheckpointError:
+    def _failed(self, errors: bytes) -> CheckpointError:
         self.abandon()
-        return self._place.complaint()
+        return self._place.complaint(errors)
+
+
+def _rest(process: subprocess.Popen[bytes]) -> bytes:
+    """What a process that has ended said on stderr."""
+    return b"" if process.stderr is None or process.stderr.closed else process.stderr.read()
 
 
 def _quoted(path: bytes) -> bytes:

@@ -24,6 +24,7 @@ from codeagent.core.programs import find_program
 _OLDEST_GIT = (2, 29)
 _LOCK_SECONDS = 120.0
 _LOCK_STEP = 0.01
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _CONFIG = """\
 [core]
 \trepositoryformatversion = 1
@@ -115,42 +116,42 @@ class StorePlace:
             mark.touch()
         except OSError as error:
             raise _unusable(self.folder, error) from None
-        yield
+        try:
+            yield
+        except BaseException:
+            self._clear_after_a_crash()
+            raise
         mark.unlink(missing_ok=True)
 
     def start(self, arguments: Sequence[str], lock: int) -> subprocess.Popen[bytes]:
-        """Git with pipes to stdin and stdout; what it says on stderr goes to `complaint`."""
+        """Git with three pipes; of its errors less comes than a pipe holds, so that they can be read in the end."""
         assert self._program is not None
         try:
-            with (self.folder / "stderr").open("wb") as stderr:
-                return subprocess.Popen(
-                    [self._program, *arguments],
-                    cwd=self.git,
-                    env=self.environment(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=stderr,
-                    pass_fds=(lock,),
-                )
+            return subprocess.Popen(
+                [self._program, *arguments],
+                cwd=self.git,
+                env=self.environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(lock,),
+            )
         except OSError as error:
             raise _unusable(self.folder, error) from None
 
     def run(self, arguments: Sequence[str], lock: int, data: bytes = b"") -> bytes:
         """What git printed, with `data` to read."""
         with self.start(arguments, lock) as process:
-            out, _ = process.communicate(data)
+            out, errors = process.communicate(data)
         if process.returncode:
-            raise self.complaint()
+            raise self.complaint(errors)
         return out
 
-    def complaint(self) -> CheckpointError:
-        """What git said last, as one line with the next step."""
-        try:
-            text = (self.folder / "stderr").read_bytes()[-4000:].decode("utf-8", "replace")
-        except OSError:
-            text = ""
+    def complaint(self, errors: bytes) -> CheckpointError:
+        """What git said, as one line with the next step."""
+        text = errors[-4000:].decode("utf-8", "replace")
         said = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a word")
-        if os.strerror(errno.ENOSPC) in text:
+        if any(word in text for word in (*map(os.strerror, _NO_ROOM), "Out of diskspace")):
             return CheckpointError(f"the disk of {self.folder} is full; nothing was changed: make room, then try again")
         return GitRefused(
             f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: "
@@ -266,6 +267,5 @@ def _wait_for(lock: int) -> None:
 
 def _unusable(folder: Path, error: OSError) -> CheckpointError:
     reason = os.strerror(error.errno or 0)
-    return CheckpointError(
-        f"checkpoints cannot be kept in {folder}: {reason}; nothing was changed: make it writable, then start again"
-    )
+    remedy = "make room, then try again" if error.errno in _NO_ROOM else "make it writable, then start again"
+    return CheckpointError(f"checkpoints cannot be kept in {folder}: {reason}; nothing was changed: {remedy}")
