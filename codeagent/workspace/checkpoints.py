@@ -74,18 +74,18 @@ class GitCheckpoints:
     async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
         def work(stop: threading.Event) -> tuple[FileChange, ...]:
             until = self._take(stop).id if after is None else after
-            with self._reading() as reader:
+            with self._reading(stop) as reader:
                 return tuple(step.change() for step in differences(reader, before, until))
 
         return await _in_thread(work)
 
     async def node(self, snapshot: str | None, path: str) -> Node | None:
-        def work(_: threading.Event) -> Node | None:
+        def work(stop: threading.Event) -> Node | None:
             if protected_part(path) is not None:
                 return None
             if snapshot is None:
                 return self._present_node(path)
-            with self._reading() as reader:
+            with self._reading(stop) as reader:
                 state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
                 return None if state is None else Node(state.kind, reader.data(state.blob))
 
@@ -94,8 +94,12 @@ class GitCheckpoints:
     async def restore(
         self, target: str, *, present: str, paths: Collection[str] | None = None
     ) -> tuple[FileChange, ...]:
-        def work(_: threading.Event) -> tuple[FileChange, ...]:
-            with self._place.locked() as lock, ObjectReader(self._place, lock) as reader, self._landing() as landing:
+        def work(stop: threading.Event) -> tuple[FileChange, ...]:
+            with (
+                self._place.locked(stop) as lock,
+                ObjectReader(self._place, lock) as reader,
+                self._landing() as landing,
+            ):
                 self._refuse_half_done()
                 steps = plan(reader, landing[1], target, present, paths)
                 self._carry_out(reader, landing, steps)
@@ -104,13 +108,13 @@ class GitCheckpoints:
         return await _in_thread(work)
 
     async def replace(self, path: str, node: Node | None, *, present: Node | None) -> None:
-        def work(_: threading.Event) -> None:
+        def work(stop: threading.Event) -> None:
             step = Step(path, _state(present), _state(node))
             if step.old == step.new:
                 return
             if protected_part(path) is not None:
                 raise CheckpointError(f"{path} is protected; nothing was changed")
-            with self._place.locked() as lock, self._landing() as landing:
+            with self._place.locked(stop) as lock, self._landing() as landing:
                 self._refuse_half_done()
                 self._check_present(landing[1], step)
                 with self._place.writing():
@@ -128,25 +132,25 @@ class GitCheckpoints:
         return await _in_thread(self._recover)
 
     async def prune(self) -> None:
-        def work(_: threading.Event) -> None:
-            with self._place.locked() as lock:
+        def work(stop: threading.Event) -> None:
+            with self._place.locked(stop) as lock:
                 if self._journal:
                     return
-                if not prune(self._place, lock, self._known.snapshot(), self._allowance):
+                if not prune(self._place, lock, self._known.snapshot(), self._allowance, stop):
                     self._known.forget()
 
         return await _in_thread(work)
 
     def _take(self, stop: threading.Event) -> Snapshot:
-        with self._place.locked() as lock:
+        with self._place.locked(stop) as lock:
             self._refuse_half_done()
             with self._opened_root() as root:
                 return self._taker.take(root, lock, stop)
 
-    def _recover(self, _: threading.Event) -> str | None:
+    def _recover(self, stop: threading.Event) -> str | None:
         if not self._journal:
             return None
-        with self._place.locked() as lock:
+        with self._place.locked(stop) as lock:
             if not self._journal:
                 return None
             token, steps = self._journal.read()
@@ -199,8 +203,8 @@ class GitCheckpoints:
             )
 
     @contextmanager
-    def _reading(self) -> Iterator[ObjectReader]:
-        with self._place.locked() as lock, ObjectReader(self._place, lock) as reader:
+    def _reading(self, stop: threading.Event) -> Iterator[ObjectReader]:
+        with self._place.locked(stop) as lock, ObjectReader(self._place, lock) as reader:
             yield reader
 
     @contextmanager

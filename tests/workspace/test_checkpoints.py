@@ -1,6 +1,7 @@
 """What a snapshot holds, what it leaves out and says so, and what going back does and refuses to do."""
 
 import asyncio
+import fcntl
 import os
 import shutil
 import socket
@@ -592,6 +593,20 @@ async def test_work_that_is_cancelled_has_ended_when_the_cancelling_is_over(
         await restoring
     assert texts(root) in ({"one"}, {"two"})
     assert await checkpoints.recover() is None
+
+
+async def test_who_waits_for_another_process_can_be_cancelled_at_once(checkpoints: GitCheckpoints, state: Path) -> None:
+    await checkpoints.take()
+    (store,) = (state / "checkpoints").glob("*")
+    with (store / "lock").open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting = asyncio.create_task(checkpoints.take())
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(waiting, 10)
+    assert (await checkpoints.take()).files == 0
 
 
 async def test_the_event_loop_goes_on_while_a_snapshot_is_taken(checkpoints: GitCheckpoints, root: Path) -> None:

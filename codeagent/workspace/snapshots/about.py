@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from codeagent.workspace.snapshots.ignoring import IgnoreFile, Layer, Scope
 from codeagent.workspace.snapshots.surroundings import Outer
 
-_MOST_PHRASES = 200
+_MOST_PHRASES = 50
 _MOST_RECORDED = 5000
 
 

@@ -13,6 +13,7 @@ import secrets
 import shutil
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from codeagent.core.programs import find_program
 _OLDEST_GIT = (2, 29)
 _LOCK_SECONDS = 120.0
 _LOCK_STEP = 0.01
+_STOP_STEP = 0.1
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _CONFIG = """\
 [core]
@@ -93,15 +95,18 @@ class StorePlace:
         return self.folder / "live" / session
 
     @contextmanager
-    def locked(self) -> Iterator[int]:
-        """One process at a time; the descriptor is handed on to git, so that a git that outlives us keeps the lock."""
+    def locked(self, stop: threading.Event) -> Iterator[int]:
+        """One process at a time; the descriptor is handed on to git, so that a git that outlives us keeps the lock.
+
+        `stop` ends the waiting for it.
+        """
         self.ready()
         try:
             fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise _unusable(self.folder, error) from None
         try:
-            _wait_for(fd)
+            _wait_for(fd, stop)
             self._check_still_here(fd)
             self._clear_after_a_crash()
             yield fd
@@ -139,10 +144,17 @@ class StorePlace:
         except OSError as error:
             raise _unusable(self.folder, error) from None
 
-    def run(self, arguments: Sequence[str], lock: int, data: bytes = b"") -> bytes:
-        """What git printed, with `data` to read."""
+    def run(self, arguments: Sequence[str], lock: int, stop: threading.Event, data: bytes = b"") -> bytes:
+        """What git printed, with `data` to read; `stop` ends it."""
         with self.start(arguments, lock) as process:
-            out, errors = process.communicate(data)
+            while True:
+                try:
+                    out, errors = process.communicate(data, timeout=_STOP_STEP)
+                    break
+                except subprocess.TimeoutExpired:
+                    if stop.is_set():
+                        process.kill()
+                        raise _broken_off() from None
         if process.returncode:
             raise self.complaint(errors)
         return out
@@ -246,7 +258,7 @@ def _write_if_missing(path: Path, data: bytes) -> None:
     draft.rename(path)
 
 
-def _wait_for(lock: int) -> None:
+def _wait_for(lock: int, stop: threading.Event) -> None:
     end = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
@@ -262,7 +274,12 @@ def _wait_for(lock: int) -> None:
                 "another codeagent has been at work on the checkpoints of this folder for two minutes; "
                 "nothing was changed: try again when it is done"
             )
-        time.sleep(_LOCK_STEP)
+        if stop.wait(_LOCK_STEP):
+            raise _broken_off()
+
+
+def _broken_off() -> CheckpointError:
+    return CheckpointError("the work on the checkpoints was broken off; nothing was changed")
 
 
 def _unusable(folder: Path, error: OSError) -> CheckpointError:

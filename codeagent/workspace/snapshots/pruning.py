@@ -4,9 +4,12 @@ import fcntl
 import os
 import secrets
 import shutil
+import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.snapshots.place import StorePlace
@@ -17,6 +20,10 @@ _MOST_LOOSE = 2000
 _MOST_PACKS = 40
 
 
+class Git(Protocol):
+    def __call__(self, arguments: list[str], *, data: bytes = b"") -> bytes: ...
+
+
 @dataclass(frozen=True)
 class Allowance:
     """How old (in seconds) and how large (in bytes) a workspace's snapshots may be."""
@@ -25,41 +32,42 @@ class Allowance:
     size: int = 2048 << 20
 
 
-def prune(place: StorePlace, lock: int, last: str | None, allowance: Allowance) -> bool:
+def prune(place: StorePlace, lock: int, last: str | None, allowance: Allowance, stop: threading.Event) -> bool:
     """Under the store's lock; what a living process took stays, and so does `last`. Raises CheckpointError.
 
-    False where `last` is not there.
+    False where `last` is not there. `stop` breaks it off; the next one goes on.
     """
+    git = partial(place.run, lock=lock, stop=stop)
     _drop_old_stores(place, allowance.age)
     with place.writing():
-        pinned = _pin(place, lock, last)
-        dead = {name: at for name, at in _sessions(place, lock).items() if not _alive(place.live_file(name))}
+        pinned = _pin(git, last)
+        dead = {name: at for name, at in _sessions(git).items() if not _alive(place.live_file(name))}
         now = time.time()
         drop = [name for name, at in dead.items() if now - at > allowance.age]
-        _drop(place, lock, drop)
-        _tidy(place, lock, dropped=bool(drop))
+        _drop(git, drop)
+        _tidy(place, git, dropped=bool(drop))
         rest = sorted(dead.keys() - set(drop), key=lambda name: (dead[name], name))
         while rest and _size(place.git) > allowance.size:
             oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
-            _drop(place, lock, oldest)
-            _tidy(place, lock, dropped=True)
+            _drop(git, oldest)
+            _tidy(place, git, dropped=True)
         _forget_the_dead(place)
     return pinned
 
 
-def _pin(place: StorePlace, lock: int, last: str | None) -> bool:
+def _pin(git: Git, last: str | None) -> bool:
     try:
         command = f"update {_LAST} {last}\n" if last is not None else f"delete {_LAST}\n"
-        place.run(["update-ref", "--stdin"], lock, command.encode())
+        git(["update-ref", "--stdin"], data=command.encode())
     except CheckpointError:
         return last is None
     return True
 
 
-def _sessions(place: StorePlace, lock: int) -> dict[str, float]:
+def _sessions(git: Git) -> dict[str, float]:
     """When each took its last snapshot, in seconds since the epoch."""
     form = "--format=%(refname:lstrip=2) %(committerdate:unix)"
-    lines = place.run(["for-each-ref", form, _SESSIONS], lock).decode().splitlines()
+    lines = git(["for-each-ref", form, _SESSIONS]).decode().splitlines()
     return {name: float(at) for name, _, at in (line.partition(" ") for line in lines)}
 
 
@@ -80,21 +88,21 @@ def _alive(file: Path) -> bool:
     return False
 
 
-def _drop(place: StorePlace, lock: int, sessions: list[str]) -> None:
+def _drop(git: Git, sessions: list[str]) -> None:
     if sessions:
         lines = "".join(f"delete {_SESSIONS}{name}\n" for name in sessions)
-        place.run(["update-ref", "--stdin"], lock, lines.encode())
+        git(["update-ref", "--stdin"], data=lines.encode())
 
 
-def _tidy(place: StorePlace, lock: int, *, dropped: bool) -> None:
+def _tidy(place: StorePlace, git: Git, *, dropped: bool) -> None:
     objects = place.git / "objects"
     packs = sum(1 for _ in objects.glob("pack/*.pack"))
     if dropped or packs > _MOST_PACKS:
-        place.run(["repack", "-a", "-d", "-q"], lock)
-        place.run(["prune", "--expire=now"], lock)
+        git(["repack", "-a", "-d", "-q"])
+        git(["prune", "--expire=now"])
     elif sum(1 for _ in objects.glob("??/*")) > _MOST_LOOSE:
-        place.run(["repack", "-d", "-q"], lock)
-        place.run(["prune-packed", "-q"], lock)
+        git(["repack", "-d", "-q"])
+        git(["prune-packed", "-q"])
 
 
 def _forget_the_dead(place: StorePlace) -> None:
