@@ -1,5 +1,6 @@
 """`/diff`: what changed since the session began, file by file, and how to take a part of it back."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ class ChangesScreen(DiffPage[None]):
         self._files.move(step)
 
     def action_restore(self) -> None:
-        view, at = self._view, self.pane.current
+        view, at = self._shown, self.pane.current
         if view is None or not self.count:
             self.say(f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back")
             return
@@ -152,7 +153,7 @@ class ChangesScreen(DiffPage[None]):
         self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
 
     def action_restore_file(self) -> None:
-        view = self._view
+        view = self._shown
         if view is None:
             self.say("there is no file here to take back")
             return
@@ -244,10 +245,9 @@ class ChangesScreen(DiffPage[None]):
             except CheckpointError as error:
                 self._words(str(error))
                 return
-            self._view = changed_file(key, then, now)
-            diff = self._view.diff
-            self._hunks = () if diff is None else cut(diff.before, diff.after)
-            self.pane.show_hunks(key, self._rows(), line_end_notes(diff) if diff else (), self._view.notes)
+            view, self._hunks = await asyncio.to_thread(_compared, key, then, now)
+            self._view, diff = view, view.diff
+            self.pane.show_hunks(key, self._rows(), line_end_notes(diff) if diff else (), view.notes)
             self.draw()
 
     def _words(self, *words: str) -> None:
@@ -260,6 +260,11 @@ class ChangesScreen(DiffPage[None]):
             return ()
         news = [hunk.new for hunk in self._hunks]
         return hunk_rows(self._view.diff, self._hunks, news, everything=self.shows_everything)
+
+    @property
+    def _shown(self) -> ChangedFileView | None:
+        """The marked file, once it is the one in the pane."""
+        return self._view if self._view is not None and self._view.path == self._marked else None
 
     @property
     def _marked(self) -> str:
@@ -277,6 +282,11 @@ class ChangesScreen(DiffPage[None]):
     def _fit(self) -> None:
         """The list takes at most a quarter of the screen."""
         self._files.styles.height = max(1, min(len(self._keys()), self.size.height // 4))
+
+
+def _compared(path: str, then: Node | None, now: Node | None) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
+    view = changed_file(path, then, now)
+    return view, () if view.diff is None else cut(view.diff.before, view.diff.after)
 
 
 def _about(file: ChangedFile) -> str:

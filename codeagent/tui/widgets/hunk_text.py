@@ -5,7 +5,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.events import Key, Paste
+from textual.events import Paste
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -32,11 +32,6 @@ class _Lines(TextArea):
     def __init__(self) -> None:
         super().__init__(tab_behavior="indent", show_line_numbers=False, compact=True, highlight_cursor_line=False)
         self.cursor_blink = False
-
-    async def _on_key(self, event: Key) -> None:
-        if event.key == "escape":
-            return  # the text area would give the focus to the next widget
-        await super()._on_key(event)
 
     async def _on_paste(self, event: Paste) -> None:
         event.stop()
