@@ -48,10 +48,12 @@ from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.extra.ask_user import AskUser
+from codeagent.tools.extra.git_commit import GitCommit
 from codeagent.tools.extra.output_read import OutputRead
 from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.instructions import read_instructions
 
@@ -108,7 +110,8 @@ async def open_runtime(
         sandbox = await _start_sandbox(settings, place, workspace, log.session_id, tell, stack)
         outputs = FileOutputs(log.folder / "outputs", place.redactor)
         questions = Questions()
-        tools = tools_for(sandbox.kind, workspace, outputs, _seen(workspace, history), questions)
+        commit = _commit_tool(workspace, place, hooks=settings.commit_hooks)
+        tools = tools_for(sandbox.kind, workspace, outputs, _seen(workspace, history), questions, commit)
         limits, hooks = _limits(settings), _hooks(settings, workspace, tell)
         around = Surroundings(tools, workspace, sandbox.sandbox, sandbox.kind, outputs, policy, limits, hooks)
         around = replace(around, attended=attended, book=book, objection=too_broad)
@@ -219,10 +222,19 @@ def _past(history: History) -> Past:
     )
 
 
+def _commit_tool(workspace: Workspace, place: Place, *, hooks: bool) -> GitCommit:
+    return GitCommit(workspace, GitCommitter(workspace, place.environment, hooks=hooks), hooks=hooks)
+
+
 def tools_for(
-    kind: SandboxKind | None, workspace: Workspace, outputs: OutputStore, seen: SeenFiles, asker: Asker
+    kind: SandboxKind | None,
+    workspace: Workspace,
+    outputs: OutputStore,
+    seen: SeenFiles,
+    asker: Asker,
+    commit: GitCommit,
 ) -> ToolRegistry:
-    """The tools a model gets; bash only where there is something to run it in."""
+    """The tools a model gets; bash only where there is something to run it in, `commit` only where bash cannot."""
     tools: list[Tool[Any]] = [
         Read(workspace, seen),
         Write(workspace, seen),
@@ -234,11 +246,11 @@ def tools_for(
     ]
     match kind:
         case "docker":
-            tools.insert(0, Bash(outputs, seen))
+            tools = [Bash(outputs, seen), *tools, commit]
         case "host":
-            tools.insert(0, Bash(outputs, seen, always_ask=_ON_HOST))
+            tools = [Bash(outputs, seen, always_ask=_ON_HOST), *tools]
         case None:
-            pass
+            tools = [*tools, commit]
     return ToolRegistry(tools)
 
 
@@ -256,7 +268,8 @@ def describe_prompt(place: Place, kind: SandboxKind) -> str:
 def _described(place: Place, kind: SandboxKind) -> tuple[ToolRegistry, Workspace]:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return tools_for(kind, workspace, outputs, SeenFiles(workspace), Questions()), workspace
+    commit = _commit_tool(workspace, place, hooks=False)
+    return tools_for(kind, workspace, outputs, SeenFiles(workspace), Questions(), commit), workspace
 
 
 def assemble_prompt(tools: ToolRegistry, workspace: Workspace, kind: SandboxKind | None) -> str:

@@ -11,7 +11,7 @@ _NO_SANDBOX = "There is no sandbox, so you cannot run commands; say so when a co
 _COMMANDS = {
     "docker": (
         "bash runs in a container that sees only this workspace: no network, .git and .codeagent are read-only, "
-        "nothing outside the workspace lasts. To commit, ask the person."
+        "nothing outside the workspace lasts."
     ),
     "host": "bash runs directly on the person's machine, without a sandbox: each command is asked for.",
 }
