@@ -11,6 +11,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.command_run import run_command
+from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
 
@@ -65,6 +66,9 @@ class Bash(Tool[BashArgs]):
         if self._always_ask is None:
             return key
         return replace(key, sensitive=self._always_ask, reads_only=False, reading=frozenset())
+
+    def proposal(self, args: BashArgs) -> str:
+        return bash_proposal(args.command, self.approval_key(args))
 
     def target(self, args: BashArgs) -> str:
         first, _, rest = args.command.strip().partition("\n")

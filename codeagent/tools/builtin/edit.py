@@ -17,6 +17,7 @@ from codeagent.tools.edit_match import NoMatch, find, line_of
 from codeagent.tools.encoding import NotEncodable, NotText, Span, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
+from codeagent.tools.proposals import path_proposal
 from codeagent.tools.seen import LARGEST_FILE, NOTHING, Lines, Seen, SeenFiles, after_change
 
 _LARGEST_RESULT = 2 * LARGEST_FILE
@@ -88,6 +89,9 @@ class Edit(Tool[EditArgs]):
 
     def approval_key(self, args: EditArgs) -> ApprovalKey:
         return path_key(self._workspace, args.path, reading=False)
+
+    def proposal(self, args: EditArgs) -> str:
+        return path_proposal(self.name, self.approval_key(args))
 
     async def preview(self, args: EditArgs, ctx: ToolContext) -> Preview:
         return self._change(args, ctx.workspace).preview()

@@ -11,6 +11,7 @@ from codeagent.tools.diff import count, diff_block
 from codeagent.tools.encoding import NotEncodable, NotText, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
+from codeagent.tools.proposals import path_proposal
 from codeagent.tools.seen import LARGEST_FILE, NOTHING, Lines, SeenFiles, joined
 
 _NEW = TextFile(b"", "", "utf-8", b"")
@@ -43,6 +44,9 @@ class Write(Tool[WriteArgs]):
 
     def approval_key(self, args: WriteArgs) -> ApprovalKey:
         return path_key(self._workspace, args.path, reading=False)
+
+    def proposal(self, args: WriteArgs) -> str:
+        return path_proposal(self.name, self.approval_key(args))
 
     async def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview:
         return self._change(args, ctx.workspace).preview()
