@@ -1,0 +1,28 @@
+"""From the card to the hunks and back: the conversation is answered with what the person took."""
+
+import asyncio
+from pathlib import Path
+
+from codeagent.core.display import DiffBlock
+from codeagent.core.policy import Decision
+from tests.tui.replay import ReplayApp, settled
+from tests.tui.scripts import Recording
+
+BLOCK = DiffBlock(path="a.txt", before="1\n2\n3\n4\n5\n", after="one\n2\n3\n4\nfive\n")
+
+
+async def test_the_hunks_that_were_taken_are_the_answer(tmp_path: Path) -> None:
+    recording = Recording().run("count")
+    recording.plan(("c1", "edit", "a.txt", "prompt"))
+    recording.ask("c1", "edit", "a.txt", BLOCK, by_hunk=True)
+    app = ReplayApp(recording.events, tmp_path, now=recording.now)
+    async with app.run_test(size=(80, 30)) as pilot:
+        await settled(pilot)
+        for keys in (["tab"], ["h"], ["j", "space"], ["enter"]):
+            await asyncio.sleep(0.6)  # neither card nor page takes a key in its first half second
+            await pilot.press(*keys)
+            await pilot.pause()
+        await pilot.pause()
+
+        answers = [told for told in app.told if told[0] == "answer"]
+        assert answers == [("answer", "c1.1", Decision("once", hunks=(True, False)))]
