@@ -290,11 +290,11 @@ def write_all_to(fd: int) -> Callable[[bytes], None]:
 
 def _call_line(result: ToolResultAdded, target: str) -> str:
     if result.error is None:
-        return f"✓ {result.name:<7}{one_line(target, _WIDTH - 20)}  {_seconds(result.duration_ms)}"
+        return f"✓ {result.name:<6} {one_line(target, _WIDTH - 20)}  {_seconds(result.duration_ms)}"
     mark = "–" if result.error.kind == "skipped" else "✗"
     kind, message = result.error.kind, result.error.message
     why = message if message.lower().startswith(kind) else f"{kind}: {message}"
-    return f"{mark} {result.name:<7}{one_line(target, _WIDTH // 2)}  {one_line(why, _WIDTH)}"
+    return f"{mark} {result.name:<6} {one_line(target, _WIDTH // 2)}  {one_line(why, _WIDTH)}"
 
 
 def _end_line(event: RunFinished) -> str:
