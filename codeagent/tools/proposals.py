@@ -75,11 +75,15 @@ _NONE = frozenset({
 
 
 def bash_proposal(command: str, key: ApprovalKey) -> str:
-    """The beginning of the one command of the line that does more than read; empty where that is none or not one."""
+    """The beginning of the one command of the line that does more than read; empty where that is none or not one,
+    and where a file of secrets is read."""
     if key.opaque:
         return ""
     commands = strict_commands(command) or ()
-    asking = [one for one in commands if not judge(one).reads]
+    judged = [judge(one) for one in commands]
+    if any(its.secret for its in judged):
+        return ""
+    asking = [one for one, its in zip(commands, judged, strict=True) if not its.reads]
     if not asking and len(commands) == 1:
         return _that_allows(_reading_rule(commands[0]), "bash", key, ask_reads=True)
     rules = {_command_rule(one) for one in asking}
