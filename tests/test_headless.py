@@ -121,6 +121,7 @@ def runtime_of(agent: Any) -> Runtime:
         system_prompt="",
         model="play",
         context_window=None,
+        rewind=None,
         use_model=nothing,
         close=agent.close,
     )
