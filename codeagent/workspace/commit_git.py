@@ -15,7 +15,7 @@ from pathlib import Path
 from codeagent.core.commits import CommitRefused
 from codeagent.workspace.commit_repository import Repository
 
-_SECONDS = 120.0
+_SECONDS = 60.0
 _GUARDS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",

@@ -1,0 +1,114 @@
+"""Who holds still is not disturbed, and in the end everything goes on, however tasks come, fail and are cancelled."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeagent.sandbox.stillness import Stillness
+
+
+class World:
+    """What may move, and what stops it: every pause must be ended by as many resumes."""
+
+    def __init__(self, failing: frozenset[int] = frozenset()) -> None:
+        self.stopped = False
+        self.moving = 0
+        self.stops = 0
+        self._failing = failing
+        self.stillness = Stillness(self._stop, self._go_on)
+
+    async def _stop(self) -> None:
+        assert (self.moving, self.stopped) == (0, False)
+        self.stopped = True
+        self.stops += 1
+        await asyncio.sleep(0)
+        if self.stops in self._failing:
+            raise ValueError("cannot stop")
+
+    async def _go_on(self) -> None:
+        await asyncio.sleep(0)
+        self.stopped = False
+
+    async def hold(self, steps: int) -> None:
+        async with self.stillness.hold():
+            for _ in range(steps + 1):
+                assert self.stopped
+                await asyncio.sleep(0)
+
+    async def nested(self, steps: int) -> None:
+        async with self.stillness.hold():
+            await self.hold(steps)
+            assert self.stopped
+
+    async def move(self, steps: int) -> None:
+        async with self.stillness.moving():
+            self.moving += 1
+            try:
+                for _ in range(steps + 1):
+                    assert not self.stopped
+                    await asyncio.sleep(0)
+            finally:
+                self.moving -= 1
+
+
+Act = Callable[[World, int], Awaitable[None]]
+acts = st.sampled_from([World.hold, World.nested, World.move])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(acts, st.integers(0, 4), st.integers(0, 6), st.none() | st.integers(0, 12)), max_size=8),
+    st.frozensets(st.integers(1, 3)),
+)
+def test_always_nothing_moves_while_it_is_held_and_everything_goes_on_at_the_end(
+    plan: list[tuple[Act, int, int, int | None]], failing: frozenset[int]
+) -> None:
+    """Each task starts at a step, lasts some steps, and is cancelled at another step or not."""
+
+    async def story() -> None:
+        world = World(failing)
+        tasks: list[tuple[asyncio.Task[None], int | None]] = []
+        for step in range(20):
+            tasks += [
+                (asyncio.ensure_future(act(world, lasts)), cut) for act, begins, lasts, cut in plan if begins == step
+            ]
+            for task, cut in tasks:
+                if cut == step:
+                    task.cancel()
+            await asyncio.sleep(0)
+        ends = await asyncio.wait_for(asyncio.gather(*(task for task, _ in tasks), return_exceptions=True), 10)
+        assert [end for end in ends if isinstance(end, AssertionError)] == []
+        assert (world.stopped, world.moving, world.stillness.held) == (False, 0, False)
+        await world.move(0)
+
+    asyncio.run(story())
+
+
+async def test_what_stopping_raises_reaches_who_asked_and_everything_goes_on() -> None:
+    world = World(frozenset({1}))
+    with pytest.raises(ValueError, match="cannot stop"):
+        await world.hold(0)
+    await world.move(0)
+    await world.hold(0)
+
+
+async def test_a_cancel_during_the_end_of_a_hold_is_raised_after_it() -> None:
+    world = World()
+    at_the_end = asyncio.Event()
+    go_on = world.stillness._go_on
+
+    async def slowly() -> None:
+        at_the_end.set()
+        await asyncio.sleep(0.05)
+        await go_on()
+
+    world.stillness._go_on = slowly
+    task = asyncio.create_task(world.hold(0))
+    await at_the_end.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not world.stopped
