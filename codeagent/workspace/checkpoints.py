@@ -14,22 +14,13 @@ from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import protected_part
 from codeagent.workspace.snapshots.contents import FOLDER, NotCovered
 from codeagent.workspace.snapshots.importing import SnapshotWriter, blob_name
+from codeagent.workspace.snapshots.journal import Journal, Step
 from codeagent.workspace.snapshots.known import KnownFiles
 from codeagent.workspace.snapshots.landing import Landing, State
 from codeagent.workspace.snapshots.objects import ObjectReader
 from codeagent.workspace.snapshots.place import StorePlace
 from codeagent.workspace.snapshots.pruning import Allowance, prune
-from codeagent.workspace.snapshots.restoring import (
-    HalfDone,
-    Journal,
-    Resumed,
-    Step,
-    differences,
-    perform,
-    plan,
-    resume,
-    state_of,
-)
+from codeagent.workspace.snapshots.restoring import HalfDone, Resumed, differences, perform, plan, resume, state_of
 from codeagent.workspace.snapshots.scan import Limits
 from codeagent.workspace.snapshots.surroundings import Surroundings
 from codeagent.workspace.snapshots.taking import Taker

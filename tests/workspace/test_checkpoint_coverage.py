@@ -2,16 +2,56 @@
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from codeagent.core.checkpoints import FileChange
+from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.scan import Limits
 from tests.workspace.trees import git, look
+
+RESTLESS = """
+import os, sys
+os.chdir(sys.argv[1])
+print("ready", flush=True)
+turn = 0
+while True:
+    turn += 1
+    with open("grows", "ab" if turn % 50 else "wb") as file:
+        file.write(b"x" * 5000)
+    with open("new", "w") as file:
+        file.write(str(turn))
+    os.replace("new", "replaced")
+    os.symlink("grows", "kind") if turn % 2 else os.mkdir("kind")
+    os.unlink("kind") if turn % 2 else os.rmdir("kind")
+    os.mkfifo("pipe")
+    os.unlink("pipe")
+    os.makedirs("d/e")
+    open("d/e/f", "w").close()
+    os.unlink("d/e/f")
+    os.removedirs("d/e")
+"""
+
+
+@contextmanager
+def restless(root: Path) -> Iterator[None]:
+    """A process that changes files, folders and links as fast as it can."""
+    (root / "steady").write_text("steady")
+    process = subprocess.Popen([sys.executable, "-c", RESTLESS, str(root)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield
+        assert process.poll() is None, "the process died, so nothing was tested"
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture
@@ -218,3 +258,13 @@ async def test_what_cannot_be_read_is_left_out_and_said(checkpoints: GitCheckpoi
     finally:
         (root / "closed").chmod(0o700)
     assert left_out == ("closed/: cannot be read (Permission denied)", "secret: cannot be read (Permission denied)")
+
+
+async def test_files_that_change_while_they_are_read_never_make_it_fail(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
+    with restless(root):
+        for _ in range(15):
+            snapshot = await checkpoints.take()
+            node = await checkpoints.node(snapshot.id, "steady")
+            assert node == Node("file", b"steady")

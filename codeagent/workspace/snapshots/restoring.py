@@ -1,38 +1,22 @@
 """Going from one snapshot to another: what has to change, whether it may, and how it is done or undone."""
 
-import json
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import assert_never
 
-from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
+from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.errors import CheckpointError, CodeagentError
-from codeagent.workspace.snapshots.about import Coverage, decode
+from codeagent.workspace.snapshots.about import decode
 from codeagent.workspace.snapshots.contents import NotCovered
+from codeagent.workspace.snapshots.coverage import Coverage
+from codeagent.workspace.snapshots.journal import Step
 from codeagent.workspace.snapshots.landing import Landing, State
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
 
 _KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
 _MODES = {kind: mode for mode, kind in _KINDS.items()}
 _MOST_NAMED = 5
-
-
-@dataclass(frozen=True)
-class Step:
-    """One file: what it is before and what it is to be."""
-
-    path: str
-    old: State | None
-    new: State | None
-
-    def change(self) -> FileChange:
-        kind: ChangeKind = "added" if self.old is None else "deleted" if self.new is None else "modified"
-        return FileChange(self.path, kind)
-
-    def back(self) -> "Step":
-        return Step(self.path, self.new, self.old)
 
 
 def mode_of(kind: NodeKind) -> bytes:
@@ -105,16 +89,16 @@ def plan(
 
 
 def perform(reader: ObjectReader, landing: Landing, steps: Sequence[Step]) -> None:
-    """All steps or none. Raises CheckpointError, saying what stays undone should even going back fail."""
-    done: list[Step] = []
+    """All steps or none. Raises CheckpointError, and HalfDone where even taking them back fails."""
     try:
-        _apply(reader, landing, steps, done)
+        _apply(reader, landing, steps)
     except (CodeagentError, OSError) as error:
         reason = _reason(error)
     else:
         return
+    done = [step for step in steps if _is_done(landing, step)]
     try:
-        _apply(reader, landing, [step.back() for step in reversed(done)], [])
+        _apply(reader, landing, [step.back() for step in done])
     except (CodeagentError, OSError) as error:
         raise HalfDone(
             f"going back broke off: {reason}; {len(done)} of {len(steps)} files are changed and could not be put "
@@ -160,7 +144,7 @@ def resume(reader: ObjectReader, landing: Landing, steps: Sequence[Step]) -> Res
     else:
         return Resumed(True, tuple(kept))
     try:
-        perform(reader, landing, [step.back() for step in reversed(done)])
+        perform(reader, landing, [step.back() for step in done])
     except CheckpointError:
         raise CheckpointError(
             f"going back, which a crash had broken off, can neither be finished nor taken back ({reason}); "
@@ -169,61 +153,22 @@ def resume(reader: ObjectReader, landing: Landing, steps: Sequence[Step]) -> Res
     return Resumed(False, tuple(kept))
 
 
-class Journal:
-    """The steps of the restore that is under way, written before the first of them."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __bool__(self) -> bool:
-        return self._path.exists()
-
-    def write(self, token: str, steps: Sequence[Step]) -> None:
-        """Raises OSError; then nothing is under way."""
-        record = {"token": token, "steps": [(step.path, _pair(step.old), _pair(step.new)) for step in steps]}
-        draft = self._path.with_suffix(".tmp")
-        with draft.open("wb") as file:
-            file.write(json.dumps(record).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(self._path)
-        self._sync()
-
-    def read(self) -> tuple[str, tuple[Step, ...]]:
-        """Raises CheckpointError."""
-        try:
-            record = json.loads(self._path.read_bytes())
-            steps = tuple(Step(path, _unpaired(old), _unpaired(new)) for path, old, new in record["steps"])
-            return str(record["token"]), steps
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{self._path} cannot be read ({error}), so it is not known which files a broken-off restore changed; "
-                "nothing was changed: look at the workspace, then remove that file"
-            ) from None
-
-    def clear(self) -> None:
-        self._path.unlink(missing_ok=True)
-        self._sync()
-
-    def _sync(self) -> None:
-        fd = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
-def _apply(reader: ObjectReader, landing: Landing, steps: Sequence[Step], done: list[Step]) -> None:
+def _apply(reader: ObjectReader, landing: Landing, steps: Sequence[Step]) -> None:
     """Removals first, so that a folder can become a file and the other way round."""
     for step in steps:
         if step.new is None and step.old is not None:
             landing.remove(step.path, present=step.old)
-            done.append(step)
     for step in steps:
         if step.new is not None:
             landing.put(step.path, Node(step.new.kind, reader.data(step.new.blob)), present=step.old)
-            done.append(step)
     landing.settle()
+
+
+def _is_done(landing: Landing, step: Step) -> bool:
+    try:
+        return landing.state(step.path) == step.new
+    except (NotCovered, OSError):
+        return False
 
 
 def _check_room(landing: Landing, steps: Sequence[Step]) -> None:
@@ -267,16 +212,3 @@ def _reason(error: CodeagentError | OSError) -> str:
             return str(error).partition(";")[0]
         case _:
             assert_never(error)
-
-
-def _pair(state: State | None) -> tuple[str, str] | None:
-    return None if state is None else (state.kind, state.blob)
-
-
-def _unpaired(pair: Sequence[str] | None) -> State | None:
-    if pair is None:
-        return None
-    kind, blob = pair
-    if kind not in _MODES:
-        raise ValueError(f"{kind!r} is no kind of file")
-    return State(kind, blob)
