@@ -49,6 +49,9 @@ class Consent:
                 case "rule" if problem := await self._learn(prepared, decision):
                     reason = problem
                     continue
+                case _ if decision.hunks is not None and not preview.by_hunk:
+                    reason = "this cannot be answered hunk by hunk: take it as a whole, or not"
+                    continue
                 case _:
                     pass
             shown, preview = preview, await show(prepared)
@@ -60,8 +63,7 @@ class Consent:
     def _permit(self, prepared: Prepared, preview: Preview, decision: Decision) -> Permit:
         if decision.answer == "session":
             self._approvals.grant(prepared.tool.name, prepared.arguments)
-        hunks = decision.hunks if preview.by_hunk else None
-        return Permit(decision.source, preview.base, hunks, decision.rule or None)
+        return Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
 
     def _edited(self, prepared: Prepared, arguments: str) -> tuple[Prepared, str]:
         """The call with other arguments, or as it was, and why it is asked about again."""

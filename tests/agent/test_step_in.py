@@ -201,3 +201,10 @@ async def test_a_rule_is_revoked_and_asks_again() -> None:
     await s.agent.allow("asking(one)", keep=False)
     await s.agent.revoke(s.agent.rules[0])
     assert len(await answered(s, Decision("deny"))) == 1
+
+
+async def test_an_answer_by_hunk_to_what_has_none_allows_nothing_and_is_asked_about() -> None:
+    s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
+    _, second = await answered(s, Decision("once", hunks=(False,)), Decision("deny"))
+    assert second.reason == "this cannot be answered hunk by hunk: take it as a whole, or not"
+    assert not of(s.events, ToolStarted)
