@@ -11,12 +11,12 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
-from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.commands import COMMANDS
 from codeagent.tui.drafts import Draft
 from codeagent.tui.ports import Mode, Talk, Wish
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
+from codeagent.tui.screens.answered_cards import AnsweredCards
 from codeagent.tui.screens.escape import AGAIN, Escape, Meaning, Situation
 from codeagent.tui.screens.host import Commands, Host
 from codeagent.tui.screens.sending import Sending
@@ -25,7 +25,6 @@ from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
 from codeagent.tui.widgets.approval import TOO_SOON, ApprovalCard
 from codeagent.tui.widgets.boundary_card import BoundaryCard
-from codeagent.tui.widgets.card_dock import CardDock
 from codeagent.tui.widgets.composer import Composer
 from codeagent.tui.widgets.composer_area import ComposerArea
 from codeagent.tui.widgets.external_editor import edit_in_editor
@@ -78,7 +77,7 @@ class ChatScreen(Screen[None]):
         self.view = TranscriptView(self.stage.document, clock=host.now)
         self._history = PromptHistory(host.folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS, placeholder="What shall we do?")
-        self._cards = CardDock(self.stage, now=host.now)
+        self._cards = AnsweredCards(self, lambda act: self._slash.act(act), now=host.now)
         self._escape = Escape()
         self._find_bar = FindBar()
         self._draft = Draft(host.folders.drafts)
@@ -247,30 +246,6 @@ class ChatScreen(Screen[None]):
 
     async def _load_files(self, talk: Talk) -> None:
         self.composer.set_files(await talk.files())
-
-    @on(ApprovalCard.Answered)
-    def _answered(self, message: ApprovalCard.Answered) -> None:
-        if self.talk is not None:
-            self.talk.answer(message.approval_id, message.decision)
-
-    @on(ApprovalCard.HunksWanted)
-    def _choose_hunks(self, message: ApprovalCard.HunksWanted) -> None:
-        from codeagent.tui.screens.hunks import HunkReview  # not needed before the first change
-
-        def take(answers: tuple[HunkAnswer, ...] | None) -> None:
-            if answers is not None and not self._cards.approval.take_hunks(message.approval_id, answers):
-                self.tell("the question no longer waits; nothing was changed")
-
-        self.app.push_screen(HunkReview(message.diff), take)
-
-    @on(ApprovalCard.Told)
-    def _not_answered(self, message: ApprovalCard.Told) -> None:
-        self.tell(message.text)
-        self.restore(message.back)
-
-    @on(BoundaryCard.Wanted)
-    def _at_boundary(self, message: BoundaryCard.Wanted) -> None:
-        self._slash.act(message.act)
 
     @property
     def boundary_card(self) -> BoundaryCard:
