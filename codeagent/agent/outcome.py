@@ -39,7 +39,7 @@ def result_of_error(error: Exception, *, executed: bool, cancelled_because: str 
         case RunCancelled():
             return _plain(_kind_of_cancel(str(error)), _cancel_text(str(error)), executed)
         case BaseChanged():
-            text = "The file changed after this edit was approved; nothing was applied. Read it again."
+            text = "What was approved has changed meanwhile; nothing was applied. Look at it again."
             return _plain("failed", text, False)
         case MissingPath():
             return _plain("not_found", str(error), executed)
