@@ -24,8 +24,15 @@ ENVIRONMENT = {
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
 }
-"""Everything a command finds in its environment, besides PATH, the image's own and the call's mark."""
+"""Everything a command finds in its environment, besides PATH, the image's own and the call's mark.
+
+Commands that only read need no question, and `git status` is one: so git takes no folder for a repository because
+files of the workspace make it look like one, with a configuration that names programs.
+"""
 
 _SET_ID_BITS = 0o6000
 _CREATES = 0o100 | 0o20000000

@@ -61,7 +61,14 @@ def test_mounts_are_read_only_unless_said() -> None:
 def test_the_environment_is_ours_alone() -> None:
     names = {entry.partition("=")[0] for entry in ARGUMENTS["Env"]}
     assert {"PATH", "HOME", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT"} <= names
+    names -= {"GIT_CONFIG_KEY_0"}
     assert not any("KEY" in name or "TOKEN" in name or "PROXY" in name.upper() for name in names)
+
+
+def test_git_takes_no_planted_folder_for_a_repository() -> None:
+    assert {"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit"} <= set(
+        ARGUMENTS["Env"]
+    )
 
 
 def test_the_hash_changes_with_every_part_of_the_profile() -> None:
