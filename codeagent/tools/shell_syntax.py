@@ -44,6 +44,7 @@ _WRAPPERS = frozenset({
     "sudo", "env", "nice", "nohup", "time", "timeout", "watch", "xargs", "command", "builtin", "exec", "setsid",
     "stdbuf", "ionice", "chroot", "doas", "unbuffer", "busybox", "chrt", "taskset", "unshare", "strace", "ltrace",
 })  # fmt: skip
+_RUN_OTHERS = _WRAPPERS | _SHELLS | {"eval"}
 _MOST_WRAPPERS = 10
 """One in another that are listed each; of more, the innermost command is."""
 _WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
@@ -137,9 +138,9 @@ def _pieces(text: str) -> tuple[str, ...]:
         if not words:
             continue
         parts += [" ".join(words), " ".join(bare)]
-        while bare and (bare[0] in _WRAPPERS or _WRAPPER_ARGUMENT.fullmatch(bare[0])):
-            bare = bare[1:]
-        parts.append(_SYSTEM_FOLDER.sub("", " ".join(bare), count=1))
+        bare = bare[_behind_arguments(bare, 0) :]
+        if bare:
+            parts += [_joined(bare), *_unwrapped(bare, _RUN_OTHERS)[0]]
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
@@ -184,27 +185,36 @@ def _redirected(statement: Node) -> Node | None:
 
 
 def _wrapped(words: list[str], depth: int) -> tuple[list[str], bool]:
-    """What a command runs that is given to it as words or as a string."""
+    """What a command runs that is given to it as words or as a string, and whether that is all plain to see."""
+    parts, at, plain = _unwrapped(words, _WRAPPERS)
+    if at >= len(words):
+        return parts, plain
+    scripts, script_plain = _scripts(_bare_name(words[at]), words[at + 1 :], depth)
+    return [*parts, *scripts], plain and script_plain
+
+
+def _unwrapped(words: list[str], through: frozenset[str]) -> tuple[list[str], int, bool]:
+    """What is behind one wrapper after another, where the innermost command begins, and whether that is certain.
+
+    A wrapper's flag may have a value: then what is behind the value is listed, too.
+    """
     parts: list[str] = []
-    at, wrappers, plain = 0, 0, True
-    while (name := _SYSTEM_FOLDER.sub("", words[at])) in _WRAPPERS:
-        wrappers += 1
+    at, count, plain = 0, 0, True
+    starts: list[int] = []
+    while at < len(words) and _bare_name(words[at]) in through:
+        count += 1
         inner = _behind_arguments(words, at + 1)
         plain = plain and not any("=" in word for word in words[at + 1 : inner])
-        if inner < len(words) and words[inner - 1].startswith("-") and inner > at + 1:
-            value_skipped = _behind_arguments(words, inner + 1)
-            if value_skipped < len(words) and wrappers <= _MOST_WRAPPERS:
-                parts += [_joined(words[inner:]), _joined(words[value_skipped:])]
-            inner = inner if _runs_others(words[inner]) else min(value_skipped, len(words))
-        if inner >= len(words):
-            return parts, plain
-        if wrappers <= _MOST_WRAPPERS:
-            parts.append(_joined(words[inner:]))
-        at = inner
-    if wrappers > _MOST_WRAPPERS:
-        parts.append(_joined(words[at:]))
-    scripts, script_plain = _scripts(name, words[at + 1 :], depth)
-    return [*parts, *scripts], plain and script_plain and wrappers <= _MOST_WRAPPERS
+        behind_value = inner
+        if inner > at + 1 and words[inner - 1].startswith("-"):
+            behind_value = _behind_arguments(words, inner + 1)
+        starts = [start for start in sorted({inner, behind_value}) if start < len(words)]
+        if count <= _MOST_WRAPPERS:
+            parts += [_joined(words[start:]) for start in starts]
+        at = inner if inner < len(words) and _bare_name(words[inner]) in _RUN_OTHERS else behind_value
+    if count > _MOST_WRAPPERS:
+        parts += [_joined(words[start:]) for start in starts]
+    return parts, at, plain and count <= _MOST_WRAPPERS
 
 
 def _behind_arguments(words: list[str], at: int) -> int:
@@ -214,8 +224,8 @@ def _behind_arguments(words: list[str], at: int) -> int:
     return at
 
 
-def _runs_others(word: str) -> bool:
-    return _SYSTEM_FOLDER.sub("", word) in _WRAPPERS | _SHELLS | {"eval"}
+def _bare_name(word: str) -> str:
+    return _SYSTEM_FOLDER.sub("", word)
 
 
 def _scripts(name: str, rest: list[str], depth: int) -> tuple[list[str], bool]:
@@ -264,7 +274,7 @@ def _value(node: Node, line: str) -> str:
 
 def _joined(words: list[str]) -> str:
     """As a part: its words with single spaces between."""
-    return " ".join(map(_quoted, [_SYSTEM_FOLDER.sub("", words[0]), *words[1:]]))
+    return " ".join(map(_quoted, [_bare_name(words[0]), *words[1:]]))
 
 
 def _quoted(word: str) -> str:

@@ -261,6 +261,39 @@ def test_however_many_commands_there_are_the_last_is_still_seen(count: int) -> N
     assert verdict(line.replace("; git push", "")) == "prompt", "more than a hundred nodes are asked about"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sudo -u root git push",
+        "env -u X git push",
+        "timeout -k 5 10 git push",
+        "nice -n 5 git push",
+        "xargs -I {} git push",
+        "watch -n 1 git push",
+        "sudo -u a env -u B nice -n 5 git push",
+        "sudo /usr/bin/env A=1 /usr/bin/git push",
+        "bash -o pipefail -c 'git push'",
+        "bash -ec 'git push'",
+        "sudo -u a bash -lc 'ls; git push'",
+        "eval eval eval eval git push",
+        'bash -c "bash -c \\"bash -c \'sh -c git\\ push\'\\""',
+        "busybox sh -c 'git push'",
+    ],
+)
+def test_a_denying_rule_sees_through_the_flags_of_wrappers(command: str) -> None:
+    assert verdict(command, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
+
+
+@pytest.mark.parametrize("wrapper", ["nice ", "nice -n5 ", "sudo -u x ", "env A=1 ", "timeout 5 ", "command "])
+@pytest.mark.parametrize("count", [11, 500, 6_000])
+def test_however_many_wrappers_there_are_the_innermost_command_is_seen(wrapper: str, count: int) -> None:
+    assert (
+        verdict(wrapper * count + "git push", Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),)))
+        == "deny"
+    )
+    assert verdict(wrapper * count + "ls", Policy(rules=(Rule.parse("bash(*)", "auto"),))) == "prompt"
+
+
 def test_parts_are_words_with_single_spaces_and_their_redirections() -> None:
     key = command_key("git   log  -3 | head  -n 'a  b' 2>&1")
     assert key.parts == ("git log -3", "head -n 'a  b' 2>&1")
