@@ -10,6 +10,7 @@ from codeagent.core.checkpoints import Checkpoints, FileChange, Node
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointRestored
 from codeagent.core.rewind import ChangedFile, Changes, Point, RestoreKind
+from codeagent.core.sanitize import visible
 from codeagent.core.taken_back import restored_note
 
 
@@ -86,7 +87,7 @@ class GoingBack:
             **self.emitter.head(),
             checkpoint_id=point,
             kind=kind,
-            files=tuple(change.path for change in changed),
+            files=tuple(visible(change.path) for change in changed),
             conversation=conversation,
             before=before,
         )

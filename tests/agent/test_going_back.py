@@ -218,6 +218,18 @@ async def test_one_file_is_put_only_where_it_is_still_what_was_shown() -> None:
     assert store.files == {"a.py": "half"}
 
 
+async def test_a_file_name_that_is_no_text_goes_back_and_into_the_log() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    await say(s, "fix it")
+    past = rewind(s)
+    store.files["odd\udcff.py"] = "mine"
+    changed = await past.go(past.undo_target().id, "undo")
+    assert {file.path for file in changed} == {"a.py", "odd\udcff.py"}
+    restored = of(s.events, CheckpointRestored)[0]
+    assert len(restored.model_dump_json()) > 0
+    assert all(path.isprintable() for path in restored.files)
+
+
 async def test_nothing_goes_back_while_the_agent_works() -> None:
     s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
     s.agent.step(True)
