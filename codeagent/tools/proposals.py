@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import ApprovalKey, Policy, Rule
+from codeagent.tools.breadth import too_broad
 from codeagent.tools.reading.judge import judge
 from codeagent.tools.reading.words import SimpleCommand, strict_commands
 
@@ -103,13 +104,16 @@ def path_proposal(tool: str, key: ApprovalKey) -> str:
 
 
 def _that_allows(rule: str, tool: str, key: ApprovalKey, *, ask_reads: bool = False) -> str:
-    """The rule, where it does what it is proposed for."""
+    """The rule, where it does what it is proposed for and may come of an answer."""
     if not rule or len(rule) > _LONGEST:
         return ""
     try:
-        policy = Policy(rules=(Rule.parse(rule, "auto"),), ask_reads=ask_reads)
+        parsed = Rule.parse(rule, "auto")
     except ConfigError:
         return ""
+    if too_broad(parsed) is not None:
+        return ""
+    policy = Policy(rules=(parsed,), ask_reads=ask_reads)
     return rule if policy.check(tool, key, "prompt", "anything").source == "rule" else ""
 
 
@@ -132,10 +136,13 @@ def _beginning(words: Sequence[str], size: int) -> str:
 
 
 def _prefix(words: Sequence[str]) -> int | None:
-    """How many of the words make the rule, before a star; 0: the command as it is; None: no rule."""
+    """How many of the words make the rule, before a star; 0: the command as it is; None: no rule.
+
+    An interpreter has none, but that a well-known module of Python's is run, as it is.
+    """
     name, first, second = words[0], _word(words, 1), _word(words, 2)
     if _PYTHON.fullmatch(name):
-        return 3 if first == "-m" and second in _MODULES else None
+        return 0 if first == "-m" and second in _MODULES else None
     if (name, first) in _RUN_A_TOOL or name in _NPX:
         skipped = 1 if name in _NPX else 2
         return _inner(words, skipped)
