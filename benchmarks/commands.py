@@ -1,4 +1,4 @@
-"""Commands in the container: what one costs through the product, and how fast one is stopped."""
+"""Commands: what judging a line costs, what one costs through the product, and how fast one is stopped."""
 
 import asyncio
 import statistics
@@ -12,16 +12,31 @@ from benchmarks.measure import Figure, ms, workspace
 from codeagent.core.ports import Command, CommandResult, Sandbox
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.tools.shell_syntax import command_key
+from tests.security.everyday_commands import EVERYDAY
+from tests.security.hostile_commands import HOSTILE
 
 TIMES = 20
 GIGABYTE = "head -c 1000000000 /dev/zero | tr '\\0' x"
 
 
 def figures() -> Iterator[Figure]:
+    yield _judging()
     with workspace() as root, tempfile.TemporaryDirectory() as state:
         rows: list[Figure] = []
         asyncio.run(_measure(root, Path(state), rows.append))
         yield from rows
+
+
+def _judging() -> Figure:
+    """What the whole decision about asking costs, over both corpora of the tests."""
+    times = []
+    for line in [*EVERYDAY, *HOSTILE] * 5:
+        started = time.perf_counter()
+        command_key.__wrapped__(line)
+        times.append(time.perf_counter() - started)
+    worst = sorted(times)[int(len(times) * 0.99)]
+    return Figure("a command line judged, p99", f"{worst * 1000:.2f} ms", "-", None, "<= 5 ms")
 
 
 async def _measure(root: Path, state: Path, add: Callable[[Figure], None]) -> None:

@@ -17,6 +17,7 @@ from codeagent.tools.reading.flags import Program
 from codeagent.tools.reading.git import GIT
 from codeagent.tools.reading.surroundings import SURROUNDINGS
 from codeagent.tools.reading.texts import TEXTS
+from codeagent.tools.reading.words import strict_commands
 from codeagent.tools.shell_syntax import command_key
 from tests.security.everyday_commands import EVERYDAY, EXPANDING
 from tests.security.hostile_commands import HOSTILE, SHAPES
@@ -76,6 +77,7 @@ def test_an_abbreviated_flag_is_asked_about(name: str, known: Program) -> None:
             assert asks(f"{name} {short}=x"), short
 
 
+_RUN_WHAT_FOLLOWS = ("time", "timeout", "xargs", "command")
 INSERTED = [
     ";touch P;", "&&touch P;", "||touch P;", "|tee P;", "&touch P;", "\ntouch P\n", "\rtouch P", "$(touch P)",
     "`touch P`", "${x@P}", "$IFS", "$x", ">P ", ">>P ", "<(touch P)", ">(touch P)", "<<EOF\nx\nEOF\n", "<<<x ", "{a,b}",
@@ -202,3 +204,30 @@ def test_mutated_lines_that_are_still_taken_to_only_read_do(scratch: Path) -> No
     run(scratch, taken[:150])
     assert len(taken) >= 100
     assert state(scratch) == before
+
+
+def test_the_shell_runs_the_words_that_were_judged(tmp_path: Path) -> None:
+    """Every program is replaced by one that writes down its arguments; what it got is what the reading saw."""
+    chance = random.Random(5)
+    plain = [line for line in READS if not set("*?[~") & set(line) and "sleep" not in line]
+    log, programs = tmp_path / "log", tmp_path / "bin"
+    programs.mkdir()
+    recorder = f"#!/bin/bash\nIFS=$'\\2'\nwords=(\"${{0##*/}}\" \"$@\")\nprintf '%s\\1' \"${{words[*]}}\" >> '{log}'\n"
+    for name in {word.texts[0].rpartition("/")[2] for line in plain for word in strict_commands(line) or ()}:
+        (programs / name).write_text(recorder)
+        (programs / name).chmod(0o755)
+    seen = 0
+    for line in chance.sample(plain, 80):
+        at = chance.randrange(len(line) + 1)
+        line = line[:at] + chance.choice(["", "''", '""', "\\ ", "'a b'", " # ", "\\'", "&& ", "^", "#"]) + line[at:]
+        if asks(line):
+            continue
+        judged = [command.texts for command in strict_commands(line) or ()]
+        judged += [words[at:] for words in judged for at in range(1, len(words)) if words[0] in _RUN_WHAT_FOLLOWS]
+        log.write_text("")
+        subprocess.run(["/bin/bash", "-c", line], env={"PATH": str(programs)}, stdin=subprocess.DEVNULL, check=False,
+                       capture_output=True, timeout=20)  # fmt: skip
+        for record in log.read_text().split("\1")[:-1]:
+            seen += 1
+            assert tuple(record.split("\2")) in judged, line
+    assert seen >= 40
