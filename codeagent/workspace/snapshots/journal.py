@@ -10,6 +10,7 @@ from typing import get_args
 from codeagent.core.checkpoints import ChangeKind, FileChange, NodeKind
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.snapshots.landing import State
+from codeagent.workspace.snapshots.private import open_private
 
 _KINDS: dict[str, NodeKind] = {kind: kind for kind in get_args(NodeKind)}
 
@@ -43,7 +44,7 @@ class Journal:
         """Raises OSError; then nothing is under way."""
         record = {"token": token, "steps": [(step.path, _pair(step.old), _pair(step.new)) for step in steps]}
         draft = self._path.with_suffix(".tmp")
-        with draft.open("wb") as file:
+        with open_private(draft) as file:
             file.write(json.dumps(record).encode())
             file.flush()
             os.fsync(file.fileno())

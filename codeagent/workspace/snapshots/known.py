@@ -112,6 +112,7 @@ class KnownFiles:
     def _open(self) -> sqlite3.Connection:
         """Used by one thread at a time, but not always the same one."""
         if self._connection is None:
+            self._path.touch(mode=0o600)
             connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)
             try:
                 connection.execute("PRAGMA journal_mode = WAL")

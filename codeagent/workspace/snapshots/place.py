@@ -21,6 +21,7 @@ from pathlib import Path
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.programs import find_program
+from codeagent.workspace.snapshots.private import UMASK, write_private
 
 _OLDEST_GIT = (2, 29)
 _LOCK_SECONDS = 120.0
@@ -118,7 +119,7 @@ class StorePlace:
         """Marks that git writes: who finds the mark after taking the lock knows that somebody died meanwhile."""
         mark = self.folder / "writing"
         try:
-            mark.touch()
+            mark.touch(mode=0o600)
         except OSError as error:
             raise _unusable(self.folder, error) from None
         try:
@@ -140,6 +141,7 @@ class StorePlace:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(lock,),
+                umask=UMASK,
             )
         except OSError as error:
             raise _unusable(self.folder, error) from None
@@ -254,7 +256,7 @@ def _write_if_missing(path: Path, data: bytes) -> None:
     if path.exists():
         return
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    draft.write_bytes(data)
+    write_private(draft, data)
     draft.rename(path)
 
 

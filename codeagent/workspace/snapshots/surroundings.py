@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.workspace.snapshots.place import StorePlace
+from codeagent.workspace.snapshots.private import UMASK, write_private
 
 _LARGEST = 1 << 20
 _LARGEST_INDEX = 256 << 20
@@ -101,10 +102,10 @@ class Surroundings:
             copy = reader / f"index-{self._place.session}"
             try:
                 for name in ("objects", "refs"):
-                    (reader / name).mkdir(parents=True, exist_ok=True)
-                (reader / "HEAD").write_text("ref: refs/heads/none\n")
-                (reader / "config").write_text(_READER.format(kind=kind))
-                copy.write_bytes(data)
+                    (reader / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_private(reader / "HEAD", b"ref: refs/heads/none\n")
+                write_private(reader / "config", _READER.format(kind=kind).encode())
+                write_private(copy, data)
             except OSError:
                 return []
             settings = self._place.environment({"GIT_DIR": str(reader), "GIT_INDEX_FILE": str(copy)})
@@ -124,6 +125,7 @@ class Surroundings:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 timeout=_SECONDS,
+                umask=UMASK,
             ).stdout
         except (OSError, subprocess.SubprocessError):
             return b""
