@@ -65,7 +65,8 @@ def command_key(text: str) -> ApprovalKey:
     line = _take_apart(text, _DEEPEST)
     parts = tuple(dict.fromkeys(part for command in line.commands for part in command.parts))
     strict = strict_commands(text) if line.clear else None
-    agreed = bool(strict) and [command.texts for command in strict or ()] == [tuple(c.words) for c in line.commands]
+    seen = [(_bare_name(command.texts[0]), *command.texts[1:]) for command in strict or ()]
+    agreed = bool(seen) and seen == [tuple(command.words) for command in line.commands]
     opaque = not line.clear or (line.has_tests and not agreed)
     key = ApprovalKey(kind="command", parts=parts + line.pieces or (text,), opaque=opaque)
     if not agreed or strict is None:

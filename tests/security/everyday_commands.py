@@ -89,6 +89,7 @@ MACHINE = [
     "ps aux | head", "ps -ef | grep python | grep -v grep", "ps aux --sort=-rss | head -5", "pgrep -fl python",
     "ls /usr/bin | grep -c python", "cat /etc/os-release", "seq 1 5", "sleep 1; ls", "expr 1 + 2", "locale",
     "! grep -q foo README.md", "ls >/dev/null 2>&1 && echo ok", "cat /proc/cpuinfo | head -5",
+    "/usr/bin/git status", "/bin/ls -la",
 ]  # fmt: skip
 EXPANDING = [
     "echo $HOME", "ls $(git rev-parse --show-toplevel)", "for f in src/*.py; do wc -l $f; done",

@@ -213,7 +213,8 @@ SECRETS = [
     "git cat-file -p HEAD:sub/.env", "git grep KEY -- .env", "git grep KEY -- '.env*'", "git diff -- '*.pem'",
     "grep -r KEY . --include='.env*'", "ls | xargs grep KEY .env", "git blame .env", "cat '.env'", 'cat ".env"',
     "cat .e'n'v", "cat .\\env", "cat -- .env", "ls | xargs cat .env", "timeout 5 cat .env", "cat x/../.env",
-    "cat .netrc", "cat .git-credentials",
+    "cat .netrc", "cat .git-credentials", "grep -r KEY ~/.ssh",
+    "grep -r KEY .aws/", "cd .aws && cat config", "cd ~/.ssh; cat config", "rg KEY ~/.s*", "diff -r .ssh .aws",
 ]  # fmt: skip
 LONG = [
     "; ".join(["ls"] * 101),

@@ -33,11 +33,13 @@ _ENDLESS = re.compile(
 
 
 def secret_named(word: Word) -> str | None:
-    """Why the word may be the name of a file of secrets, as a phrase."""
+    """Why the word may be the name of a file of secrets, or of a folder of them, as a phrase."""
     for text in (word.text, word.text.rpartition(":")[2]):
         reason = secret_reason(text)
         if reason is not None:
             return reason
+        if secret_reason(f"{text}/any") is not None:
+            return f"{text} is a folder that usually holds credentials"
         if _GLOB.search(text) and _aims_at_secrets(text):
             return f"{text} may stand for a file of secrets"
     return None
@@ -50,7 +52,9 @@ def never_ends(word: Word) -> bool:
 
 def _aims_at_secrets(text: str) -> bool:
     *folders, name = text.split("/")
-    return any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders) or _aims(name, _SECRETS, _ORDINARY)
+    return any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders) or _aims(
+        name, _SECRETS + _FOLDERS, _ORDINARY
+    )
 
 
 def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:

@@ -140,7 +140,7 @@ SURROUNDINGS: dict[str, Program] = {
     "false": _NO_FLAGS,
     ":": _NO_FLAGS,
     "exit": program(opens=False, most=1),
-    "cd": program("-LPe", opens=False, most=1),
+    "cd": program("-LPe", most=1),
 }
 
 _LONG = frozenset({"--version"})
