@@ -41,6 +41,10 @@ class GoingBack:
     async def node(self, point: str | None, path: str) -> Node | None:
         return await self._store.node(None if point is None else self.checkpoints.moments.point(point).snapshot, path)
 
+    async def left_by_agent(self, path: str) -> Node | None:
+        snapshot = self.checkpoints.moments.left_by_agent
+        return None if snapshot is None else await self._store.node(snapshot, path)
+
     async def go(
         self,
         point: str,
@@ -52,6 +56,8 @@ class GoingBack:
     ) -> tuple[ChangedFile, ...]:
         self._refuse_while_running()
         target = self.checkpoints.moments.point(point)
+        if kind == "redo":
+            conversation = self.checkpoints.moments.redo_covers_conversation
         if conversation and not self.checkpoints.line.marked(point):
             raise CheckpointError("the conversation can go back to the beginning of a prompt only; nothing was changed")
         await self.checkpoints.settled()

@@ -57,5 +57,7 @@ class Budget:
                 return f"{self.amount / 1000:g}k tokens"
             case "seconds":
                 return f"{self.amount / 60:g} min" if self.amount >= 60 else f"{self.amount:g} s"
+            case "batches" if self.amount == 1:
+                return "1 batch"
             case _:
                 return f"{self.amount:g} {self.kind}"

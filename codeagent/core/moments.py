@@ -24,6 +24,17 @@ class Span:
     """A batch of the agent's, or going back; else somebody else changed something there, if anything."""
 
 
+@dataclass(frozen=True)
+class _Undone:
+    """One going back that can be redone."""
+
+    before: str
+    """Id of the point just before it."""
+    effects: Effects
+    """What was in effect then."""
+    conversation: bool
+
+
 class Moments:
     """Fed every event of the main agent, also those of earlier processes."""
 
@@ -33,7 +44,7 @@ class Moments:
         self._created: dict[str, CheckpointCreated] = {}
         self._effects: Effects = ()
         """Ids of the points before each batch that changed something and was not taken back."""
-        self._redo: list[tuple[str, Effects]] = []
+        self._redo: list[_Undone] = []
         self._before: CheckpointCreated | None = None
         for event in events:
             self.add(event)
@@ -58,6 +69,16 @@ class Moments:
         return self._order[-1].snapshot if self._order else None
 
     @property
+    def left_by_agent(self) -> str | None:
+        """The newest snapshot of what the agent, or going back, left."""
+        return next((event.snapshot for event in reversed(self._order) if event.cause == "after"), None)
+
+    @property
+    def redo_covers_conversation(self) -> bool:
+        """The last going back took the conversation with it."""
+        return bool(self._redo) and self._redo[-1].conversation
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """What the newest snapshot does not cover."""
         return self._order[-1].left_out if self._order else ()
@@ -80,7 +101,7 @@ class Moments:
         """Raises CheckpointError."""
         if not self._redo:
             raise CheckpointError("there is nothing to bring back: something was done since, or nothing taken back")
-        return _point(self._created[self._redo[-1][0]])
+        return _point(self._created[self._redo[-1].before])
 
     def spans(self, since: str) -> tuple[Span, ...]:
         """What happened from a point on, in order. Raises CheckpointError."""
@@ -112,12 +133,12 @@ class Moments:
             return
         match event.kind:
             case "undo" | "rewind":
-                self._redo.append((event.before, self._effects))
+                self._redo.append(_Undone(event.before, self._effects, event.conversation))
                 at = self._order.index(target)
                 later = {created.checkpoint_id for created in self._order[at:]}
                 self._effects = tuple(effect for effect in self._effects if effect not in later)
             case "redo" if self._redo:
-                self._effects = self._redo.pop()[1]
+                self._effects = self._redo.pop().effects
             case _:
                 pass  # single files: no batch is out of effect by that
         if event.conversation and self._line.marked(event.checkpoint_id):

@@ -59,6 +59,9 @@ class Rewind(Protocol):
     async def node(self, point: str | None, path: str) -> Node | None:
         """One file as it was then; `point` None: as it is now."""
 
+    async def left_by_agent(self, path: str) -> Node | None:
+        """One file as the agent left it last: what differs from it now is somebody else's."""
+
     async def go(
         self,
         point: str,
@@ -70,7 +73,8 @@ class Rewind(Protocol):
     ) -> tuple[ChangedFile, ...]:
         """Bring back files (all that differ, or these) and conversation; says which files were changed.
 
-        A point of just before is made first, so that `redo` leads back. The model is told what was taken back.
+        A point of just before is made first, so that `redo` leads back; that takes the conversation with it where the
+        going back did. The model is told what was taken back.
         """
 
     async def put(self, path: str, node: Node | None, *, present: Node | None) -> None:

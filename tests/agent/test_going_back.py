@@ -130,6 +130,38 @@ async def test_redo_returns_what_undo_took() -> None:
     assert store.files == {"a.py": "2", "b.py": "3"}
 
 
+async def test_redo_of_files_tells_the_model_that_they_are_back() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("I see"))
+    await say(s, "fix it")
+    past = rewind(s)
+    await past.go(past.undo_target().id, "undo")
+    await past.go(past.redo_target().id, "redo")
+    await say(s, "and now?")
+    assert [note.partition(".")[0] for note in said(s)[1:3]] == [
+        "(The user took back changes",
+        "(The user brought back what had been taken back",
+    ]
+    assert store.files == {"a.py": "2"}
+
+
+async def test_redo_of_a_rewind_brings_the_conversation_too() -> None:
+    s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"))
+    await say(s, "first try")
+    before = s.agent.history
+    past = rewind(s)
+    await past.go(past.points()[0].id, "rewind", conversation=True)
+    await past.go(past.redo_target().id, "redo")
+    assert s.agent.history == before
+
+
+async def test_a_file_as_the_agent_left_it_is_there_for_comparison() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    await say(s, "fix it")
+    store.files["a.py"] = "mine"
+    node = await rewind(s).left_by_agent("a.py")
+    assert node is not None and node.data == b"2"
+
+
 async def test_a_rewind_forgets_the_conversation_and_the_model_never_hears_of_it() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"))
     await say(s, "first try")

@@ -111,6 +111,7 @@ def went_back() -> Recording:
 
 def somebody_edited(talk: ReplayTalk) -> None:
     talk.past.edited = frozenset({"src/dates.py"})
+    talk.past.agents["src/dates.py"] = "def days(y):\n    return 366\n"
     talk.past.left_out = ("data.bin: larger than 20 MiB",)
 
 

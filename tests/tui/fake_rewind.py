@@ -30,6 +30,8 @@ class FakeRewind:
         )
         self.edited: frozenset[str] = frozenset()
         self.left_out: tuple[str, ...] = ()
+        self.agents: dict[str, str] = {}
+        """Text by path as the agent left it, where that is not how it is now."""
         self.refuses = ""
 
     def points(self) -> tuple[Point, ...]:
@@ -50,6 +52,10 @@ class FakeRewind:
     async def node(self, point: str | None, path: str) -> Node | None:
         text = next((row[2] if point is None else row[1] for row in self.files if row[0] == path), None)
         return None if text is None else Node("file", text.encode())
+
+    async def left_by_agent(self, path: str) -> Node | None:
+        text = self.agents.get(path)
+        return await self.node(None, path) if text is None else Node("file", text.encode())
 
     async def go(
         self,

@@ -137,7 +137,7 @@ async def test_redo_brings_files_and_conversation_back(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         await run(pilot, "/redo")
         await until(pilot, lambda: bool(past.told))
-        assert past.told == [("go", "a3", "redo", True, True, None)]
+        assert past.told == [("go", "a3", "redo", True, False, None)]
         assert notice(app) == "brought back: 2 files"
 
 

@@ -59,7 +59,7 @@ class GoingBack:
         changes = await rewind.changes(point.id)
         go, paths = await self._asked(rewind, point, changes, "Bring back what was taken back", "brings it back")
         if go:
-            changed = await rewind.go(point.id, "redo", conversation=True, paths=paths)
+            changed = await rewind.go(point.id, "redo", paths=paths)
             self._chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")
 
     async def _rewind(self, rewind: Rewind) -> None:

@@ -29,8 +29,10 @@ class FileRow:
     words: str
     """What going back does to it: `+1 −2`, `is removed`, `comes back`."""
     edited: bool
+    mine: tuple[DiffRow, ...] = ()
+    """Of a file that the person edited as well: from how the agent left it to how it is now."""
     diff: tuple[DiffRow, ...] = ()
-    """From now to then, of a file that the person edited as well."""
+    """Of such a file: from now to then."""
 
 
 async def file_rows(rewind: Rewind, point: str, files: Sequence[ChangedFile]) -> tuple[FileRow, ...]:
@@ -45,8 +47,10 @@ def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) ->
     if changes.left_out:
         out.append(_left_out(changes.left_out))
     for row in rows if diffs else ():
+        if row.mine:
+            out += [_heading(f"{row.path}, your edits since the agent"), diff_piece(row.mine, row.path, split=False)]
         if row.diff:
-            out += [_heading(row.path), diff_piece(row.diff, row.path, split=False)]
+            out += [_heading(f"{row.path}, from now to then"), diff_piece(row.diff, row.path, split=False)]
     return tuple(out)
 
 
@@ -74,7 +78,15 @@ async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:
     rows = await asyncio.to_thread(diff_rows, before, after)
     added, removed = counts(rows)
     words = f"+{added} −{removed}" if file.change == "modified" else _plain_words(file)
-    return FileRow(file.path, words, file.edited, rows if file.edited else ())
+    if not file.edited:
+        return FileRow(file.path, words, False)
+    return FileRow(file.path, words, True, await _mine(rewind, file.path, before), rows)
+
+
+async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
+    """What the person did to the file since the agent; nothing where that cannot be compared."""
+    agents = _text(await rewind.left_by_agent(path))
+    return () if agents is None or agents == now else await asyncio.to_thread(diff_rows, agents, now)
 
 
 def _plain_words(file: ChangedFile) -> str:
@@ -118,9 +130,9 @@ def _left_out(phrases: Sequence[str]) -> Piece:
     return make
 
 
-def _heading(path: str) -> Piece:
+def _heading(text: str) -> Piece:
     def make(width: int, palette: Palette) -> Iterator[Line]:
         yield line([])
-        yield from said(f"{path}, from now to then: what is yours in it goes as well", "strong")(width, palette)
+        yield from said(text, "strong")(width, palette)
 
     return make
