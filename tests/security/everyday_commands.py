@@ -39,12 +39,14 @@ READING = [
     "zcat log.gz | head", "base64 -d encoded.txt",
 ]  # fmt: skip
 SEARCHING = [
-    "grep foo README.md", "grep -n 'def ' src/a.py", "grep -rn foo src", "grep -rn 'foo(' src | head -20",
-    'grep -rn "import os" --include="*.py" .', "grep -rn TODO . --exclude-dir=node_modules --exclude-dir=.git",
-    "grep -rl foo src tests", "grep -c foo src/*.py", "grep -A3 -B3 main src/a.py", "grep -n -C 5 main src/a.py",
-    "grep -E 'foo|bar' README.md", "grep -v '^#' setup.cfg", "grep -i error log.txt | tail -20",
-    "grep -oP '\\d+' data.txt", "grep -rnw 'main' src 2>/dev/null", "grep -q foo README.md && echo found",
-    "grep 'foo$' README.md", 'grep "foo$" README.md', "grep foo\\|bar README.md", "grep -e foo -e bar README.md",
+    "grep foo README.md", "grep -rn foo --include=*.py .", "grep -rn foo \\\n  --include='*.py' \\\n  src",
+    "find . -name *.py", "ls src | xargs -n 1 echo", "grep -n 'def ' src/a.py", "grep -rn foo src",
+    "grep -rn 'foo(' src | head -20", 'grep -rn "import os" --include="*.py" .',
+    "grep -rn TODO . --exclude-dir=node_modules --exclude-dir=.git", "grep -rl foo src tests", "grep -c foo src/*.py",
+    "grep -A3 -B3 main src/a.py", "grep -n -C 5 main src/a.py", "grep -E 'foo|bar' README.md",
+    "grep -v '^#' setup.cfg", "grep -i error log.txt | tail -20", "grep -oP '\\d+' data.txt",
+    "grep -rnw 'main' src 2>/dev/null", "grep -q foo README.md && echo found", "grep 'foo$' README.md",
+    'grep "foo$" README.md', "grep foo\\|bar README.md", "grep -e foo -e bar README.md",
     "grep -rn 'class A' src || echo 'not there'", "grep foo *.md", "egrep 'a|b' names.txt",
     "cat src/a.py | grep -n def", "rg foo", "rg -n foo src", "rg -l 'class \\w+' -g '*.py'", "rg -t py 'def main'",
     "rg --files | head -50", "rg --files -g '*.md'", "rg -i todo src tests --max-count 3",
@@ -80,16 +82,16 @@ GIT = [
     "git log --oneline | grep fix | head -5",
 ]  # fmt: skip
 MACHINE = [
-    "echo hello", "echo 'it is; fine'", 'echo "a && b"', "echo a\\ b", "echo done >&2", "printf '%s\\n' a b c",
-    "printf 'x\\ty\\n'", "true", "false || true", "date", "date +%Y-%m-%d", "date -u '+%F %T'",
-    "date -d yesterday +%F", "whoami", "id", "id -u", "uname -a", "hostname", "nproc", "free -h", "uptime", "env",
-    "printenv PATH", "env | sort | head", "which python3", "which -a python python3 node", "type ls",
+    "echo hello", "echo '---'; cat README.md", "echo 'it is; fine'", 'echo "a && b"', "echo a\\ b", "echo done >&2",
+    "printf '%s\\n' a b c", "printf 'x\\ty\\n'", "true", "false || true", "date", "date +%Y-%m-%d",
+    "date -u '+%F %T'", "date -d yesterday +%F", "whoami", "id", "id -u", "uname -a", "hostname", "nproc", "free -h",
+    "uptime", "env", "printenv PATH", "env | sort | head", "which python3", "which -a python python3 node", "type ls",
     "type -a python3", "command -v git", "command -v rg || echo none", "python --version", "python3 --version 2>&1",
     "node --version; go version", "git --version && make --version | head -1", "gcc --version | head -1",
     "ps aux | head", "ps -ef | grep python | grep -v grep", "ps aux --sort=-rss | head -5", "pgrep -fl python",
     "ls /usr/bin | grep -c python", "cat /etc/os-release", "seq 1 5", "sleep 1; ls", "expr 1 + 2", "locale",
-    "! grep -q foo README.md", "ls >/dev/null 2>&1 && echo ok", "cat /proc/cpuinfo | head -5",
-    "/usr/bin/git status", "/bin/ls -la",
+    "! grep -q foo README.md", "ls >/dev/null 2>&1 && echo ok", "cat /proc/cpuinfo | head -5", "/usr/bin/git status",
+    "/bin/ls -la",
 ]  # fmt: skip
 EXPANDING = [
     "echo $HOME", "ls $(git rev-parse --show-toplevel)", "for f in src/*.py; do wc -l $f; done",

@@ -16,8 +16,8 @@ OPERATORS = [
 LINE_ENDS = [
     "ls\r\ntouch P", "ls\rtouch P", "ls\x00touch P", "ls\x0btouch P", "ls\x0ctouch P", "ls\u2028touch P",
     "ls\u2029touch P", "ls\x85touch P", "ls\x1atouch P", "ls \x1b[2K touch P", "ls \x08\x08touch P",
-    "ls # safe\ntouch P", "ls #\\\ntouch P", "ls \\\n; touch P", "ls \\\n-la", "echo 'a\n'; touch P", "\ntouch P\n",
-    "ls\n#x\ntouch P",
+    "ls # safe\ntouch P", "ls #\\\ntouch P", "ls \\\n; touch P", "ls\\\n-la", "ls -\\\nla", "ls # a \\\ntouch P",
+    "echo 'a\n'; touch P", "\ntouch P\n", "ls\n#x\ntouch P",
 ]  # fmt: skip
 SUBSTITUTIONS = [
     "ls $(touch P)", "ls `touch P`", 'ls "$(touch P)"', 'ls "`touch P`"', "ls $( (touch P) )", "ls $(<P)",
@@ -213,8 +213,8 @@ SECRETS = [
     "git cat-file -p HEAD:sub/.env", "git grep KEY -- .env", "git grep KEY -- '.env*'", "git diff -- '*.pem'",
     "grep -r KEY . --include='.env*'", "ls | xargs grep KEY .env", "git blame .env", "cat '.env'", 'cat ".env"',
     "cat .e'n'v", "cat .\\env", "cat -- .env", "ls | xargs cat .env", "timeout 5 cat .env", "cat x/../.env",
-    "cat .netrc", "cat .git-credentials", "grep -r KEY ~/.ssh",
-    "grep -r KEY .aws/", "cd .aws && cat config", "cd ~/.ssh; cat config", "rg KEY ~/.s*", "diff -r .ssh .aws",
+    "cat .netrc", "cat .git-credentials", "grep -r KEY ~/.ssh", "grep -r KEY .aws/", "cd .aws && cat config",
+    "cd ~/.ssh; cat config", "rg KEY ~/.s*", "diff -r .ssh .aws",
 ]  # fmt: skip
 LONG = [
     "; ".join(["ls"] * 101),

@@ -59,7 +59,18 @@ def test_a_rule_of_the_person_s_comes_before_what_is_known_of_a_program() -> Non
         assert policy.check("bash", command_key("ls | cat -n"), "prompt", "anything").permission == expected
 
 
-@pytest.mark.parametrize("name", [*TEXTS, *SURROUNDINGS, *(f"git {name}" for name in GIT), "sed", "awk", "find", "tar"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(name for name in TEXTS if name != "echo"),
+        *SURROUNDINGS,
+        *(f"git {name}" for name in GIT),
+        "sed",
+        "awk",
+        "find",
+        "tar",
+    ],
+)
 def test_a_flag_that_is_not_known_is_asked_about(name: str) -> None:
     for flag in ("--no-such-flag", "--no-such-flag=x", "-é", "--"[:1] + "-no-such x", "---"):
         assert asks(f"{name} {flag}"), flag
@@ -217,7 +228,7 @@ def test_the_shell_runs_the_words_that_were_judged(tmp_path: Path) -> None:
         (programs / name).write_text(recorder)
         (programs / name).chmod(0o755)
     seen = 0
-    for line in chance.sample(plain, 80):
+    for line in chance.sample(plain, 120):
         at = chance.randrange(len(line) + 1)
         line = line[:at] + chance.choice(["", "''", '""', "\\ ", "'a b'", " # ", "\\'", "&& ", "^", "#"]) + line[at:]
         if asks(line):

@@ -88,7 +88,7 @@ def test_a_glob_that_cannot_become_a_flag_or_harm_as_one_is_fine(line: str) -> N
         "uniq a*",
         "sed -n p *",
         "awk 1 *",
-        "head -n * a",
+        "uniq -f * a",
     ],
 )
 def test_a_glob_that_may_become_a_flag_is_asked_about_where_one_could_harm(line: str) -> None:

@@ -33,15 +33,20 @@ def find_reads(words: Sequence[Word]) -> bool:
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        if word.may_become_a_flag or (word.globs and word.text.startswith("-")):
+        if _may_become_an_action(word):
             return False
         if word.text in _FIND_WITH_VALUE:
-            if not rest or rest[0].globs:
+            if not rest or _may_become_an_action(rest[0]):
                 return False
             rest.pop(0)
         elif word.text not in _FIND_ALONE | _FIND_FIRST and (word.text.startswith("-") or not word.text):
             return False
     return True
+
+
+def _may_become_an_action(word: Word) -> bool:
+    """A glob, unless each name it could stand for holds a dot, as no word of the language does (`-name *.py`)."""
+    return word.globs and (word.text[0] in "-*?[") and ("." not in word.text or "[" in word.text)
 
 
 def test_reads(words: Sequence[Word]) -> bool:

@@ -103,7 +103,7 @@ def arguments(known: Program, words: Sequence[Word]) -> Arguments | None:
                 return None
             operands.append(word)
             continue
-        found = None if word.globs else _flag(known, word.text, rest)
+        found = None if word.globs and not _is_flag_whatever_matches(word) else _flag(known, word.text, rest)
         if found is None:
             return None
         flags += found
@@ -124,6 +124,11 @@ def _flags(text: str) -> frozenset[str]:
     return frozenset(names)
 
 
+def _is_flag_whatever_matches(word: Word) -> bool:
+    """`--include=*.py`: each name that could stand there begins the same way."""
+    return re.match(r"--[a-z-]+=", word.text) is not None
+
+
 def _flag(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
     if "-#" in known.switches and _NUMBER.fullmatch(text):
         return [Flag("-#", text[1:])]
@@ -132,7 +137,7 @@ def _flag(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
         if given:
             return [Flag(name, value)] if name in known.valued | known.optional else None
         if name in known.valued:
-            return _with_next(name, rest)
+            return _with_next(known, name, rest)
         return [Flag(name)] if name in known.switches | known.optional else None
     return _cluster(known, text, rest)
 
@@ -145,7 +150,7 @@ def _cluster(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
         if name in known.optional:
             return [*flags, Flag(name, glued or None)]
         if name in known.valued:
-            last = [Flag(name, glued)] if glued else _with_next(name, rest)
+            last = [Flag(name, glued)] if glued else _with_next(known, name, rest)
             return None if last is None else [*flags, *last]
         if name not in known.switches or (len(text) > 2 and not known.clusters):
             return None
@@ -153,9 +158,9 @@ def _cluster(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
     return flags
 
 
-def _with_next(name: str, rest: list[Word]) -> list[Flag] | None:
+def _with_next(known: Program, name: str, rest: list[Word]) -> list[Flag] | None:
     """The next word as the value: not one that would be a flag to a version of the program that takes no value here."""
-    if not rest or rest[0].globs:
+    if not rest or (rest[0].globs and not known.whatever):
         return None
     value = rest.pop(0).text
     if value.startswith("-") and name not in _MAY_BE_DASHED and _NUMBER.fullmatch(value) is None:

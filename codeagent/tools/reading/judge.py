@@ -69,6 +69,8 @@ def _judge(words: Sequence[Word]) -> Judged:
     if len(rest) == 1 and rest[0].text in VERSIONS.get(name, ()):
         return Judged(reads=True)
     match name:
+        case "echo":
+            return Judged(reads=True)  # what is no flag to it is printed
         case "git":
             return _git(rest)
         case "find":

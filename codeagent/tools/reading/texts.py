@@ -152,6 +152,6 @@ TEXTS: dict[str, Program] = {
     ),
     "zcat": program("-f"),
     "unzip": program("-lvZ1qt", opens=False, check=_lists),
-    "echo": program("-neE", opens=False, whatever=True),
+    "echo": program(opens=False, whatever=True),
     "printf": program(opens=False, check=_is_format),
 }

@@ -18,7 +18,8 @@ _IN_DOUBLE = re.compile(r'\\([$`"\\])')
 _BRACES = re.compile(r"(?<=[@^])\{[\w/-]*\}")
 """As git writes them (`HEAD@{1}`, `HEAD^{tree}`); without a comma or two dots the shell leaves them alone."""
 _EMPTY_BRACES = re.compile(r"\{\}")
-_BLANK = re.compile(r"[ \t]+")
+_BLANK = re.compile(r"[ \t]+(?:\\\n[ \t]*)*")
+"""A line goes on after a backslash: only behind a blank, where it cannot join two halves of a word."""
 _COMMENT = re.compile(r"#[^\n]*")
 _NOWHERE = re.compile(r"(?:[012]?>>?|&>>?)[ \t]*/dev/null(?=[\s;|&()]|$)|[012]?>&[12](?=[\s;|&()]|$)")
 _FROM = re.compile(r"0?<(?![<(&>])[ \t]*")
