@@ -16,8 +16,9 @@ from codeagent.tools.arguments import parse_arguments
 _PREVIEWS = 3
 """How often a call is shown again because what it would change keeps changing."""
 
-Show = Callable[[Prepared], Awaitable[Preview]]
-"""The call's preview as things are now. Raises ToolError where it shows that the call cannot work."""
+Show = Callable[[Prepared, str | None], Awaitable[Preview]]
+"""The call's preview as things are now, after one with that base was shown. Raises ToolError where it shows that the
+call cannot work."""
 
 
 class Consent:
@@ -34,9 +35,9 @@ class Consent:
         preview shows that the call cannot work, RunCancelled.
         """
         if not anew and self._approvals.granted(prepared.tool.name, prepared.arguments):
-            return prepared, Permit("user", (await show(prepared)).base)
+            return prepared, Permit("user", (await show(prepared, None)).base)
         reason, changed = verdict.reason, 0
-        preview = await show(prepared)
+        preview = await show(prepared, None)
         while changed < _PREVIEWS:
             decision = await self._approvals.put(_question(prepared, preview, reason), token)
             match decision.answer:
@@ -44,7 +45,7 @@ class Consent:
                     raise Refused(result_of_refusal(Denied(_in_words(decision))), decision.source)
                 case "edit":
                     prepared, reason = self._edited(prepared, decision.arguments)
-                    preview = await show(prepared)
+                    preview = await show(prepared, None)
                     continue
                 case "rule" if problem := await self._learn(prepared, decision):
                     reason = problem
@@ -54,7 +55,7 @@ class Consent:
                     continue
                 case _:
                     pass
-            shown, preview = preview, await show(prepared)
+            shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 return prepared, self._permit(prepared, preview, decision)
             changed += 1

@@ -180,8 +180,9 @@ class Executor:
         if too_often:
             verdict = replace(verdict, reason=f"the same call {repeated} times in a row")
 
-        async def show(shown: Prepared) -> Preview:
-            return await token.guard(shown.tool.preview(shown.args, self._context(shown, token)))
+        async def show(shown: Prepared, base: str | None) -> Preview:
+            context = replace(self._context(shown, token), base=base)
+            return await token.guard(shown.tool.preview(shown.args, context))
 
         return await self._consent.ask(prepared, verdict, show, token, anew=too_often)
 

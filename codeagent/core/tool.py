@@ -252,7 +252,10 @@ class Tool(ABC, Generic[ArgsT]):
         return ""
 
     async def preview(self, args: ArgsT, ctx: ToolContext) -> Preview:
-        """What to show before asking. A ToolError raised here becomes the call's result."""
+        """What to show before asking. A ToolError raised here becomes the call's result.
+
+        `ctx.base` is that of the preview shown before, where this one is to show what has changed since.
+        """
         return Preview(self.name, (TextBlock(text=args.model_dump_json(indent=2)),))
 
     @abstractmethod

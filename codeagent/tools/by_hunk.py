@@ -44,6 +44,7 @@ def taken_by_hunk(change: Change, ctx: ToolContext, seen: SeenFiles) -> ToolResu
     left = unified(change.path, took.after, change.after)
     text = f"{_what_was_taken(answers)} What changed in {shown(change.path)}:\n{changed}\n"
     text += f"Not applied, from the file as it is now to what you proposed:\n{left}"
+    text = "\n".join([text, *change.notes])
     block = diff_block(change.path, took.before, took.after)
     return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 

@@ -8,6 +8,11 @@ from codeagent.tools.diff import Region, diff_block, region
 from codeagent.tools.encoding import TextFile, shown
 from codeagent.tools.seen import Seen, digest
 
+_STALE = (
+    "The file was no longer as you read it; the user saw what this makes of it and wanted it. Read it again before you "
+    "change more of it."
+)
+
 
 @dataclass(frozen=True)
 class Change:
@@ -36,7 +41,7 @@ class Change:
     @property
     def binding(self) -> str:
         """What an approval of this change is bound to."""
-        return f"{self.path}\n{self.base or 'new'}"
+        return binding(self.path, self.old)
 
     @property
     def region(self) -> Region:
@@ -48,6 +53,11 @@ class Change:
         by_hunk = part.before != part.after and part.is_shown_whole
         block = diff_block(self.path, self.before, self.after)
         return Preview(shown(self.path), (block,), base=self.binding, by_hunk=by_hunk)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the model is told besides."""
+        return (_STALE,) if self.known.stale else ()
 
     def check(self, ctx: ToolContext) -> None:
         """Raises BaseChanged where something else was approved."""
@@ -63,3 +73,8 @@ class Change:
             if ctx.base is not None:
                 raise BaseChanged from None
             raise
+
+
+def binding(path: str, content: bytes | None) -> str:
+    """Names a file and what is in it; None: that there is none."""
+    return f"{path}\n{'new' if content is None else digest(content)}"

@@ -28,6 +28,8 @@ class Seen:
     lines: tuple[Lines, ...]
     """Runs of lines that were read, in order and apart."""
     whole: bool
+    stale: bool = False
+    """The content became another one; the person was shown what the change makes of that, and wants it."""
 
     def covers(self, first: int, last: int) -> bool:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
@@ -71,13 +73,18 @@ class SeenFiles:
         """The model changed or made the file; `lines` is what it knows of the new content."""
         return self._keep(path, data, Seen(digest(data), lines, whole))
 
-    def check(self, path: str, data: bytes) -> Seen:
-        """What was seen of the file whose present content is `data`. Raises Failed: unread, or changed."""
+    def check(self, path: str, data: bytes, *, shown: bool = False) -> Seen:
+        """What was seen of the file whose present content is `data`. Raises Failed: unread, or changed.
+
+        `shown`: the person sees, or saw, what the change makes of this very content; then nothing is refused.
+        """
         record = self._records.get(path)
         if record is None:
             raise Failed(f"{path} was not read in this session; nothing was changed. Read it first.")
         if record.seen.sha256 == digest(data):
             return record.seen
+        if shown:
+            return Seen(digest(data), (), whole=False, stale=True)
         before = self._copies.get(path)
         what = _changes(path, before, data) if before is not None else ""
         raise Failed(f"{path} has changed since you read it; nothing was written.{what}\nRead it again first.")

@@ -11,7 +11,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.by_hunk import taken_by_hunk
-from codeagent.tools.change import Change
+from codeagent.tools.change import Change, binding
 from codeagent.tools.diff import count, diff_block
 from codeagent.tools.edit_match import NoMatch, find, line_of
 from codeagent.tools.encoding import NotEncodable, NotText, Span, TextFile, read_text, shown
@@ -62,7 +62,8 @@ class _Edited(Change):
 
     seen: tuple[Lines, ...]
     """Of the content after; all of it where all was known before."""
-    notes: tuple[str, ...]
+    told: tuple[str, ...]
+    """Where its strings were not found as they were given."""
     replaced: int
 
 
@@ -94,26 +95,26 @@ class Edit(Tool[EditArgs]):
         return path_proposal(self.name, self.approval_key(args))
 
     async def preview(self, args: EditArgs, ctx: ToolContext) -> Preview:
-        return self._change(args, ctx.workspace).preview()
+        return self._change(args, ctx, again=ctx.base is not None).preview()
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
-        change = self._change(args, ctx.workspace)
+        change = self._change(args, ctx, again=False)
         if (taken := taken_by_hunk(change, ctx, self._seen)) is not None:
             return taken
         change.apply(ctx)
         details = self._seen.wrote(change.path, change.data, change.seen, whole=change.known.whole)
         did = "Created" if change.old is None else "Edited"
         what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
-        text = "\n".join([f"{did} {shown(change.path)}{what}.", *change.notes])
+        text = "\n".join([f"{did} {shown(change.path)}{what}.", *change.told, *change.notes])
         block = diff_block(change.path, change.before, change.after)
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
-    def _change(self, args: EditArgs, workspace: Workspace) -> _Edited:
-        """Raises ToolError, WorkspaceError."""
-        path = workspace.resolve(args.path)
+    def _change(self, args: EditArgs, ctx: ToolContext, *, again: bool) -> _Edited:
+        """`again`: it is shown once more, whatever became of the file. Raises ToolError, WorkspaceError."""
+        path = ctx.workspace.resolve(args.path)
         edits = args.replacements()
         try:
-            with workspace.open(path) as file:
+            with ctx.workspace.open(path) as file:
                 old = file.read(LARGEST_FILE + 1)
         except MissingPath:
             if edits[0].old_string:
@@ -121,9 +122,9 @@ class Edit(Tool[EditArgs]):
             old = None
         if old is not None and len(old) > LARGEST_FILE:
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        seen = NOTHING if not old else self._seen.check(path, old)
+        seen = NOTHING if not old else self._seen.check(path, old, shown=again or ctx.base == binding(path, old))
         try:
-            work = _Work(path, read_text(old or b""), seen.lines, seen.whole)
+            work = _Work(path, read_text(old or b""), seen.lines, seen.whole or seen.stale)
         except NotText as error:
             raise Failed(f"{path} is {error}; it is not edited") from None
         before = work.file

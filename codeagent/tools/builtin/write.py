@@ -6,7 +6,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.by_hunk import taken_by_hunk
-from codeagent.tools.change import Change
+from codeagent.tools.change import Change, binding
 from codeagent.tools.diff import count, diff_block
 from codeagent.tools.encoding import NotEncodable, NotText, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
@@ -49,10 +49,10 @@ class Write(Tool[WriteArgs]):
         return path_proposal(self.name, self.approval_key(args))
 
     async def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview:
-        return self._change(args, ctx.workspace).preview()
+        return self._change(args, ctx, again=ctx.base is not None).preview()
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
-        change = self._change(args, ctx.workspace)
+        change = self._change(args, ctx, again=False)
         if (taken := taken_by_hunk(change, ctx, self._seen)) is not None:
             return taken
         change.apply(ctx)
@@ -61,22 +61,23 @@ class Write(Tool[WriteArgs]):
         whole = change.known.whole or not args.append
         details = self._seen.wrote(change.path, change.data, known, whole=whole)
         did = "Created" if change.old is None else "Added to" if args.append else "Replaced"
-        text = f"{did} {shown(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
+        facts = f"{did} {shown(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
+        text = "\n".join([facts, *change.notes])
         block = diff_block(change.path, change.before, change.after)
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
-    def _change(self, args: WriteArgs, workspace: Workspace) -> Change:
-        """Raises ToolError, WorkspaceError."""
-        path = workspace.resolve(args.path)
+    def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> Change:
+        """`again`: it is shown once more, whatever became of the file. Raises ToolError, WorkspaceError."""
+        path = ctx.workspace.resolve(args.path)
         try:
-            with workspace.open(path) as file:
+            with ctx.workspace.open(path) as file:
                 old = file.read(LARGEST_FILE + 1)
         except MissingPath:
             return Change(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
         if len(old) > LARGEST_FILE:
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        seen = self._seen.check(path, old)
-        if not args.append and not seen.whole:
+        seen = self._seen.check(path, old, shown=again or ctx.base == binding(path, old))
+        if not args.append and not (seen.whole or seen.stale):
             raise Failed(f"{path} was read only in part; read all of it before you replace it, or use edit")
         try:
             there = read_text(old)
