@@ -76,8 +76,10 @@ _NONE = frozenset({
 
 
 def bash_proposal(command: str, key: ApprovalKey) -> str:
-    """The beginning of the one command of the line that does more than read; empty where that is none or not one,
-    and where a file of secrets is read."""
+    """The beginning of the one command of the line that does more than read.
+
+    Empty where there is none such, or more than one, and where a file of secrets is read.
+    """
     if key.opaque:
         return ""
     commands = strict_commands(command) or ()
