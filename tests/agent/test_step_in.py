@@ -24,12 +24,16 @@ from tests.agent.watching import heard, paused, to_the_end, until, watched
 THREE = (do("one"), do("two"), do("three"))
 
 
-async def test_step_mode_shows_the_batch_and_runs_nothing_until_told() -> None:
-    s = scene(Turn("", THREE), Turn("done"))
+async def step_to_the_boundary(s: Scene) -> None:
     watched(s)
     s.agent.step(True)
     s.agent.start("go")
     await until(lambda: paused(s))
+
+
+async def test_step_mode_shows_the_batch_and_runs_nothing_until_told() -> None:
+    s = scene(Turn("", THREE), Turn("done"))
+    await step_to_the_boundary(s)
     planned = of(s.events, BatchPlanned)[0]
     assert [call.target for call in planned.calls] == ["one", "two", "three"]
     assert paused(s)[0].data == {"batch": 1, "why": "step", "calls": [call.call_id for call in planned.calls]}
@@ -41,10 +45,7 @@ async def test_step_mode_shows_the_batch_and_runs_nothing_until_told() -> None:
 
 async def test_one_of_three_is_skipped_another_edited_and_the_log_and_the_model_say_so() -> None:
     s = scene(Turn("", THREE), Turn("done"))
-    watched(s)
-    s.agent.step(True)
-    s.agent.start("go")
-    await until(lambda: paused(s))
+    await step_to_the_boundary(s)
     first, second, third = (call.call_id for call in of(s.events, BatchPlanned)[0].calls)
     assert s.agent.skip(first, "not that one")
     assert s.agent.amend(second, '{"what": "other", "key": ""}')
@@ -64,10 +65,7 @@ async def test_one_of_three_is_skipped_another_edited_and_the_log_and_the_model_
 
 async def test_an_edit_that_does_not_fit_changes_nothing_and_says_everything_that_is_wrong() -> None:
     s = scene(Turn("", (do("one"),)), Turn("done"))
-    watched(s)
-    s.agent.step(True)
-    s.agent.start("go")
-    await until(lambda: paused(s))
+    await step_to_the_boundary(s)
     call = of(s.events, BatchPlanned)[0].calls[0].call_id
     with pytest.raises(ConfigError, match="Argument 'key' for tool 'do' should be a valid string"):
         s.agent.amend(call, '{"key": 1}')
@@ -87,10 +85,7 @@ async def test_a_call_that_runs_already_can_neither_be_skipped_nor_edited() -> N
 
 async def test_every_call_skipped_is_a_batch_all_the_same() -> None:
     s = scene(Turn("", THREE), Turn("done"))
-    watched(s)
-    s.agent.step(True)
-    s.agent.start("go")
-    await until(lambda: paused(s))
+    await step_to_the_boundary(s)
     for call in of(s.events, BatchPlanned)[0].calls:
         s.agent.skip(call.call_id)
     s.agent.go_on()
@@ -101,10 +96,7 @@ async def test_every_call_skipped_is_a_batch_all_the_same() -> None:
 
 async def test_a_correction_at_the_boundary_skips_the_batch_and_is_read_next() -> None:
     s = scene(Turn("", THREE), Turn("done"))
-    watched(s)
-    s.agent.step(True)
-    s.agent.start("go")
-    await until(lambda: paused(s))
+    await step_to_the_boundary(s)
     s.agent.interrupt("use the helper")
     s.agent.go_on()
     await to_the_end(s)
@@ -115,10 +107,7 @@ async def test_a_correction_at_the_boundary_skips_the_batch_and_is_read_next() -
 
 async def test_a_stop_at_the_boundary_answers_every_call() -> None:
     s = scene(Turn("", THREE), Turn("done"))
-    watched(s)
-    s.agent.step(True)
-    s.agent.start("go")
-    await until(lambda: paused(s))
+    await step_to_the_boundary(s)
     s.agent.abort()
     await to_the_end(s)
     assert [event.error.kind for event in of(s.events, ToolResultAdded)] == ["cancelled"] * 3
@@ -128,10 +117,7 @@ async def test_a_stop_at_the_boundary_answers_every_call() -> None:
 
 async def test_leaving_step_mode_lets_the_next_batches_run() -> None:
     s = scene(Turn("", (do("one"),)), Turn("", (do("two"),)), Turn("done"))
-    watched(s)
-    s.agent.step(True)
-    s.agent.start("go")
-    await until(lambda: paused(s))
+    await step_to_the_boundary(s)
     s.agent.step(False)
     s.agent.go_on()
     await to_the_end(s)

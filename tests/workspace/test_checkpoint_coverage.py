@@ -14,7 +14,7 @@ from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.scan import Limits
-from tests.workspace.trees import git, look
+from tests.workspace.trees import git, go_back, look
 
 RESTLESS = """
 import os, sys
@@ -52,29 +52,6 @@ def restless(root: Path) -> Iterator[None]:
     finally:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
-@pytest.fixture
-def checkpoints(state: Path, root: Path) -> Iterator[GitCheckpoints]:
-    with_home = GitCheckpoints(state, root, environment={"HOME": str(state.parent)})
-    yield with_home
-    with_home.close()
-
-
-async def go_back(checkpoints: GitCheckpoints, target: str) -> tuple[FileChange, ...]:
-    return await checkpoints.restore(target, present=(await checkpoints.take()).id)
 
 
 async def covered(checkpoints: GitCheckpoints, snapshot: str, *paths: str) -> list[str]:

@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,25 +30,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
-@pytest.fixture
-def checkpoints(state: Path, root: Path) -> Iterator[GitCheckpoints]:
-    with_home = GitCheckpoints(state, root, environment={"HOME": str(state.parent)})
-    yield with_home
-    with_home.close()
 
 
 def both_take(state: Path, root: Path) -> list[list[str]]:

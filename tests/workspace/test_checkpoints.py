@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,30 +10,7 @@ import pytest
 from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
-from tests.workspace.trees import empty, look
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
-@pytest.fixture
-def checkpoints(state: Path, root: Path) -> Iterator[GitCheckpoints]:
-    with_home = GitCheckpoints(state, root, environment={"HOME": str(state.parent)})
-    yield with_home
-    with_home.close()
-
-
-async def go_back(checkpoints: GitCheckpoints, target: str) -> tuple[FileChange, ...]:
-    return await checkpoints.restore(target, present=(await checkpoints.take()).id)
+from tests.workspace.trees import empty, go_back, look
 
 
 async def test_the_same_content_has_the_same_id_in_any_order_and_process(

@@ -6,6 +6,9 @@ import stat
 import subprocess
 from pathlib import Path
 
+from codeagent.core.checkpoints import FileChange
+from codeagent.workspace.checkpoints import GitCheckpoints
+
 Look = dict[bytes, tuple[str, bytes, int]]
 """Kind, content and permission bits of everything but folders, by its path."""
 IDENTITY = (
@@ -55,3 +58,8 @@ def _node(path: Path) -> tuple[str, bytes, int]:
     if not stat.S_ISREG(status.st_mode):
         return "special", b"", status.st_mode
     return "file", path.read_bytes(), stat.S_IMODE(status.st_mode)
+
+
+async def go_back(checkpoints: GitCheckpoints, target: str) -> tuple[FileChange, ...]:
+    """From the workspace as it is now."""
+    return await checkpoints.restore(target, present=(await checkpoints.take()).id)
