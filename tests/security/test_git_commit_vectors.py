@@ -1,8 +1,10 @@
 """A commit runs nothing that the repository or the environment names (SECURITY.md T09-T11); plain git does."""
 
+import contextlib
 import os
 import pty
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -73,7 +75,11 @@ class Ground:
                 ["git", *arguments], cwd=self.root, env=self.environment,
                 stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
             )  # fmt: skip
-            process.communicate(stdin, timeout=_CONTROL_SECONDS)
+            try:
+                process.communicate(stdin, timeout=_CONTROL_SECONDS)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # helpers of git may outlive it
         finally:
             for fd in (leader, follower):
                 if fd >= 0:
