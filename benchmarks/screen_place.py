@@ -44,7 +44,7 @@ class Place:
         answers = [
             {"text": f"Looking at part {number}: **bold**, `code` and a list.\n\n- one\n- two\n", "calls": [call]}
             for number in range(turns)
-            for call in [["read", {"path": "notes.txt"}]]
+            for call in [["read", {"path": "notes.txt", "offset": number % 2 + 1}]]
         ]
         model = self.script(*answers, {"text": LAST_ANSWER})
         limits = ["--max-turns", str(turns + 5), "--max-calls", str(turns + 5)]

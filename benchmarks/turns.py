@@ -15,7 +15,6 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.spec import SandboxSpec
 
 TURNS = 20
-CALL = [["bash", {"command": "echo hello"}]]
 BARE = """
 import json, subprocess, sys, urllib.request
 messages = [{"role": "user", "content": "hi"}]
@@ -61,7 +60,7 @@ def figures() -> Iterator[Figure]:
 
 def _gap(command: list[str]) -> float:
     """Median seconds between the end of an answer and the arrival of the next request."""
-    turns = [{"calls": CALL}] * TURNS + [{"text": "done"}]
+    turns = [{"calls": [["bash", {"command": f"echo hello {turn}"}]]} for turn in range(TURNS)] + [{"text": "done"}]
     with model_server(turns) as server, workspace() as folder:
         run([part.replace("BASE", server.base_url) for part in command], cwd=folder, env={"OPENAI_API_KEY": "k"})
         return statistics.median(_gaps(server)[2:])
@@ -93,14 +92,10 @@ def _growth(turns: int = 500) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder, workspace() as place:
         (place / "a.txt").write_text("some text\n" * 20)
         script = Path(folder) / "long.json"
-        script.write_text(
-            json.dumps([{"text": "on", "calls": [["read", {"path": "a.txt"}]]}] * turns + [{"text": "done"}])
-        )
+        script.write_text(_reading(turns))
         limits = ["--max-turns", str(turns + 5), "--max-calls", str(turns + 5)]
         long = run([*CODEAGENT, "run", "--model", f"script:{script}", "--output", "jsonl", *limits, "go"], cwd=place)
-        script.write_text(
-            json.dumps([{"text": "on", "calls": [["read", {"path": "a.txt"}]]}] * 20 + [{"text": "done"}])
-        )
+        script.write_text(_reading(20))
         short = run([*CODEAGENT, "run", "--model", f"script:{script}", "go"], cwd=place)
     started = [e["ts"] for e in map(json.loads, long.stdout.splitlines()) if e["type"] == "turn.started"]
     early, late = (started[60] - started[10]) / 50, (started[-1] - started[-51]) / 50
@@ -112,3 +107,9 @@ def _growth(turns: int = 500) -> Iterator[Figure]:
         None,
         f"+{long.peak_mb - short.peak_mb:.0f} MB, <= 60 MB",
     )
+
+
+def _reading(turns: int) -> str:
+    """A script that reads one line after the other, over and over: the same call in a row would be refused."""
+    calls = [["read", {"path": "a.txt", "offset": turn % 20 + 1, "limit": 20}] for turn in range(turns)]
+    return json.dumps([{"text": "on", "calls": [call]} for call in calls] + [{"text": "done"}])
