@@ -37,16 +37,21 @@ class Meter:
         self.executed = 0
         self.denied = 0
         self.usage = Usage()
+        self._last_cost = 0.0
+        """Of the last request, in US dollars: what the next one will take, for all that is known."""
+
+    def add_request(self, usage: Usage) -> None:
+        self.usage += usage
+        self._last_cost = usage.cost_usd or 0.0
 
     def before_request(self) -> Reached | None:
         """What forbids another request."""
-        turns, cost = (
-            self._most("max_turns", self._limits.max_turns),
-            self._most("max_cost_usd", self._limits.max_cost_usd),
-        )
+        turns = self._most("max_turns", self._limits.max_turns)
+        cost = self._most("max_cost_usd", self._limits.max_cost_usd)
         if turns is not None and self.turns >= turns:
             return Reached("max_turns", turns)
-        if cost is not None and (self.usage.cost_usd or 0.0) >= cost:
+        spent = self.usage.cost_usd or 0.0
+        if cost is not None and (spent >= cost or spent + self._last_cost > cost):
             return Reached("max_cost_usd", cost)
         return None
 

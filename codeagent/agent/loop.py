@@ -123,6 +123,12 @@ class Loop:
     async def _within_budget(self, token: CancelToken) -> None:
         """Wait for the person where the next request would pass their budget."""
         while (why := self._spending.exhausted()) is not None:
+            budget = self._spending.budget
+            if budget is not None:
+                limit = LimitReached(
+                    **self._emitter.head(), limit=f"budget_{budget.kind}", maximum=self._spending.allowed
+                )
+                self._emitter.emit(limit)
             await self._boundary.hold("budget", why, self._batches + 1, token)
             self._spending.extend()
 
@@ -146,7 +152,7 @@ class Loop:
                     self._add(partial)
             raise
         finally:
-            self.meter.usage += asking.usage
+            self.meter.add_request(asking.usage)
             self._spending.add_request(asking.usage)
             self._emitter.emit(
                 TurnFinished(**self._emitter.head(), turn=turn, stop=stop.stop if stop else "cut", usage=asking.usage)

@@ -73,6 +73,11 @@ class Spending:
         return None
 
     @property
+    def allowed(self) -> float:
+        """What the budget and every extension of it come to, in its unit."""
+        return self._allowed
+
+    @property
     def left(self) -> str:
         """What is left of what, in a few words; empty where there is no budget."""
         if self.budget is None:

@@ -55,6 +55,25 @@ async def test_the_run_pauses_before_the_request_that_would_pass_the_budget() ->
     await to_the_end(s)
 
 
+async def test_reaching_the_budget_is_in_the_log() -> None:
+    s = working(5)
+    watched(s)
+    s.agent.set_budget(Budget.parse("30 tokens"))
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    assert [(event.limit, event.maximum) for event in of(s.events, LimitReached)] == [("budget_tokens", 30.0)]
+    s.agent.abort()
+    await to_the_end(s)
+
+
+async def test_where_nobody_is_there_the_run_ends_before_the_request_that_would_pass_its_cost() -> None:
+    turns = [Turn("", (do(f"step {number}"),)) for number in range(5)]
+    s = scene(*turns, Turn("done"), limits=Limits(max_cost_usd=0.025))
+    events = await s.run()
+    assert len(s.model.requests) == 2
+    assert of(events, RunFinished)[0].reason == "limit"
+
+
 async def test_going_on_allows_as_much_again() -> None:
     s = working(5)
     watched(s)
