@@ -257,7 +257,7 @@ class Agent:
         await self._shell.close()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-        await self._checkpoints.settled()
+        await self._checkpoints.end()
         await self._conversation.model.close()
         self._emitter.disconnect_all()
         self._journal.close()

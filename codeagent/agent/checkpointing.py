@@ -43,7 +43,10 @@ class Checkpointing:
         self._floor = floor
         self._sandbox = sandbox
         self._failing = False
-        self._pending: asyncio.Task[None] | None = None
+        self._pending: list[asyncio.Task[None]] = []
+        """What is under way or waits, in order."""
+        self._owed = False
+        """A batch that may have changed something waits for its snapshot."""
 
     def begin(self) -> None:
         """Finish what a crash broke off, and make the first snapshot, which takes longest, while nobody waits."""
@@ -66,12 +69,20 @@ class Checkpointing:
     def after_batch(self, batch: int, targets: str) -> None:
         """Take one of what the agent left, beside its next request."""
         if self.store is not None:
+            self._owed = True
             self._after_pending(lambda: self._take("after", targets, batch))
 
     async def settled(self) -> None:
         """Return once no snapshot is being taken; a caller that is cancelled leaves it alone."""
-        while self._pending is not None and not self._pending.done():
-            await asyncio.wait({self._pending})
+        while self._pending:
+            await asyncio.wait(set(self._pending))
+
+    async def end(self) -> None:
+        """Nobody waits for more: what a batch is owed is taken, anything else is let go."""
+        if not self._owed:
+            for task in self._pending:
+                task.cancel()
+        await self.settled()
 
     async def take(self, cause: PointCause, label: str, batch: int | None = None) -> CheckpointCreated:
         """One more point, now; the caller holds the workspace still. Raises CheckpointError."""
@@ -112,6 +123,8 @@ class Checkpointing:
             self._failing = False
         except CheckpointError as error:
             self._tell(error)
+        finally:
+            self._owed = self._owed and cause != "after"
 
     def _created(self, cause: PointCause, label: str, batch: int | None, snapshot: Snapshot) -> CheckpointCreated:
         head = self._emitter.head()
@@ -140,11 +153,13 @@ class Checkpointing:
         self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="checkpoint.failed", text=text))
 
     def _after_pending(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        before = self._pending
+        before = self._pending[-1] if self._pending else None
 
         async def in_turn() -> None:
             if before is not None:
                 await asyncio.wait({before})
             await work()
 
-        self._pending = asyncio.create_task(in_turn())
+        task = asyncio.create_task(in_turn())
+        self._pending.append(task)
+        task.add_done_callback(self._pending.remove)

@@ -66,8 +66,8 @@ class Run:
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
         parts.spending.rest()
-        if reason != "interrupted" or not self._conversation.attended:
-            await parts.checkpoints.settled()
+        if not self._conversation.attended:
+            await parts.checkpoints.end()
         return RunFinished(
             **parts.emitter.head(),
             reason=reason,

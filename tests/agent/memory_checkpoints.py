@@ -1,5 +1,6 @@
 """A store of snapshots in memory, over files in memory: the Checkpoints of `core.checkpoints`, to the letter."""
 
+import asyncio
 from collections.abc import Collection
 
 from codeagent.core.checkpoints import FileChange, Node, Snapshot
@@ -18,9 +19,13 @@ class MemoryCheckpoints:
         self.broken = ""
         self.unfinished: str | None = None
         self.pruned = 0
+        self.gate: asyncio.Event | None = None
+        """A snapshot waits for it."""
 
     async def take(self) -> Snapshot:
         self._maybe_fail()
+        if self.gate is not None:
+            await self.gate.wait()
         snapshot = str(sorted(self.files.items()))
         self.kept[snapshot] = dict(self.files)
         self.taken.append(snapshot)

@@ -1,5 +1,6 @@
 """Checkpoints around batches, and the way back: files, conversation, or both."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
 from codeagent.session.history import fold
 from tests.agent.doubles import Do, Scene, Turn, of, scene
 from tests.agent.memory_checkpoints import MemoryCheckpoints
-from tests.agent.watching import notices, to_the_end, watched
+from tests.agent.watching import notices, to_the_end, until, watched
 from tests.fakes import FakeSandbox
 
 
@@ -304,6 +305,7 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
     s, store = begin(Turn("done"))
     store.unfinished = "the going back of yesterday was finished"
     s.agent.begin_checkpoints()
+    await until(lambda: store.pruned)
     await s.agent.close()
     assert [notice.text for notice in notices(s, "checkpoint.recovered")] == [
         "the going back of yesterday was finished"
@@ -315,3 +317,15 @@ def _past(history: Any) -> Any:
     from codeagent.bootstrap import _past as past_of  # what a resumed session begins with
 
     return past_of(history)
+
+
+async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> None:
+    s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
+    s.agent.start("fix it")
+    await to_the_end(s)
+    assert causes(s) == ["prompt", "batch", "after"]
+    quick, slow = begin(Turn("done"))
+    slow.gate = asyncio.Event()
+    quick.agent.start("what is this?")
+    await to_the_end(quick)
+    assert causes(quick) == []
