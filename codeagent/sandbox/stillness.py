@@ -11,7 +11,7 @@ class Stillness:
     """Holds nest by counting: the first one stops everything, the last one lets it go on."""
 
     def __init__(self, stop: Callable[[], Awaitable[None]], go_on: Callable[[], Awaitable[None]]) -> None:
-        """`stop` may raise: then `go_on` is called, too. `go_on` must not raise."""
+        """`stop` may raise: then `go_on` is called, too. `go_on` must not raise. Neither is cut short by a cancel."""
         self._stop = stop
         self._go_on = go_on
         self._turn = asyncio.Lock()
@@ -67,7 +67,8 @@ class Stillness:
                 self._over.clear()
                 try:
                     await self._quiet.wait()
-                    await self._stop()
+                    # What was asked of the engine happens, also where nobody waits for it: going on comes after it.
+                    await _uncut(self._stop)
                 except BaseException:
                     await _uncut(self._let_go)
                     raise

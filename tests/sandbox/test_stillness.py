@@ -112,3 +112,26 @@ async def test_a_cancel_during_the_end_of_a_hold_is_raised_after_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not world.stopped
+
+
+async def test_a_stop_that_is_under_way_comes_to_its_end_before_everything_goes_on() -> None:
+    happened: list[str] = []
+
+    async def stop() -> None:
+        happened.append("stop asked for")
+        await asyncio.sleep(0.02)
+        happened.append("stopped")
+
+    async def go_on() -> None:
+        happened.append("goes on")
+
+    async def hold() -> None:
+        async with Stillness(stop, go_on).hold():
+            raise AssertionError("it was cancelled before")
+
+    task = asyncio.create_task(hold())
+    await asyncio.sleep(0.005)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert happened == ["stop asked for", "stopped", "goes on"]
