@@ -42,7 +42,7 @@ def everything_shown(screen: PtyScreen, pasted: list[str]) -> None:
         screen.wait_for(lambda end=end: end.encode() in screen.raw)  # type: ignore[misc]  # bound per loop
     press(screen, ["ctrl+c"], "cleared")
     screen.send("ctrl+d")
-    assert screen.exit_code() == 0
+    assert screen.exit_code(timeout=100) == 0
     assert screen.modes_left_on() == []
 
 
