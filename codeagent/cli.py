@@ -18,6 +18,7 @@ COMMANDS = {
     "tools": "the tools a model can call",
     "prompt": "the system prompt as a model gets it",
     "sandbox": "the container that commands run in",
+    "config": "the settings in force, where they are written, and what may stand there",
     "doctor": "what works here and what is missing",
 }
 """Command → what it does. Each is the module of that name in `codeagent.commands`, imported when needed.

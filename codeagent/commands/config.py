@@ -1,0 +1,45 @@
+"""`codeagent config`: the settings in force, where they are written, and what may stand there."""
+
+import argparse
+import json
+from pathlib import Path
+
+from codeagent.commands.given import settings_of, workspace_of
+from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.settings import FileSettings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    showing = actions.add_parser("show", help="the settings in force here, as JSON")
+    showing.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    paths = actions.add_parser("path", help="your configuration file; --all: every file and folder codeagent uses")
+    paths.add_argument("--all", action="store_true", help="with what is kept beside it")
+    paths.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    actions.add_parser("schema", help="the JSON Schema of a configuration file")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Raises ConfigError where a file, or what it says, is wrong."""
+    match args.action:
+        case "show":
+            settings = settings_of(argparse.Namespace(), workspace_of(args.cwd))
+            print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        case "path" if args.all:
+            print("\n".join(f"{name:<10}{path}" for name, path in _paths(workspace_of(args.cwd))))
+        case "path":
+            print(user_config_file())
+        case _:
+            print(json.dumps(FileSettings.model_json_schema(), indent=2))
+    return 0
+
+
+def _paths(workspace: Path) -> tuple[tuple[str, Path], ...]:
+    return (
+        ("yours", user_config_file()),
+        ("project", workspace / PROJECT_FILE),
+        ("keys", config_dir() / "keys.yaml"),
+        ("themes", config_dir() / "themes"),
+        ("rules", config_dir() / "rules.jsonl"),
+        ("state", state_dir()),
+    )
