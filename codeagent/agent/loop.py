@@ -1,10 +1,10 @@
 """Turns: ask the model, run its calls in batches, take what the person typed, until nothing is left.
 
-prompt ─▶ deliver steering ─▶ limits ─▶ ask the model ─▶ calls? ──no──▶ queued text? ──no──▶ done
-                ▲                                          │ yes              │ yes
-                │                     batch by batch: plan, wait for the      │
-                │                     person, checkpoint, run, boundary       │
-                └───────────── every call answered ◀───────┴──────────────────┘
+prompt ─▶ limits, budget ─▶ deliver steering ─▶ ask the model ─▶ calls? ──no──▶ queued text? ──no──▶ done
+               ▲                                                   │ yes              │ yes
+               │                             batch by batch: plan, wait for the       │
+               │                             person, checkpoint, run, boundary        │
+               └────────────────────── every call answered ◀───────┴──────────────────┘
 """
 
 import time
@@ -80,11 +80,11 @@ class Loop:
         while True:
             token.raise_if_cancelled()
             await self._boundary.wait(self._batches + 1, token)
-            self._history += self._steering.deliver_notes() + self._steering.deliver_steering()
-            self._tell_mode()
             if (reason := await self._limited(self.meter.before_request(), token)) is not None:
                 return reason
             await self._within_budget(token)
+            self._history += self._steering.deliver_notes() + self._steering.deliver_steering()
+            self._tell_mode()
             answer = await self._turn(token)
             if answer.calls:
                 if not self._conversation.attended and max(self._repeated.values(), default=0) > TOO_OFTEN:

@@ -6,7 +6,7 @@ from codeagent.agent.limits import Limits
 from codeagent.core.budget import Budget
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded, ToolStarted
-from codeagent.core.messages import Usage
+from codeagent.core.messages import Usage, text_of
 from codeagent.core.policy import Decision, Policy, Rule
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.agent.watching import heard, notices, paused, to_the_end, until, watched
@@ -88,6 +88,19 @@ async def test_going_on_allows_as_much_again() -> None:
     s.agent.go_on()
     await to_the_end(s)
     assert of(s.events, RunFinished)[0].reason == "done"
+
+
+async def test_what_is_typed_while_the_budget_waits_goes_with_the_next_request() -> None:
+    s = working(3)
+    watched(s)
+    s.agent.set_budget(Budget.parse("1 batch"))
+    s.agent.start("go")
+    await until(lambda: paused(s))
+    s.agent.steer("be quick")
+    s.agent.set_budget(None)
+    s.agent.go_on()
+    await to_the_end(s)
+    assert text_of(s.model.requests[1].messages[-1].content) == "be quick"
 
 
 async def test_a_budget_holds_from_one_run_to_the_next() -> None:
