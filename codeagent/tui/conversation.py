@@ -26,7 +26,7 @@ from codeagent.tui.bridge import Bridge
 from codeagent.tui.facts import About, Facts, facts_about
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
-from codeagent.tui.stage import QueuedText, Stage
+from codeagent.tui.stage import Paused, QueuedText, Stage
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
@@ -253,6 +253,8 @@ class Conversation(AgentSide):
             self._shown = event.seq
         if not live:
             self._stage.desk.clear()
+            if isinstance(self._stage.boundary.now, Paused):
+                self._stage.boundary.set(None)
 
     def _recorded_after(self, session_id: str, seq: int) -> tuple[KnownEvent | UnknownEvent, ...]:
         return tuple(event for event in self._launcher.recorded(session_id) if event.seq > seq)

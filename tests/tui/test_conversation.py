@@ -102,6 +102,13 @@ async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
     assert not talk.running
 
 
+async def test_a_pause_that_a_crash_ended_is_no_longer_offered() -> None:
+    recording = Recording().run("go").notice("run.paused", "paused before batch 1", batch=1, why="asked", calls=[])
+    talk, stage, _ = await opened(FakeLauncher(log=recording.events), Wish(resume="2026"))
+    assert stage.boundary.now is None
+    await talk.close()
+
+
 async def test_a_resumed_session_is_on_the_stage_before_anything_has_started() -> None:
     launcher = FakeLauncher(log=tuple(looked_around().events))
     talk, stage, _ = await opened(launcher, Wish(resume="2026"))
