@@ -51,11 +51,11 @@ class Page(ModalScreen[None]):
 
     def pane(self) -> Pane:
         """The part that scrolls."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
 
     def body(self) -> Sequence[Widget]:
         """Widgets between the title and the hints."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
 
     def compose(self) -> ComposeResult:
         yield self.title_row
