@@ -7,6 +7,7 @@ from rich.text import Text
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.events import Key, Paste
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
@@ -20,6 +21,8 @@ _MARK = "❯ "
 _SHELL_MARK = "$ "
 _LONGEST_SHOWN = 50_000
 """Characters of a text that is given back as text; a longer one comes back as a chip."""
+_UNSTYLED = 0.02
+"""Seconds until a text without styles is drawn again."""
 
 
 def _key(keys: str, action: str, name: str, about: str) -> Binding:
@@ -254,6 +257,13 @@ class PromptText(TextArea, inherit_bindings=False):
         for start, end in self._chips.spans(content.plain):
             content.stylize(palette_of(self).accent, start, end)
         return content
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Nothing, while the style sheet has not reached it: Textual's own drawing would end the app."""
+        if not self._component_styles:
+            self.set_timer(_UNSTYLED, self.refresh)
+            return [Strip.blank(crop.width)] * crop.height
+        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         first = y == 0 and self.scroll_offset.y == 0

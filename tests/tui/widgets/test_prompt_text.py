@@ -4,6 +4,8 @@ from typing import Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+from textual.geometry import Region
 
 from codeagent.tui.widgets.prompt_text import PromptText
 
@@ -181,3 +183,21 @@ def test_undo_and_redo_never_leave_a_part_of_a_chip(script: list[Step]) -> None:
             case _:
                 getattr(text, do)()
         assert "\xa0" not in text.text
+
+
+async def test_without_its_styles_it_is_blank_until_they_come() -> None:
+    class Alone(App[None]):
+        def compose(self) -> ComposeResult:
+            yield PromptText()
+
+    app = Alone()
+    async with app.run_test() as pilot:
+        text = app.query_one(PromptText)
+        text._take_in("hello")
+        await pilot.pause()
+        kept = dict(text._component_styles)
+        text._component_styles.clear()
+        crop = Region(0, 0, 20, 1)
+        assert [strip.text for strip in text.render_lines(crop)] == [" " * 20]
+        text._component_styles.update(kept)
+        assert "hello" in "".join(strip.text for strip in text.render_lines(crop))
