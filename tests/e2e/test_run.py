@@ -178,7 +178,10 @@ def test_the_session_is_private_and_holds_no_secret(product: Product) -> None:
         assert secret not in done.out + done.err
     files = [path for path in (product.home / "state").rglob("*") if path.is_file()]
     assert files and not [path for path in files if secret.encode() in path.read_bytes()]
-    assert not [path for path in files if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in files}
+    objects = {path for path in files if "objects" in path.parts}  # git makes what it never changes read-only
+    assert {mode for path, mode in modes.items() if path not in objects} == {0o600}
+    assert {modes[path] for path in objects} <= {0o400, 0o600}
     assert {
         stat.S_IMODE(path.stat().st_mode) for path in (product.home / "state/codeagent").rglob("*") if path.is_dir()
     } == {0o700}
