@@ -20,6 +20,7 @@ class FakeSandbox:
         self.result = result if result is not None else CommandResult(exit_code=0)
         self.commands: list[Command] = []
         self.freezes = 0
+        self.ports: frozenset[int] = frozenset()
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         return SandboxInfo("docker", "fake", "fake", "nobody", "none")
@@ -52,6 +53,9 @@ class FakeSandbox:
     async def frozen(self) -> AsyncIterator[None]:
         self.freezes += 1
         yield
+
+    async def listening(self) -> frozenset[int]:
+        return self.ports
 
     async def close(self) -> None: ...
 

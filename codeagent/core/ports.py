@@ -133,6 +133,9 @@ class Command:
     call_id: str
     read_only: bool = False
     """The workspace is mounted read-only for it: the kernel refuses every change."""
+    hosts: tuple[str, ...] = ()
+    """What it may reach over HTTP and HTTPS: host names, `*.example.org` for those below one, `*` for every public
+    one. Empty: no network at all."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,9 @@ class Sandbox(Protocol):
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Meanwhile nothing runs inside, so that the workspace stays as it is; nests. Raises SandboxLost."""
+
+    async def listening(self) -> frozenset[int]:
+        """TCP ports that processes inside listen on now; empty where that cannot be known."""
 
     async def close(self) -> None:
         """Stop everything and remove it; idempotent."""

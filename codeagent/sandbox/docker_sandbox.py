@@ -63,6 +63,9 @@ class DockerSandbox:
         """
         return self._stillness.hold()
 
+    async def listening(self) -> frozenset[int]:
+        return frozenset()
+
     async def close(self) -> None:
         self._ground.shut = True
         await asyncio.gather(*(container.close() for container in self._containers()))

@@ -127,6 +127,10 @@ class HostSandbox:
         """
         return self._stillness.hold()
 
+    async def listening(self) -> frozenset[int]:
+        """Unknown: the machine's ports are not the commands' own."""
+        return frozenset()
+
     async def close(self) -> None:
         """Nothing outlives a command but what it left running on purpose."""
 
