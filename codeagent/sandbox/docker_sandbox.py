@@ -64,7 +64,9 @@ class DockerSandbox:
         return self._stillness.hold()
 
     async def listening(self) -> frozenset[int]:
-        return frozenset()
+        """See the port."""
+        found = await asyncio.gather(*(container.listening() for container in self._containers()))
+        return frozenset().union(*found)
 
     async def close(self) -> None:
         self._ground.shut = True

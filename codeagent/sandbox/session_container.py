@@ -11,6 +11,7 @@ from codeagent.sandbox.background import in_thread, to_the_end
 from codeagent.sandbox.container import Container
 from codeagent.sandbox.execution import DRAIN_SECONDS, Ending, Execution, Mark, Place, lost
 from codeagent.sandbox.ground import Ground
+from codeagent.sandbox.listening import listening_ports
 from codeagent.sandbox.pausing import end, is_idle, not_held, pause, resume
 from codeagent.sandbox.pinned import Found, PinnedRoot
 from codeagent.sandbox.quarantine import move_away
@@ -101,6 +102,18 @@ class SessionContainer:
                 await to_the_end(_close(call.starting))
             if self._spec.per_command and not self._running:
                 self._renew()
+
+    async def listening(self) -> frozenset[int]:
+        """TCP ports listened on inside; empty where that cannot be known. Waits while the sandbox is frozen."""
+        try:
+            async with self._stillness.moving():
+                container = self._container
+                if container is None or self._idle or self._ground.shut:
+                    return frozenset()
+                _, wire = self._ground.opened()
+                return await listening_ports(wire, self._place(container))
+        except (SandboxLost, SandboxUnavailable, WireError):
+            return frozenset()
 
     async def pause(self) -> None:
         """Nothing runs inside afterwards; free where nothing does. Raises SandboxLost where that cannot be said."""
