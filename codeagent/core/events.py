@@ -225,6 +225,48 @@ class ToolResultAdded(BaseEvent):
     child_session: str | None = None
 
 
+class JobStarted(BaseEvent):
+    """A call goes on in the background; its `tool.result` is, or was, the placeholder that names the job."""
+
+    type: Literal["job.started"] = "job.started"
+    job_id: str
+    call_id: str
+    name: str
+    title: str
+    promoted: bool = False
+    """By the person; the call had begun as one that is waited for."""
+    takes_input: bool = False
+
+
+class JobUpdated(BaseEvent):
+    durable: ClassVar[bool] = False
+    type: Literal["job.updated"] = "job.updated"
+    job_id: str
+    text: str
+    """A further piece of what it prints."""
+    stream: OutputStream = "output"
+
+
+class JobFinished(BaseEvent):
+    """A job has ended; the model is told once, by a message that is a pure function of this."""
+
+    type: Literal["job.finished"] = "job.finished"
+    job_id: str
+    call_id: str
+    name: str
+    title: str
+    status: Literal["done", "failed", "stopped", "lost"]
+    summary: str
+    """One line."""
+    tail: str
+    """The end of what it printed, or its answer; what the model is told."""
+    exit_code: int | None = None
+    lines: int = 0
+    handle: str | None = None
+    """Where `output_read` finds all of it; None where `tail` is all."""
+    duration_ms: int = 0
+
+
 class CheckpointCreated(BaseEvent):
     """A snapshot of the workspace, and a mark in the conversation; `checkpoint.restored` goes back to either."""
 
@@ -307,6 +349,9 @@ KnownEvent = (
     | ToolProgress
     | ToolFinished
     | ToolResultAdded
+    | JobStarted
+    | JobUpdated
+    | JobFinished
     | CheckpointCreated
     | CheckpointRestored
     | LimitReached

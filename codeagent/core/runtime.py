@@ -6,10 +6,12 @@ from typing import Protocol
 
 from codeagent.core.budget import Budget
 from codeagent.core.events import KnownEvent, QueueKind
+from codeagent.core.jobs import JobBook
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
 from codeagent.core.rewind import Rewind
 from codeagent.core.tool import ToolDefinition
+from codeagent.core.toolbox import ToolKeeper
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,20 @@ class AgentHandle(Protocol):
 
     def cancel_call(self, call_id: str) -> None:
         """Cancel one running call; its siblings go on."""
+
+    def promote(self, call_id: str | None = None) -> bool:
+        """Move a call that is waited for to the background, as a job; None: the one that has run longest.
+
+        False where there is none, or it has just ended.
+        """
+
+    @property
+    def jobs(self) -> JobBook:
+        """The calls that run in the background, and those that did. They outlive runs and end with the session."""
+
+    @property
+    def toolbox(self) -> ToolKeeper | None:
+        """The tools in use; None where they cannot change."""
 
     def respond(self, approval_id: str, decision: Decision) -> bool:
         """Answer an approval; False where it is no longer waiting."""

@@ -1,9 +1,9 @@
 """What a tool is, what one call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -17,6 +17,8 @@ from codeagent.core.ports import Sandbox, Workspace
 ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"]
 OutputStream = Literal["output", "stdout", "stderr"]
 AccessMode = Literal["shared", "exclusive", "keyed"]
+ToolMode = Literal["direct", "background", "stateful"]
+"""direct: the call is awaited. background: it runs as a job. stateful: a job that goes on talking (FEATURES F6)."""
 
 
 class ErrorInfo(Frozen):
@@ -160,6 +162,31 @@ class ToolDefinition:
     """JSON Schema of the arguments, an object."""
 
 
+class RunCommand(Protocol):
+    """Runs a command in the sandbox for a tool that was given `ToolContext.run`."""
+
+    async def __call__(
+        self, command: str | Sequence[str], *, timeout: float | None = None, hosts: tuple[str, ...] = ()
+    ) -> str:
+        """What it printed, both streams, as a model may read it; live output goes to `on_update` as it comes.
+
+        A string is for bash, a sequence is program and arguments, which no shell sees. `timeout` in seconds.
+        Raises Failed where it ends with another code than 0, with its output; TimedOut, Cancelled.
+        """
+
+
+async def no_commands(
+    command: str | Sequence[str], *, timeout: float | None = None, hosts: tuple[str, ...] = ()
+) -> str:
+    """The `run` of a call that may run nothing. Raises Failed."""
+    raise Failed("this tool was not given a way to run commands")
+
+
+async def no_input() -> str:
+    """The `receive` of a call that nobody can send to. Raises Failed."""
+    raise Failed("only a stateful tool receives input")
+
+
 async def ignore_update(text: str, stream: OutputStream = "output") -> None:
     """The `on_update` of a call that nobody watches."""
 
@@ -187,12 +214,22 @@ class ToolContext:
     """What of the previewed change was taken, an answer for each hunk of its DiffBlock; None: all of it."""
     read_only: bool = False
     """Plan mode: commands get the workspace mounted read-only."""
+    run: RunCommand = no_commands
+    """`await run(["pytest", "-q"])`: a command in the sandbox; given to the tools of people."""
+    receive: Callable[[], Awaitable[str]] = no_input
+    """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
 
 
 class ToolArgs(BaseModel):
     """Base of every tool's argument model: immutable, strict, no unknown arguments."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class OpenArgs(BaseModel):
+    """Arguments that were checked against `Tool.schema`: any names, kept as they came."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
 
 
 ArgsT = TypeVar("ArgsT", bound=BaseModel)
@@ -205,36 +242,55 @@ class Tool(ABC, Generic[ArgsT]):
     ask before running, run alone.
     """
 
-    name: ClassVar[str]
+    name: str
     """`[A-Za-z0-9_-]{1,64}`, what the model calls."""
-    label: ClassVar[str]
+    label: str
     """What a person reads."""
-    description: ClassVar[str]
+    description: str
     """What the model reads."""
     Args: type[ArgsT]
-    permission: ClassVar[Permission] = "prompt"
+    schema: dict[str, JsonValue] | None = None
+    """JSON Schema of the arguments, an object, where `Args` only carries what it has checked (`OpenArgs`).
+    None: made from `Args`."""
+    mode: ToolMode = "direct"
+    permission: Permission = "prompt"
     """What holds where no rule and no mode says otherwise."""
-    effect: ClassVar[Effect] = "anything"
-    timeout: ClassVar[float | None] = None
+    effect: Effect = "anything"
+    timeout: float | None = None
     """Seconds; None: the run's own limit."""
-    waits_for_person: ClassVar[bool] = False
+    max_calls: int | None = None
+    """Calls in one run; None: the run's own limit."""
+    waits_for_person: bool = False
     """Its time is the person's: no time limit holds for it."""
-    output_limit: ClassVar[int | None] = 40_000
+    output_limit: int | None = 40_000
     """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
-    concurrency: ClassVar[AccessMode] = "exclusive"
+    concurrency: AccessMode = "exclusive"
     """The mode `access` gives, for people who read about the tool."""
-    sandboxed: ClassVar[bool] = False
+    sandboxed: bool = False
     """Runs through `ToolContext.sandbox`: in plan mode on a workspace that is mounted read-only."""
-    source: ClassVar[str] = "builtin"
-    hint: ClassVar[str] = ""
+    source: str = "builtin"
+    """`builtin`, `python`, `yaml`: the kind of place it comes from."""
+    origin: str = ""
+    """Where exactly, as `file:line` or the name of a package; empty for what is built in."""
+    hint: str = ""
     """A sentence for the system prompt."""
-
-    def definition(self) -> ToolDefinition:
-        return ToolDefinition(self.name, self.description, self.Args.model_json_schema())
+    documentation: str = ""
+    """All there is to say, Markdown; the model reads it with `info` (FEATURES F27). Empty: the description is all."""
 
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
         """What the call may disturb; must not raise."""
         return EXCLUSIVE
+
+    def time_limit(self, args: ArgsT) -> float | None:
+        """Seconds this call may take while it is awaited; None: the run's own limit. Must not raise.
+
+        Holds no more once the call was moved to the background.
+        """
+        return self.timeout
+
+    def in_background(self, args: ArgsT) -> bool:
+        """The call is to run as a job from its start; must not raise."""
+        return self.mode != "direct"
 
     def target(self, args: ArgsT) -> str:
         """What the call is about, in one line for a list; must not raise."""
@@ -266,3 +322,11 @@ class Tool(ABC, Generic[ArgsT]):
         far. Raises ToolError for failures the model should read; any other exception becomes a
         `failed` result that names it.
         """
+
+    def talk(self, args: ArgsT, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
+        """The work of a stateful tool: each text it yields is an update of its job.
+
+        What `yield` returns is the oldest text sent to the job that it has not got yet, None where there is none;
+        `ctx.receive` waits for one. Closed (`aclose`) where the job is stopped. Raises as `run`.
+        """
+        raise NotImplementedError(f"{self.name} is no stateful tool")

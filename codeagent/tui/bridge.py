@@ -9,6 +9,9 @@ from codeagent.core.events import (
     BatchPlanned,
     CheckpointCreated,
     CheckpointRestored,
+    JobFinished,
+    JobStarted,
+    JobUpdated,
     KnownEvent,
     LimitReached,
     MessageAdded,
@@ -72,6 +75,8 @@ class Bridge:
                 self._show_approval(event)
             case ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded():
                 self._show_tool(event)
+            case JobStarted() | JobUpdated() | JobFinished():
+                self._show_job(event)
             case CheckpointCreated() | CheckpointRestored():
                 self._show_checkpoint(event)
             case LimitReached():
@@ -223,6 +228,10 @@ class Bridge:
                 if event.name == SHELL:
                     self._stage.status.set(notice="")
         document.touch_card(event.call_id)
+
+    def _show_job(self, event: JobStarted | JobUpdated | JobFinished) -> None:
+        if isinstance(event, JobFinished):
+            self._stage.document.remark(f"{event.job_id} {event.status}: {event.title} · {event.summary}")
 
     def _show_checkpoint(self, event: CheckpointCreated | CheckpointRestored) -> None:
         match event:

@@ -1,0 +1,62 @@
+"""Jobs: calls that go on in the background, as the model and the person see them (FEATURES F6, F7)."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from codeagent.core.ports import OutputPage
+
+JobStatus = Literal["running", "done", "failed", "stopped", "lost"]
+"""done: it ended well. failed: it ended with an error. stopped: by the model or the person, or with the session.
+lost: the process that ran it is gone, and how it ended is unknown."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job as it is now."""
+
+    id: str
+    """`job-1`, `job-2`, …: unique within the session."""
+    call_id: str
+    tool: str
+    title: str
+    """What it is about, in one line: the command."""
+    status: JobStatus
+    started: float
+    """Seconds since the epoch."""
+    ended: float | None = None
+    lines: int = 0
+    """Lines printed so far."""
+    exit_code: int | None = None
+    summary: str = ""
+    """One line about its end; empty while it runs."""
+    ports: tuple[int, ...] = ()
+    """TCP ports it was seen to listen on in the sandbox."""
+    takes_input: bool = False
+    """It can be sent text."""
+    promoted: bool = False
+    """The person moved it to the background; the model did not ask for it."""
+
+
+class JobBook(Protocol):
+    """The jobs of one session, those of an earlier process (`lost`) among them."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All of them, in the order they were started."""
+
+    def get(self, job_id: str) -> Job:
+        """Raises KeyError."""
+
+    async def wait(self, job_id: str, timeout: float) -> Job:
+        """The job once it has ended, or as it is after `timeout` seconds. Raises KeyError."""
+
+    def read(self, job_id: str, offset: int | None, lines: int) -> OutputPage:
+        """What it printed so far, `lines` lines from line `offset` (from 1); None: the last ones. May block on a file.
+
+        Raises KeyError.
+        """
+
+    async def stop(self, job_id: str, reason: str) -> Job:
+        """Stop it and return once nothing of it runs; a job that has ended stays as it is. Raises KeyError."""
+
+    def send(self, job_id: str, text: str) -> bool:
+        """Give it text; False where it takes none, or has ended. Raises KeyError."""

@@ -1,0 +1,60 @@
+"""The tools in use as people see them: where each comes from, what is wrong with which file, what waits for trust."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from codeagent.core.policy import Permission
+from codeagent.core.tool import ToolMode
+
+
+@dataclass(frozen=True)
+class ToolFacts:
+    """One tool in use."""
+
+    name: str
+    label: str
+    source: str
+    """`builtin`, `python`, `yaml`."""
+    origin: str
+    """`file:line` or a package; empty for what is built in."""
+    description: str
+    permission: Permission
+    mode: ToolMode
+    sandboxed: bool
+
+
+@dataclass(frozen=True)
+class ToolProblem:
+    """What is wrong with a tool file. An error keeps its tools out of use; a warning does not."""
+
+    where: str
+    """`file:line`, `file:line: key`, or the name of a package."""
+    text: str
+    """One line: what is wrong and what would be right."""
+    level: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """The tools in use, in the order the model sees them."""
+
+    tools: tuple[ToolFacts, ...] = ()
+    problems: tuple[ToolProblem, ...] = ()
+    untrusted: tuple[str, ...] = field(default=())
+    """Files of the project that are not loaded because nobody trusts them as they are now."""
+
+
+class ToolKeeper(Protocol):
+    """The tools of one conversation; what changes holds from the next boundary on."""
+
+    @property
+    def now(self) -> Toolbox: ...
+
+    async def trust(self) -> None:
+        """Load what is untrusted, as it is at this moment, now and in later sessions. Raises ConfigError."""
+
+    async def distrust(self) -> None:
+        """Load nothing of the project's any more. Raises ConfigError."""
