@@ -26,12 +26,15 @@ CONTRACT = {
     "tool.progress",
     "tool.finished",
     "tool.result",
+    "job.started",
+    "job.updated",
+    "job.finished",
     "checkpoint.created",
     "checkpoint.restored",
     "limit.reached",
     "notice",
 }
-DELTAS = {"text.delta", "reasoning.delta", "tool.updated", "tool.progress"}
+DELTAS = {"text.delta", "reasoning.delta", "tool.updated", "tool.progress", "job.updated"}
 
 
 def test_the_names_are_those_scripts_rely_on() -> None:
@@ -58,7 +61,7 @@ def test_a_result_carries_what_scripts_rely_on() -> None:
 
 
 def test_an_event_of_a_newer_version_is_kept_whole() -> None:
-    line = {"type": "job.started", "v": 9, "seq": 1, "ts": 2.0, "session": "s", "agent": "main/2", "job": {"id": "j"}}
+    line = {"type": "chart.drawn", "v": 9, "seq": 1, "ts": 2.0, "session": "s", "agent": "main/2", "job": {"id": "j"}}
     event = parse_event(line)
     assert isinstance(event, UnknownEvent)
     assert json.loads(event.model_dump_json()) == line

@@ -1,0 +1,73 @@
+"""Starting what commands run in: never anything weaker than what was asked for."""
+
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from codeagent.bootstrap.place import Place
+from codeagent.config.settings import Settings
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.host import HostSandbox
+from codeagent.sandbox.spec import SandboxSpec
+
+SandboxKind = Literal["docker", "host"]
+Tell = Callable[[str], None]
+_QUIET_SECONDS = 1.5
+"""Progress of the sandbox is shown when it takes longer than this, and then this often."""
+
+
+@dataclass(frozen=True)
+class StartedSandbox:
+    """A sandbox that is ready, or why there is none."""
+
+    sandbox: Sandbox | None = None
+    kind: SandboxKind | None = None
+    info: SandboxInfo | None = None
+    trouble: SandboxUnavailable | None = None
+
+
+async def start_sandbox(
+    settings: Settings, place: Place, workspace: Workspace, session: str, tell: Tell, stack: AsyncExitStack
+) -> StartedSandbox:
+    """Never anything weaker than what was asked for."""
+    if settings.sandbox.kind == "off":
+        host = HostSandbox(workspace.root, place.environment)
+        stack.push_async_callback(host.close)
+        return StartedSandbox(host, "host", await host.start(tell))
+    container = docker_sandbox(settings, place, workspace.root, session)
+    stack.push_async_callback(container.close)
+    try:
+        return StartedSandbox(container, "docker", await container.start(_slow(tell)))
+    except SandboxUnavailable as error:
+        return StartedSandbox(trouble=error)
+
+
+def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> DockerSandbox:
+    """The container of one session, not started yet."""
+    spec = SandboxSpec(
+        root=root,
+        state_dir=place.state_dir,
+        session=session,
+        home=Path.home(),
+        docker_host=place.environment.get("DOCKER_HOST") or None,
+        image=settings.sandbox.image,
+        per_command=settings.sandbox.lifetime == "command",
+    )
+    return DockerSandbox(spec)
+
+
+def _slow(tell: Tell) -> Callable[[str], None]:
+    last = time.monotonic()
+
+    def progress(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _QUIET_SECONDS:
+            last = time.monotonic()
+            tell(text)
+
+    return progress
