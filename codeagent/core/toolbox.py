@@ -47,6 +47,19 @@ class Toolbox:
     """Files of the project that are not loaded because nobody trusts them as they are now."""
 
 
+class TrustBook(Protocol):
+    """Which state of a workspace's own tool files the person has said yes to; methods may block on a small file."""
+
+    def trusts(self, digest: str) -> bool:
+        """This very state of the files, in this very folder. Raises ConfigError where what is kept is damaged."""
+
+    def trust(self, digest: str) -> None:
+        """From now on, in place of any state before. Raises ConfigError where it cannot be kept, or must not be."""
+
+    def forget(self) -> None:
+        """Trust no state. Raises ConfigError."""
+
+
 class ToolKeeper(Protocol):
     """The tools of one conversation; what changes holds from the next boundary on."""
 

@@ -1,7 +1,7 @@
 """The tools in use, by name."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -53,17 +53,26 @@ class ToolRegistry:
         return self._definitions
 
     def _add(self, tool: Tool[Any]) -> None:
-        if _NAME.fullmatch(tool.name) is None:
-            raise ConfigError(f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -")
-        if tool.name == SHELL:
-            raise ConfigError(f"the tool name {SHELL} of {tool.source} is taken by the person's own commands")
-        there = self._tools.get(tool.name)
-        if there is not None and there.source == tool.source:
-            raise ConfigError(f"{tool.source} has two tools named {tool.name}")
-        if there is not None:
-            raise ConfigError(f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name")
+        if (why := refusal(tool, self._tools)) is not None:
+            raise ConfigError(why)
         self._tools[tool.name] = tool
 
     def _listed(self) -> str:
         names = list(self._tools)
         return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+
+
+def refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
+    """Why the tool cannot be used beside those `taken` by name, as a sentence; None where it can."""
+    if _NAME.fullmatch(tool.name) is None:
+        return f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -"
+    if tool.name == SHELL:
+        return f"the tool name {SHELL} of {tool.source} is taken by the person's own commands"
+    there = taken.get(tool.name)
+    if there is None:
+        return None
+    if there.origin and tool.origin:
+        return f"the tool {tool.name} of {tool.origin} is refused: {there.origin} has one of that name"
+    if there.source == tool.source:
+        return f"{tool.source} has two tools named {tool.name}"
+    return f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name"

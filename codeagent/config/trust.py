@@ -1,0 +1,104 @@
+"""Which projects' own tool files the person trusts: by folder and by content, so that any changed byte ends it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from codeagent.config.private_file import locked, read_private, write_private
+from codeagent.core.errors import ConfigError
+from codeagent.core.sanitize import one_line
+
+_UNUSED = "no project is trusted: repair or remove it"
+
+
+class _Entry(BaseModel):
+    """One line of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    v: Literal[1] = 1
+    workspace: str
+    """Its path, links followed."""
+    device: int
+    inode: int
+    """Which folder that was: another one in its place is another project."""
+    digest: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+class TrustFile:
+    """`trust.jsonl` in the person's configuration folder, for one workspace (the TrustBook of `core.toolbox`).
+
+    Read anew by every method and written whole, behind a lock. Never used where the agent could write to it.
+    """
+
+    def __init__(self, folder: Path, workspace: Path, home: Path) -> None:
+        """`folder` is the configuration's. Raises ConfigError."""
+        self.file = folder / "trust.jsonl"
+        self._home = home
+        try:
+            self._workspace = workspace.resolve(strict=True)
+            status = self._workspace.stat()
+        except OSError as error:
+            raise ConfigError(f"{workspace} cannot be read ({error.strerror}); nothing was run") from error
+        self._identity = (status.st_dev, status.st_ino)
+
+    def trusts(self, digest: str) -> bool:
+        if self._objection is not None:
+            return False
+        return any((entry.device, entry.inode, entry.digest) == (*self._identity, digest) for entry in self._mine())
+
+    def trust(self, digest: str) -> None:
+        if self._objection is not None:
+            raise ConfigError(f"the tools of {self._workspace} cannot be trusted: {self._objection}")
+        device, inode = self._identity
+        entry = _Entry(workspace=str(self._workspace), device=device, inode=inode, digest=digest)
+        with self._changing("the project is not trusted"):
+            self._write([*self._others(), entry])
+
+    def forget(self) -> None:
+        with self._changing("the project is still trusted"):
+            self._write(self._others())
+
+    @property
+    def _objection(self) -> str | None:
+        """Why nothing here can be trusted, as a phrase."""
+        if self.file.parent.resolve().is_relative_to(self._workspace):
+            return f"{self.file} lies in the workspace, where the agent could change it"
+        if self._workspace in (Path(self._workspace.anchor), self._home.resolve()):
+            return "it is no project but the home directory, or the whole machine"
+        return None
+
+    def _mine(self) -> list[_Entry]:
+        return [entry for entry in self._read() if entry.workspace == str(self._workspace)]
+
+    def _others(self) -> list[_Entry]:
+        return [entry for entry in self._read() if entry.workspace != str(self._workspace)]
+
+    @contextmanager
+    def _changing(self, outcome: str) -> Iterator[None]:
+        try:
+            with locked(self.file.with_name("trust.lock")):
+                yield
+        except OSError as error:
+            raise ConfigError(f"{outcome}: {self.file} cannot be changed ({error.strerror})") from error
+
+    def _read(self) -> list[_Entry]:
+        """Raises ConfigError, with the number of the line that is none."""
+        raw = read_private(self.file, _UNUSED)
+        entries: list[_Entry] = []
+        for number, line in enumerate((raw or b"").split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                entries.append(_Entry.model_validate_json(line))
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False)[0]
+                what = " ".join([".".join(map(str, first["loc"])), first["msg"]]).strip()
+                raise ConfigError(f"{self.file}:{number}: {one_line(what, 200)}; {_UNUSED}") from error
+        return entries
+
+    def _write(self, entries: list[_Entry]) -> None:
+        write_private(self.file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())
