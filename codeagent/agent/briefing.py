@@ -1,0 +1,75 @@
+"""What the model is told before the conversation, tools and prompt, and how that changes at a boundary."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from codeagent.agent.emitter import Emitter
+from codeagent.core.events import Notice
+from codeagent.core.tool import Tool, ToolDefinition
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.catalog import Change, ToolCatalog
+
+Prompt = Callable[[Sequence[Tool[Any]]], str]
+"""The system prompt that goes with these tools: the same text for the same tools."""
+_RUNS_HERE = "their code runs on your machine"
+
+
+class Briefing:
+    """System prompt and tools as they are from one boundary to the next: byte-identical where no file changed."""
+
+    def __init__(self, catalog: ToolCatalog, prompt: Prompt) -> None:
+        self.catalog = catalog
+        self._prompt = prompt
+        self._take()
+
+    @property
+    def system_prompt(self) -> str:
+        return self._text
+
+    @property
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        return self._tools
+
+    async def at_boundary(self, emitter: Emitter) -> None:
+        """Take in tool files that changed, and say so."""
+        change = await self.catalog.refresh()
+        if change is None:
+            return
+        self._take()
+        tell(change, emitter)
+
+    def _take(self) -> None:
+        self._text = self._prompt(tuple(self.catalog))
+        self._tools = self.catalog.definitions()
+
+
+def tell(change: Change, emitter: Emitter) -> None:
+    """Emit what a look at the tool files brought: `tools.changed`, `tools.problem`, `tools.untrusted`."""
+    if words := _in_words(change):
+        names = {"added": list(change.added), "changed": list(change.changed), "removed": list(change.removed)}
+        emitter.notice("tools.changed", f"tools: {words}", **names)
+    for problem in change.problems:
+        _warn(emitter, problem)
+    if change.untrusted:
+        files = ", ".join(change.untrusted)
+        text = f"not loaded, because you have not said yes to it as it is now: {files}. /tools shows it"
+        if any(name.endswith(".py") for name in change.untrusted):
+            text = f"{text}; {_RUNS_HERE}"
+        data: dict[str, JsonValue] = {"files": list(change.untrusted)}
+        emitter.emit(Notice(**emitter.head(), level="warning", code="tools.untrusted", text=text, data=data))
+
+
+def _warn(emitter: Emitter, problem: ToolProblem) -> None:
+    """A warning about a tool that is in use is only for whoever writes it."""
+    broken = problem.level == "error"
+    data: dict[str, JsonValue] = {"where": problem.where, "level": problem.level}
+    text = f"{problem}; its tools are not in use" if broken else str(problem)
+    level: Literal["warning", "info"] = "warning" if broken else "info"
+    emitter.emit(Notice(**emitter.head(), level=level, code="tools.problem", text=text, data=data))
+
+
+def _in_words(change: Change) -> str:
+    parts = (("new", change.added), ("changed", change.changed), ("gone", change.removed))
+    return "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)

@@ -1,0 +1,264 @@
+"""The set of tools changes only where it is looked at, and only by files somebody vouches for."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.tool import NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.source import Loaded, ToolFile
+from codeagent.tools.tool_folder import LARGEST, ToolFolder
+
+
+class Plain(Tool[ToolArgs]):
+    label = "Plain"
+    description = "Does nothing."
+    Args = ToolArgs
+
+    def __init__(self, name: str, origin: str = "", source: str = "builtin") -> None:
+        self.name = name
+        self.origin = origin
+        self.source = source
+
+    async def run(self, args: ToolArgs, ctx: ToolContext) -> ToolResult:
+        return ToolResult.from_text(self.name)
+
+
+class Lines:
+    """Makes a tool of each line of a `.txt` file; a line `!` is an error."""
+
+    suffixes = (".txt",)
+
+    def __init__(self) -> None:
+        self.loads: list[str] = []
+
+    def load(self, file: ToolFile) -> Loaded:
+        self.loads.append(file.shown)
+        names = file.content.decode().split()
+        if "!" in names:
+            return Loaded(problems=(ToolProblem(f"{file.shown}:1", "it is broken"),))
+        return Loaded(tuple(Plain(name, f"{file.shown}:1", "lines") for name in names))
+
+
+class Trusting:
+    def __init__(self) -> None:
+        self.digest = ""
+
+    def trusts(self, digest: str) -> bool:
+        return digest == self.digest
+
+    def trust(self, digest: str) -> None:
+        self.digest = digest
+
+    def forget(self) -> None:
+        self.digest = ""
+
+
+class Setting:
+    """A workspace and a person's folder."""
+
+    def __init__(self, base: Path) -> None:
+        self.project = base / "project"
+        self.user = base / "user"
+        (self.project / ".codeagent" / "tools").mkdir(parents=True)
+        self.user.mkdir()
+        self.loader = Lines()
+        self.trust = Trusting()
+
+    def write(self, where: str, name: str, text: str) -> None:
+        folder = self.user if where == "user" else self.project / ".codeagent" / "tools"
+        (folder / name).write_text(text)
+
+    def catalog(self, **more: Any) -> ToolCatalog:
+        folders = (
+            ToolFolder(self.user, (), "user", (".txt",)),
+            ToolFolder(self.project, (".codeagent", "tools"), "project", (".txt",)),
+        )
+        builtin = [Plain("read"), Plain("bash")]
+        return ToolCatalog(builtin, folders, [self.loader], trust=self.trust, **more)
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Setting:
+    return Setting(tmp_path)
+
+
+def names(catalog: ToolCatalog) -> list[str]:
+    return [tool.name for tool in catalog]
+
+
+async def test_tools_of_files_come_after_the_built_in_ones_by_file_and_line(setting: Setting) -> None:
+    setting.write("user", "b.txt", "three")
+    setting.write("user", "a.txt", "one two")
+    catalog = setting.catalog()
+    change = await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one", "two", "three"]
+    assert change is not None and change.added == ("one", "two", "three")
+
+
+async def test_nothing_changes_between_two_looks(setting: Setting) -> None:
+    catalog = setting.catalog()
+    await catalog.refresh()
+    setting.write("user", "a.txt", "one")
+    assert names(catalog) == ["read", "bash"]
+    with pytest.raises(NotFound):
+        catalog.get("one")
+
+
+async def test_a_look_that_finds_nothing_new_loads_nothing(setting: Setting) -> None:
+    setting.write("user", "a.txt", "one")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    assert await catalog.refresh() is None
+    assert len(setting.loader.loads) == 1
+
+
+async def test_an_edited_file_gives_its_new_tools_and_only_it_is_loaded_again(setting: Setting) -> None:
+    setting.write("user", "a.txt", "one two")
+    setting.write("user", "b.txt", "three")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    setting.write("user", "a.txt", "one four")
+    change = await catalog.refresh()
+    assert change is not None
+    assert (change.added, change.changed, change.removed) == (("four",), ("one",), ("two",))
+    assert [Path(shown).name for shown in setting.loader.loads] == ["a.txt", "b.txt", "a.txt"]
+
+
+async def test_a_broken_file_disables_only_itself_until_it_is_repaired(setting: Setting) -> None:
+    setting.write("user", "a.txt", "one")
+    setting.write("user", "b.txt", "!")
+    catalog = setting.catalog()
+    change = await catalog.refresh()
+    assert change is not None and [problem.text for problem in change.problems] == ["it is broken"]
+    assert names(catalog) == ["read", "bash", "one"]
+    setting.write("user", "b.txt", "two")
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one", "two"]
+    assert catalog.now.problems == ()
+
+
+async def test_a_name_that_is_taken_is_refused_with_both_origins(setting: Setting) -> None:
+    setting.write("user", "a.txt", "one bash")
+    setting.write("user", "b.txt", "one")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one"]
+    taken, doubled = sorted(catalog.now.problems, key=lambda problem: problem.text)
+    assert "bash" in taken.text and "builtin" in taken.text
+    assert "b.txt:1" in doubled.text and "a.txt:1" in doubled.text
+
+
+async def test_files_of_a_project_are_not_loaded_before_somebody_said_yes(setting: Setting) -> None:
+    setting.write("project", "a.txt", "one")
+    catalog = setting.catalog()
+    change = await catalog.refresh()
+    assert change is not None and change.untrusted == (".codeagent/tools/a.txt",)
+    assert setting.loader.loads == []
+    assert names(catalog) == ["read", "bash"]
+
+
+async def test_trust_loads_them_at_the_next_look_and_in_the_next_session(setting: Setting) -> None:
+    setting.write("project", "a.txt", "one")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    await catalog.trust()
+    assert names(catalog) == ["read", "bash"]
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one"]
+    later = setting.catalog()
+    await later.refresh()
+    assert names(later) == ["read", "bash", "one"]
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda setting: setting.write("project", "a.txt", "one more"),
+        lambda setting: setting.write("project", "b.txt", "more"),
+        lambda setting: (setting.project / ".codeagent/tools/a.txt").rename(setting.project / ".codeagent/tools/c.txt"),
+    ],
+    ids=["a changed byte", "a further file", "another name"],
+)
+async def test_any_change_ends_the_trust(setting: Setting, alter: Callable[[Setting], object]) -> None:
+    setting.write("project", "a.txt", "one")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    await catalog.trust()
+    await catalog.refresh()
+    alter(setting)
+    change = await catalog.refresh()
+    assert change is not None and change.untrusted and change.removed == ("one",)
+    assert names(catalog) == ["read", "bash"]
+
+
+async def test_a_run_that_accepts_the_project_takes_it_as_it_is_at_the_beginning(setting: Setting) -> None:
+    setting.write("project", "a.txt", "one")
+    catalog = setting.catalog(accept=True)
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one"]
+    setting.write("project", "a.txt", "two")
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash"]
+    assert setting.trust.digest == ""
+
+
+async def test_distrust_takes_them_out(setting: Setting) -> None:
+    setting.write("project", "a.txt", "one")
+    catalog = setting.catalog()
+    await catalog.trust()
+    await catalog.refresh()
+    await catalog.distrust()
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash"]
+
+
+async def test_where_trust_is_damaged_nothing_is_loaded_and_it_is_said(setting: Setting) -> None:
+    def damaged(digest: str) -> bool:
+        raise ConfigError("trust.jsonl:1: it is damaged")
+
+    setting.write("project", "a.txt", "one")
+    setting.trust.trusts = damaged  # type: ignore[method-assign]  # the one method that reads
+    catalog = setting.catalog()
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash"]
+    assert [problem.text for problem in catalog.now.problems] == ["trust.jsonl:1: it is damaged"]
+
+
+async def test_a_further_tool_changes_nothing_of_what_stands_before_its_place(setting: Setting) -> None:
+    setting.write("user", "b.txt", "two")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    before = catalog.definitions()
+    setting.write("user", "c.txt", "three")
+    await catalog.refresh()
+    assert catalog.definitions()[: len(before)] == before
+
+
+def test_no_link_is_followed(setting: Setting, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.txt").write_text("evil")
+    (setting.user / "a.txt").symlink_to(tmp_path / "elsewhere.txt")
+    state = ToolFolder(setting.user, (), "user", (".txt",)).read()
+    assert state.files == () and len(state.problems) == 1
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / ".codeagent").symlink_to(setting.project / ".codeagent")
+    setting.write("project", "a.txt", "one")
+    assert ToolFolder(tmp_path / "linked", (".codeagent", "tools"), "project", (".txt",)).read().files == ()
+
+
+def test_what_is_too_large_or_no_file_is_a_problem(setting: Setting) -> None:
+    (setting.user / "a.txt").write_bytes(b"x" * (LARGEST + 1))
+    (setting.user / "b.txt").mkdir()
+    state = ToolFolder(setting.user, (), "user", (".txt",)).read()
+    assert state.files == () and len(state.problems) == 2
+
+
+def test_hidden_and_private_files_are_passed_over(setting: Setting) -> None:
+    setting.write("user", ".a.txt", "one")
+    setting.write("user", "_b.txt", "two")
+    setting.write("user", "c.md", "three")
+    assert ToolFolder(setting.user, (), "user", (".txt",)).read().files == ()
