@@ -1,10 +1,19 @@
 """What a run is told before it starts: flags, environment and files, made into one frozen value."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+from codeagent.core.hook_events import HookEvent, ToolHookEvent
 from codeagent.core.policy import Mode
 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
@@ -24,6 +33,12 @@ class LimitSettings(Section):
     """Seconds."""
     budget: PositiveFloat | None = None
     """US dollars per run."""
+    max_tokens: PositiveInt | None = None
+    """Of input and output together, per run."""
+    max_seconds: PositiveFloat | None = None
+    """By the clock on the wall, per run."""
+    max_concurrency: PositiveInt = 8
+    """Calls that run at the same time; further ones wait."""
 
 
 class RuleSetting(Section):
@@ -77,11 +92,28 @@ class SandboxSettings(Section):
 
 
 class HookSettings(Section):
-    """A program that is asked, or told, about tool calls; see docs/how-to/hooks.md."""
+    """A program that is asked, or told, at one point of a session; see docs/how-to/hooks.md."""
 
-    event: Literal["before_tool", "after_tool", "before_update", "after_update"]
+    event: HookEvent
     command: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Program and arguments; it runs in the workspace, on this machine."""
+    """Program and arguments; it runs in the workspace, on this machine. The program is an absolute path or a name."""
+    tools: Annotated[str, Field(min_length=1)] = "*"
+    """Of which tools, as a pattern over their names; only where the event is about a call."""
+
+    @field_validator("command")
+    @classmethod
+    def _program_is_no_file_of_the_project(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if "/" in command[0] and not command[0].startswith("/"):
+            raise PydanticCustomError(
+                "program", "give the whole path of the program: a relative one would be a file of the project"
+            )
+        return command
+
+    @model_validator(mode="after")
+    def _tools_belong_to_calls(self) -> Self:
+        if self.tools != "*" and self.event not in get_args(ToolHookEvent):
+            raise PydanticCustomError("tools", "tools cannot be given for {event}", {"event": self.event})
+        return self
 
 
 class CommonSettings(Section):
