@@ -25,6 +25,7 @@ from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Workspace
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, OutputStream, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.registry import ToolRegistry
 
 _ORDINARY = Circumstances()
@@ -34,7 +35,7 @@ _ORDINARY = Circumstances()
 class Surroundings:
     """What calls work on; the same for every call of a run."""
 
-    tools: ToolRegistry
+    tools: ToolRegistry | ToolCatalog
     workspace: Workspace
     sandbox: Sandbox | None
     sandbox_kind: Literal["docker", "host"] | None

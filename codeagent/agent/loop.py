@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from codeagent.agent.asking import Asking
 from codeagent.agent.batches import Strategy, run_ordered
+from codeagent.agent.briefing import Briefing
 from codeagent.agent.limits import Limits, Meter, Reached
 from codeagent.agent.mode_notes import mode_note
 from codeagent.agent.outcome import Settled
@@ -50,6 +51,8 @@ class Conversation:
     limits: Limits
     attended: bool = False
     """A person is there: what is used up is asked about instead of ending the run."""
+    briefing: Briefing | None = None
+    """Prompt and tools where they may change between requests, in place of the two above."""
 
 
 class Loop:
@@ -83,6 +86,8 @@ class Loop:
             if (reason := await self._limited(self.meter.before_request(), token)) is not None:
                 return reason
             await self._within_budget(token)
+            if self._conversation.briefing is not None:
+                await self._conversation.briefing.at_boundary(self._emitter)
             self._history += self._steering.deliver_notes() + self._steering.deliver_steering()
             self._tell_mode()
             answer = await self._turn(token)
@@ -159,8 +164,8 @@ class Loop:
             )
 
     def _request(self) -> ModelRequest:
-        fixed = self._conversation
-        return ModelRequest(fixed.system_prompt, tuple(self._history), fixed.tools)
+        told = self._conversation.briefing or self._conversation
+        return ModelRequest(told.system_prompt, tuple(self._history), told.tools)
 
     def _add(self, answer: AssistantMessage) -> None:
         """An empty answer is not added: providers reject it when it is sent back."""
