@@ -1,5 +1,7 @@
 """What a run may use up before it stops (FEATURES F32)."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from codeagent.core.messages import Usage
@@ -16,6 +18,10 @@ class Limits:
     max_cost_usd: float | None = None
     max_concurrency: int = 8
     """Calls that run at the same time; further ones wait."""
+    max_tokens: int | None = None
+    """Of input and output together."""
+    max_seconds: float | None = None
+    """By the clock on the wall, so that waiting for the person counts."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,11 @@ class Reached:
 class Meter:
     """Counts one run against its limits."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        """The run begins now; `clock` gives seconds that never go back."""
         self._limits = limits
+        self._clock = clock
+        self._started = clock()
         self._extended: dict[str, float] = {}
         self.turns = 0
         self.calls = 0
@@ -37,44 +46,59 @@ class Meter:
         self.executed = 0
         self.denied = 0
         self.usage = Usage()
-        self._last_cost = 0.0
-        """Of the last request, in US dollars: what the next one will take, for all that is known."""
+        self._last = Usage()
+        """Of the last request: what the next one will take, for all that is known."""
 
     def add_request(self, usage: Usage) -> None:
         self.usage += usage
-        self._last_cost = usage.cost_usd or 0.0
+        self._last = usage
 
     def before_request(self) -> Reached | None:
         """What forbids another request."""
-        turns = self._most("max_turns", self._limits.max_turns)
-        cost = self._most("max_cost_usd", self._limits.max_cost_usd)
-        if turns is not None and self.turns >= turns:
-            return Reached("max_turns", turns)
-        spent = self.usage.cost_usd or 0.0
-        if cost is not None and (spent >= cost or spent + self._last_cost > cost):
-            return Reached("max_cost_usd", cost)
+        spent = {
+            "max_turns": (float(self.turns), 1.0),
+            "max_cost_usd": (self.usage.cost_usd or 0.0, self._last.cost_usd or 0.0),
+            "max_tokens": (float(_tokens(self.usage)), float(_tokens(self._last))),
+            "max_seconds": (self._clock() - self._started, 0.0),
+        }
+        for limit, (used, coming) in spent.items():
+            most = self._most(limit)
+            if most is not None and (used >= most or used + coming > most):
+                return Reached(limit, most)
         return None
 
     def after_calls(self) -> Reached | None:
         """What was hit by the calls just made; asking for exactly the limit is within it."""
-        limit = self._most("max_calls", self._limits.max_calls)
+        limit = self._most("max_calls")
         return Reached("max_calls", limit) if limit is not None and self.refused else None
 
     def calls_left(self) -> int | None:
         """How many more calls may run; None where there is no limit."""
-        limit = self._most("max_calls", self._limits.max_calls)
+        limit = self._most("max_calls")
         return None if limit is None else max(0, int(limit) - self.calls)
 
     def extend(self, reached: Reached) -> None:
-        """The person allows as much again."""
-        self._extended[reached.limit] = self._extended.get(reached.limit, 0.0) + _first(self._limits, reached.limit)
+        """The person allows as much again; of time from now on, since it went by while they were asked."""
+        if reached.limit == "max_seconds":
+            self._extended["max_seconds"] = self._clock() - self._started
+        else:
+            self._extended[reached.limit] = self._extended.get(reached.limit, 0.0) + (self._first(reached.limit) or 0.0)
         self.refused = 0
 
-    def _most(self, limit: str, first: float | None) -> float | None:
+    def _most(self, limit: str) -> float | None:
+        first = self._first(limit)
         return None if first is None else first + self._extended.get(limit, 0.0)
 
+    def _first(self, limit: str) -> float | None:
+        limits = self._limits
+        return {
+            "max_turns": limits.max_turns,
+            "max_calls": limits.max_calls,
+            "max_cost_usd": limits.max_cost_usd,
+            "max_tokens": limits.max_tokens,
+            "max_seconds": limits.max_seconds,
+        }[limit]
 
-def _first(limits: Limits, limit: str) -> float:
-    return float(
-        {"max_turns": limits.max_turns, "max_calls": limits.max_calls, "max_cost_usd": limits.max_cost_usd}[limit] or 0
-    )
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from codeagent import __version__
+from codeagent.agent.deadline import Deadline
 from codeagent.agent.loop import Conversation, Loop
 from codeagent.agent.mode_notes import mode_note
 from codeagent.agent.parts import Parts
@@ -52,21 +53,24 @@ class Run:
         parts = self._parts
         started = time.monotonic()
         loop = Loop(self._conversation, parts)
+        attended = self._conversation.attended
+        deadline = Deadline(None if attended else self._conversation.limits.max_seconds, self.token, parts.emitter)
         reason: RunReason = "failed"
         error: str | None = None
         parts.spending.work()
         try:
             reason = await loop.run(self.token)
         except (RunCancelled, asyncio.CancelledError):
-            reason = "interrupted"
+            reason = "limit" if deadline.passed else "interrupted"
             parts.steering.take_back_all()
             loop.tally.tell(parts.emitter)
         except CodeagentError as failure:
             error = str(failure)
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
+        deadline.close()
         parts.spending.rest()
-        if not self._conversation.attended:
+        if not attended:
             await parts.checkpoints.end()
         return RunFinished(
             **parts.emitter.head(),

@@ -12,7 +12,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
 
 _PLAIN = ("model", "api_base", "mode", "strategy", "theme")
-_LIMITS = ("max_turns", "max_calls", "timeout_per_call", "budget")
+_LIMITS = ("max_turns", "max_calls", "max_tokens", "max_seconds", "max_concurrency", "timeout_per_call", "budget")
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:

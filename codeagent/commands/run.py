@@ -50,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
     add("--max-turns", metavar="N", type=_count, help="answers of the model before the run stops")
     add("--max-calls", metavar="N", type=_count, help="tool calls before the run stops")
+    add("--max-tokens", metavar="N", type=_count, help="tokens, in and out, at which no further request is made")
+    add("--max-seconds", metavar="S", type=_amount, help="seconds after which the run stops, whatever it is doing")
+    add("--max-concurrency", metavar="N", type=_count, help="tool calls that run at the same time (default: 8)")
     add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
     add("--budget", metavar="USD", type=_amount, help="cost at which no further request is made")
     add(
