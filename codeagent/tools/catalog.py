@@ -72,13 +72,15 @@ class ToolCatalog:
     def now(self) -> Toolbox:
         return self._now
 
+    def look(self) -> Change | None:
+        """Take in what changed since the last time; None where nothing did. Blocks while files are loaded."""
+        states = self._read()
+        return None if states is None else self._take_in(states)
+
     async def refresh(self) -> Change | None:
-        """Take in what changed since the last time; None where nothing did."""
-        states = tuple(folder.read() for folder in self._folders)
-        known = self._states is not None and all(new is old for new, old in zip(states, self._states, strict=True))
-        if known:
-            return None
-        return await asyncio.to_thread(self._take_in, states)
+        """As `look`, with the loading in a thread."""
+        states = self._read()
+        return None if states is None else await asyncio.to_thread(self._take_in, states)
 
     async def trust(self) -> None:
         """Load the project's files as they are now; holds for later sessions, too. Raises ConfigError."""
@@ -94,6 +96,13 @@ class ToolCatalog:
         if self._trust is not None:
             await asyncio.to_thread(self._trust.forget)
         self._states = None
+
+    def _read(self) -> tuple[FolderState, ...] | None:
+        """What the folders hold; None where that is what it was."""
+        states = tuple(folder.read() for folder in self._folders)
+        before = self._states
+        same = before is not None and all(new is old for new, old in zip(states, before, strict=True))
+        return None if same else states
 
     def _project_digests(self) -> list[str]:
         states = [folder.read() for folder in self._folders if folder.place == "project"]
