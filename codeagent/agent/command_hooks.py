@@ -1,8 +1,7 @@
-"""Hooks that are programs: the call as JSON on standard input, the answer as JSON on standard output.
+"""Hooks that are programs: what happens as JSON on standard input, the answer as JSON on standard output.
 
-A `before_tool` program allows by ending with 0 and printing nothing or `{"decision": "allow"}`; it denies with
-`{"decision": "deny", "reason": …}`, changes the arguments with `{"decision": "modify", "arguments": {…}}`, and lets or
-suppresses an update likewise. Ending with another code denies, with its standard error as the reason.
+A program that is asked allows by ending with 0 and printing nothing or `{"decision": "allow"}`. Ending with another
+code denies, with its standard error as the reason; an answer that `hook_contract` does not know denies as well.
 """
 
 import asyncio
@@ -13,15 +12,40 @@ from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import assert_never
 
-from codeagent.agent.hooks import Allow, Deny, Hook, Modify
+from pydantic import BaseModel
+
+from codeagent.agent.hook_contract import (
+    AnswerAllow,
+    AnswerContext,
+    AnswerDeny,
+    AnswerModify,
+    CallResult,
+    ToldAfterTool,
+    ToldAfterUpdate,
+    ToldBeforeTool,
+    ToldBeforeUpdate,
+    ToldCompaction,
+    ToldPromptSubmit,
+    ToldRunFinished,
+    ToldSessionEnd,
+    ToldSessionStart,
+    parse_answer,
+)
+from codeagent.agent.hook_subjects import Compaction, Prompt, SessionFacts
+from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Modify
+from codeagent.core.events import RunFinished
+from codeagent.core.hook_events import HookEvent
 from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.tool import ToolResult
 
-HookEvent = Literal["before_tool", "after_tool", "before_update", "after_update"]
 _LONGEST_REASON = 500
 _LAST_WORDS_SECONDS = 1.0
+
+
+class _Ended(Exception):
+    """The program ended with another code than 0; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -33,53 +57,105 @@ class CommandHook:
     """Program and arguments; no shell."""
     folder: Path
     """Where it runs."""
+    tools: str = "*"
+    """Of which tools, as a pattern over their names."""
 
     def hook(self) -> Hook:
+        name, tools = self.command[0], self.tools
         match self.event:
             case "before_tool":
-                return Hook(self._name, before_tool=self._before_tool)
+                return Hook(name, before_tool=self._before_tool, tools=tools)
             case "after_tool":
-                return Hook(self._name, after_tool=self._after_tool)
+                return Hook(name, after_tool=self._after_tool, tools=tools)
             case "before_update":
-                return Hook(self._name, before_update=self._before_update)
+                return Hook(name, before_update=self._before_update, tools=tools)
             case "after_update":
-                return Hook(self._name, after_update=self._after_update)
-
-    @property
-    def _name(self) -> str:
-        return self.command[0]
+                return Hook(name, after_update=self._after_update, tools=tools)
+            case "prompt_submit":
+                return Hook(name, prompt_submit=self._prompt_submit)
+            case "run_finished":
+                return Hook(name, run_finished=self._run_finished)
+            case "session_start":
+                return Hook(name, session_start=self._session_start)
+            case "session_end":
+                return Hook(name, session_end=self._session_end)
+            case "compaction":
+                return Hook(name, compaction=self._compaction)
+            case _:
+                assert_never(self.event)
 
     async def _before_tool(self, call: ToolCall) -> Allow | Deny | Modify:
-        answer = await self._ask(call, {})
-        match answer:
-            case {"decision": "deny"}:
-                return Deny(str(answer.get("reason") or f"denied by the hook {self._name}"))
-            case {"decision": "modify", "arguments": dict(arguments)}:
-                return Modify(arguments)
-            case {"decision": "allow"}:
-                return Allow()
-            case _:
-                return Deny(f"the hook {self._name} answered what is no decision")
+        answer = await self._ask(ToldBeforeTool(call=call))
+        assert not isinstance(answer, AddContext)  # no answer to this event: the contract has refused it
+        return answer
 
     async def _after_tool(self, call: ToolCall, result: ToolResult) -> None:
-        error = None if result.error is None else result.error.model_dump()
-        facts = {"content": text_of(result.content), "is_error": result.is_error, "executed": result.executed}
-        await self._ask(call, {"result": {**facts, "error": error}})
+        facts = CallResult(
+            content=text_of(result.content), is_error=result.is_error, executed=result.executed, error=result.error
+        )
+        await self._tell(ToldAfterTool(call=call, result=facts))
 
-    async def _before_update(self, call: ToolCall, text: str) -> bool:
-        return (await self._ask(call, {"text": text})).get("decision") == "allow"
+    async def _before_update(self, call: ToolCall, text: str) -> Allow | Deny:
+        answer = await self._ask(ToldBeforeUpdate(call=call, text=text))
+        assert isinstance(answer, Allow | Deny)  # no other answer to this event passes the contract
+        return answer
 
     async def _after_update(self, call: ToolCall, text: str) -> None:
-        await self._ask(call, {"text": text})
+        await self._tell(ToldAfterUpdate(call=call, text=text))
 
-    async def _ask(self, call: ToolCall, more: dict[str, Any]) -> dict[str, Any]:
-        """The program's answer. Raises OSError where it does not start, ValueError where it makes no sense."""
-        told = {"event": self.event, "call": call.model_dump(), **more}
+    async def _prompt_submit(self, prompt: Prompt) -> Allow | Deny | AddContext:
+        return await self._judge(ToldPromptSubmit(text=prompt.text, source=prompt.source))
+
+    async def _compaction(self, compaction: Compaction) -> Allow | Deny | AddContext:
+        return await self._judge(ToldCompaction(messages=compaction.messages, tokens=compaction.tokens))
+
+    async def _run_finished(self, finished: RunFinished) -> None:
+        facts = finished.model_dump(
+            include={"session", "reason", "text", "usage", "error", "turns", "calls", "duration_ms"}
+        )
+        await self._tell(ToldRunFinished.model_validate(facts))
+
+    async def _session_start(self, session: SessionFacts) -> None:
+        await self._tell(ToldSessionStart(session=session.id, workspace=session.workspace, resumed=session.resumed))
+
+    async def _session_end(self, session: SessionFacts) -> None:
+        await self._tell(ToldSessionEnd(session=session.id, workspace=session.workspace, resumed=session.resumed))
+
+    async def _judge(self, told: BaseModel) -> Allow | Deny | AddContext:
+        answer = await self._ask(told)
+        assert not isinstance(answer, Modify)  # no answer to these events: the contract has refused it
+        return answer
+
+    async def _ask(self, told: BaseModel) -> Allow | Deny | Modify | AddContext:
+        """Raises OSError where the program does not start, ValueError where its answer makes no sense."""
+        try:
+            printed = await self._run(told)
+        except _Ended as end:
+            return Deny(str(end))
+        answer = parse_answer(self.event, printed)
+        match answer:
+            case AnswerAllow():
+                return Allow()
+            case AnswerDeny(reason=reason):
+                return Deny(reason)
+            case AnswerModify(arguments=arguments):
+                return Modify(arguments)
+            case AnswerContext(text=text):
+                return AddContext(text)
+            case _:
+                assert_never(answer)
+
+    async def _tell(self, told: BaseModel) -> None:
+        """Raises OSError where the program does not start, _Ended where it fails; what it prints is not looked at."""
+        await self._run(told)
+
+    async def _run(self, told: BaseModel) -> bytes:
+        """What the program printed. Raises OSError, _Ended."""
         process = await asyncio.create_subprocess_exec(
             *self.command, cwd=self.folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
         try:
-            out, err = await process.communicate(json.dumps(told).encode())
+            out, err = await process.communicate(json.dumps(told.model_dump()).encode())
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -87,11 +163,8 @@ class CommandHook:
                 await asyncio.wait({asyncio.ensure_future(process.communicate())}, timeout=_LAST_WORDS_SECONDS)
         if process.returncode != 0:
             reason = err.decode(errors="replace").strip()[:_LONGEST_REASON]
-            return {"decision": "deny", "reason": reason or f"the hook ended with {process.returncode}"}
-        answer = json.loads(out) if out.strip() else {"decision": "allow"}
-        if not isinstance(answer, dict):
-            raise ValueError(f"the answer is no JSON object: {out[:80]!r}")
-        return answer
+            raise _Ended(reason or f"the hook {self.command[0]} ended with {process.returncode}")
+        return out
 
 
 def command_hooks(hooks: Sequence[CommandHook]) -> tuple[Hook, ...]:
