@@ -13,6 +13,7 @@ from codeagent.agent.executor import Executor, Surroundings
 from codeagent.agent.floor import Floor
 from codeagent.agent.gate import Gate
 from codeagent.agent.going_back import GoingBack
+from codeagent.agent.jobs import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.parts import Parts
 from codeagent.agent.permissions import Permissions
@@ -26,6 +27,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
+from codeagent.core.jobs import JobBook
 from codeagent.core.journal import Journal
 from codeagent.core.line import Line
 from codeagent.core.messages import Message, UserMessage
@@ -34,6 +36,7 @@ from codeagent.core.moments import Moments
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import Queued
+from codeagent.core.toolbox import ToolKeeper
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,11 @@ class Agent:
         past: Past | None = None,
         questions: Questions | None = None,
         checkpoints: Checkpoints | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         """`questions` are those of the tools that ask the person; they are asked here from now on.
 
-        `checkpoints` None: nothing can be taken back.
+        `checkpoints` None: nothing can be taken back. `jobs` are those of the tools that ask about jobs.
         """
         past = past or Past()
         around = surroundings
@@ -96,6 +100,7 @@ class Agent:
             spending=self._spending,
             checkpoints=self._checkpoints,
         )
+        self._jobs = jobs or Jobs()
         self._token = CancelToken()
         self._current: Run | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -231,6 +236,17 @@ class Agent:
     def cancel_call(self, call_id: str) -> None:
         self._executor.cancel(call_id, "cancelled")
         self._shell.cancel(call_id, "cancelled")
+
+    def promote(self, call_id: str | None = None) -> bool:
+        return False
+
+    @property
+    def jobs(self) -> JobBook:
+        return self._jobs
+
+    @property
+    def toolbox(self) -> ToolKeeper | None:
+        return None
 
     def respond(self, approval_id: str, decision: Decision) -> bool:
         return self._approvals.respond(approval_id, decision)
