@@ -1,9 +1,10 @@
 """Tries a rule on an example of what it is for, by the parsing that calls get."""
 
 import posixpath
+from dataclasses import replace
 
 from codeagent.core.paths import host_reason, secret_reason
-from codeagent.core.policy import ApprovalKey, Policy, Rule
+from codeagent.core.policy import NETWORK, ApprovalKey, Policy, Rule
 from codeagent.tools.shell_syntax import command_key
 
 _COMMANDS = ("bash",)
@@ -26,7 +27,8 @@ def decides(rule: Rule, example: str) -> bool:
 def _call(rule: Rule, example: str) -> tuple[str, ApprovalKey]:
     for tool in _COMMANDS:
         if rule.covers(tool):
-            return tool, command_key(example)
+            networked = (rule.pattern or "").startswith(NETWORK)
+            return tool, replace(command_key(example), network=networked)
     for tool in (*_WRITING, *_READING):
         if rule.covers(tool):
             return tool, _path_key(example, reading=tool in _READING)

@@ -23,6 +23,8 @@ ALWAYS_ASKS = "this tool asks"
 """The reason where neither a rule nor the call itself gives one."""
 SAID_NO = "the user said no"
 """How a denial of the person's begins, for the model; their reason follows a colon."""
+NETWORK = "network: "
+"""How an allowing rule begins that is for calls with network access, as in `bash(network: pip install *)`."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
 _INCLUDES: dict[str, tuple[str, ...]] = {"write": ("edit",), "read": ("list", "search")}
@@ -48,6 +50,14 @@ class ApprovalKey:
     """All of it is known to only read, where it runs confined: asked about only where `Policy.ask_reads` says so."""
     reading: frozenset[str] = frozenset()
     """Those of `parts` that are known to only read: an allowing rule for the others is enough then."""
+    network: bool = False
+    """The call reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
+    parts behind that word; other rules match with the word or without it. Plan mode denies it."""
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """What a rule that denies or asks needs to match one of."""
+        return (*self.parts, *(NETWORK + part for part in self.parts)) if self.network else self.parts
 
 
 @dataclass(frozen=True)
@@ -123,12 +133,14 @@ class Policy:
         """Judge one call; `default` and `effect` are the tool's own."""
         if self.mode == "plan" and effect != "nothing":
             return Verdict("deny", "auto", "plan mode changes nothing")
+        if self.mode == "plan" and key.network:
+            return Verdict("deny", "auto", "plan mode gives no command network access")
         rules = [rule for rule in self.rules if rule.covers(tool)]
         for rule in _having("deny", rules):
-            if rule.pattern is None or any(rule.matches(part, key.kind) for part in key.parts):
+            if rule.pattern is None or any(rule.matches(part, key.kind) for part in key.spellings):
                 return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
         for rule in _having("prompt", rules):
-            if any(rule.matches(part, key.kind) for part in key.parts):
+            if any(rule.matches(part, key.kind) for part in key.spellings):
                 return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
         return self._allowed(key, _having("auto", rules)) or self._without_rules(key, default, effect)
 
@@ -136,10 +148,13 @@ class Policy:
         """By rules; None where they leave something open."""
         if key.sensitive is not None and key.kind == "path":
             rules = [rule for rule in rules if rule.is_exact]
+        if key.network:
+            rules = [rule for rule in rules if (rule.pattern or "").startswith(NETWORK)]
         if (bare := next((rule for rule in rules if rule.pattern is None), None)) is not None:
             return Verdict("auto", "rule", f"allowed by the rule {bare}", str(bare))
         free = frozenset() if self.ask_reads else key.reading
-        matched = [_first(rules, part, key.kind) for part in key.parts if part not in free]
+        said = NETWORK if key.network else ""
+        matched = [_first(rules, said + part, key.kind) for part in key.parts if part not in free]
         if not matched or key.opaque or not all(matched):
             return None
         names = ", ".join(dict.fromkeys(str(rule) for rule in matched))

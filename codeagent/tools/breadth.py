@@ -2,7 +2,7 @@
 
 import re
 
-from codeagent.core.policy import Rule
+from codeagent.core.policy import NETWORK, Rule
 
 _RUNS_ANYTHING = frozenset({
     "sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "python", "pypy", "node", "deno",
@@ -31,8 +31,8 @@ def too_broad(rule: Rule) -> str | None:
         return "it would allow more than one tool"
     if not re.search(r"\w", rule.pattern):
         return "it matches everything"
-    fixed = _WILD.split(rule.pattern, maxsplit=1)[0]
-    if rule.tool != "bash" or fixed == rule.pattern:
+    fixed = _WILD.split(rule.pattern, maxsplit=1)[0].removeprefix(NETWORK)
+    if rule.tool != "bash" or fixed == rule.pattern.removeprefix(NETWORK):
         return None
     return _of_command(fixed) if fixed.strip() else "it begins with anything"
 

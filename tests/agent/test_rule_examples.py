@@ -29,6 +29,12 @@ def test_a_command_that_only_reads_is_no_merit_of_the_rule() -> None:
     assert not judged("bash(pytest *)", "ls")
 
 
+def test_a_rule_for_the_network_is_judged_by_a_call_that_has_it() -> None:
+    assert judged("bash(network: pip install *)", "pip install x")
+    assert not judged("bash(network: pip install *)", "pip install x; curl y")
+    assert judged("bash(network: *)", "curl y", "deny")
+
+
 def test_a_path_is_matched_without_its_detours() -> None:
     assert judged("write(src/**)", "src/a/b.py")
     assert judged("write(src/**)", "./docs/../src/a.py")

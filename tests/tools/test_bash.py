@@ -159,3 +159,24 @@ async def test_in_plan_mode_the_command_asks_for_a_workspace_that_cannot_be_writ
     for read_only in (False, True):
         await tool.run(tool.Args(command="ls"), replace(context, read_only=read_only))
     assert [command.read_only for command in sandbox.commands] == [False, True]
+
+
+async def test_a_call_with_network_asks_with_its_reason_and_reaches_every_public_host(box: Toolbox) -> None:
+    box.sandbox = FakeSandbox()
+    tool = box.tool("bash")
+    plain, networked = tool.Args(command="cat a"), tool.Args(command="cat a", network=True)
+    assert tool.approval_key(plain).reads_only and not tool.approval_key(plain).network
+    key = tool.approval_key(networked)
+    assert (key.reads_only, key.reading, key.network, key.parts) == (False, frozenset(), True, ("cat a",))
+    assert "it can send what it reads to any public host" in (key.sensitive or "")
+    assert tool.target(networked) == "network: cat a"
+    assert tool.proposal(tool.Args(command="pytest -q", network=True)) == ""
+    await box.call("bash", command="cat a", network=True)
+    await box.call("bash", command="cat a")
+    assert [command.hosts for command in box.sandbox.commands] == [("*",), ()]
+
+
+async def test_a_call_with_network_still_says_that_it_would_read_a_secret(box: Toolbox) -> None:
+    tool = box.tool("bash")
+    key = tool.approval_key(tool.Args(command="cat .env", network=True))
+    assert "network access" in (key.sensitive or "") and "secret" in (key.sensitive or "")

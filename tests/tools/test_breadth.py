@@ -13,6 +13,8 @@ from codeagent.tools.breadth import too_broad
         "bash(npm run test*)",
         "bash(git commit *)",
         "bash(make)",
+        "bash(network: pip install *)",
+        "bash(network: curl https://example.org/)",
         "bash(python tools/check.py)",
         "bash(curl http://localhost:8000/health)",
         "write(src/**)",
@@ -44,6 +46,9 @@ def test_a_narrow_rule_is_taken(rule: str) -> None:
         ("bash(git push *)", "git push talks to other machines"),
         ("bash(git *)", "git without a sub-command can be made to run anything"),
         ("bash(git -c *)", "git without a sub-command can be made to run anything"),
+        ("bash(network: *)", "it begins with anything"),
+        ("bash(network: curl *)", "curl talks to other machines"),
+        ("bash(network: pip*)", "other programs than pip begin with pip; put a blank before the *"),
         ("bash(rm *)", "rm destroys whatever comes behind it"),
     ],
 )

@@ -7,13 +7,16 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from codeagent.core.display import TerminalBlock
-from codeagent.core.policy import ApprovalKey
+from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.command_run import run_command
 from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
+
+_ANY_HOST = ("*",)
+_NETWORKED = "with network access: it can send what it reads to any public host"
 
 
 def _command(value: str) -> str:
@@ -27,6 +30,7 @@ def _command(value: str) -> str:
 class BashArgs(ToolArgs):
     command: Annotated[str, AfterValidator(_command)]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
+    network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = False
 
 
 class Bash(Tool[BashArgs]):
@@ -63,6 +67,10 @@ class Bash(Tool[BashArgs]):
 
     def approval_key(self, args: BashArgs) -> ApprovalKey:
         key = command_key(args.command)
+        if args.network:
+            reasons = (self._always_ask, _NETWORKED, key.sensitive)
+            why = "; ".join(reason for reason in reasons if reason)
+            return replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
         if self._always_ask is None:
             return key
         return replace(key, sensitive=self._always_ask, reads_only=False, reading=frozenset())
@@ -72,7 +80,8 @@ class Bash(Tool[BashArgs]):
 
     def target(self, args: BashArgs) -> str:
         first, _, rest = args.command.strip().partition("\n")
-        return f"{first} …" if rest.strip() else first
+        said = NETWORK if args.network else ""
+        return f"{said}{first} …" if rest.strip() else said + first
 
     async def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
         return Preview(self.target(args), (TerminalBlock(command=args.command),))
@@ -81,7 +90,7 @@ class Bash(Tool[BashArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
         timeout = min(args.timeout or self._default_timeout, self._max_timeout)
-        command = Command(args.command, ctx.call_id, ctx.read_only)
+        command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
         await asyncio.to_thread(self._seen.before_command)
         try:
             run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout)
