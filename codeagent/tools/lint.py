@@ -7,13 +7,13 @@ from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.schema import arguments_schema
 
-_VAGUE = frozenset(
-    "run do tool data x y f fn func function execute exec call handle process stuff thing helper util utils main test "
-    "my_tool mytool action task command script foo bar".split()
-)
-_BUILT_IN = frozenset(
-    "askuser bash edit gitcommit info joblist jobread jobsend jobstop jobwait list outputread read search write".split()
-)
+_VAGUE_NAMES = """run do tool data x y f fn func function execute exec call handle process stuff thing helper util utils main
+    test my_tool mytool action task command script foo bar"""
+_VAGUE = frozenset(_VAGUE_NAMES.split())
+_BUILT_IN_NAMES = """askuser bash edit gitcommit info joblist jobread jobsend jobstop jobwait list outputread read search
+    write"""
+_BUILT_IN = frozenset(_BUILT_IN_NAMES.split())
+"""Without case, - and _."""
 _FEWEST_WORDS = 4
 _MOST_PARAMETERS = 20
 _MOST_NAMED = 5
@@ -45,7 +45,7 @@ def _of_description(tool: Tool[Any]) -> Iterator[str]:
 def _of_parameters(name: str, schema: dict[str, Any]) -> Iterator[str]:
     properties: dict[str, Any] = schema.get("properties", {})
     if len(properties) > _MOST_PARAMETERS:
-        yield f"{name} has {len(properties)} parameters; a model fills more than {_MOST_PARAMETERS} badly: make two tools"
+        yield f"{name} has {len(properties)} parameters; a model fills more than {_MOST_PARAMETERS} badly"
     silent = [key for key, node in properties.items() if not (isinstance(node, dict) and node.get("description"))]
     if silent:
         yield f"no description of {_listed(silent)} in {name}; say what belongs there"
