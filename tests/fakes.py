@@ -90,6 +90,9 @@ class FakeSink:
     def write(self, text: str) -> None:
         self._store.texts[self._handle] = self._store.texts.get(self._handle, "") + text
 
+    def flush(self) -> None:
+        return None
+
     def close(self) -> None:
         self._store.closed.add(self._handle)
 

@@ -99,6 +99,9 @@ class OutputSink(Protocol):
     def write(self, text: str) -> None:
         """Append; past the store's cap the text is counted and dropped."""
 
+    def flush(self) -> None:
+        """Put what was written so far where `read` finds it, also once this process is gone."""
+
     def close(self) -> None:
         """End it; an output that was never written to leaves nothing behind."""
 

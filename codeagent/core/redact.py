@@ -42,3 +42,12 @@ class Redactor:
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: f"[secret {self._names[match[0]]}]", text)
+
+    def open_end(self, text: str) -> int:
+        """How many characters at its end may be the beginning of a secret that goes on."""
+        return max((_overlap(text, secret) for secret in self._names), default=0)
+
+
+def _overlap(text: str, secret: str) -> int:
+    most = min(len(text), len(secret) - 1)
+    return next((size for size in range(most, 0, -1) if text.endswith(secret[:size])), 0)

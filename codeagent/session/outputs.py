@@ -66,6 +66,9 @@ class FileOutputs:
     def clean(self, text: str) -> str:
         return self._redactor.clean(text)
 
+    def open_end(self, text: str) -> int:
+        return self._redactor.open_end(text)
+
     def open(self, handle: str) -> BinaryIO:
         """The output's file, made anew, for its sink. Raises OSError."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -123,6 +126,13 @@ class _FileSink:
             cleaned = self._store.clean(self._held)
             self._held = cleaned[-_HELD_BACK:]
             self._put(cleaned[:-_HELD_BACK])
+
+    def flush(self) -> None:
+        """Write all but what may be the beginning of a secret."""
+        cleaned = self._store.clean(self._held)
+        cut = len(cleaned) - self._store.open_end(cleaned)
+        self._held = cleaned[cut:]
+        self._put(cleaned[:cut])
 
     def close(self) -> None:
         """Idempotent."""

@@ -211,6 +211,9 @@ class MemorySink:
     def write(self, text: str) -> None:
         self.texts[self.handle] = self.texts.get(self.handle, "") + text
 
+    def flush(self) -> None:
+        return None
+
     def close(self) -> None:
         return None
 

@@ -145,3 +145,15 @@ def test_a_disk_that_takes_nothing_is_counted_as_dropped_and_raises_nothing(tmp_
 def test_lone_surrogates_are_kept_as_escapes(tmp_path: Path) -> None:
     store = outputs(tmp_path)
     assert store.read(keep(store, "a\udc80b"), 1, 1).lines == ("a\\udc80b",)
+
+
+def test_what_is_flushed_can_be_read_by_another_process_but_no_half_of_a_secret(tmp_path: Path) -> None:
+    folder = tmp_path / "outputs"
+    store = FileOutputs(folder, Redactor({"API_KEY": "abcdefgh-secret"}))
+    sink = store.create("job-1")
+    sink.write("one\nabcdefgh-")
+    sink.flush()
+    assert FileOutputs(folder, Redactor({})).read("job-1", 1, 10).lines == ("one",)
+    sink.write("secret two\n")
+    sink.flush()
+    assert store.read("job-1", 1, 10).lines == ("one", "[secret API_KEY] two")
