@@ -3,16 +3,15 @@
 import json
 import math
 import re
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from codeagent.core.tool import InvalidArgs, Tool
-from codeagent.tools.schema import arguments_schema
+from codeagent.tools.schema_check import faults_of, tool_schema, with_defaults
+from codeagent.tools.wording import LONGEST_QUOTE, Fault, kind_of, nearest_names, printable, quoted
 
-_PREVIEW = 200
 _LONGEST_SCHEMA = 1500
 _LONGEST_NUMBER = 100
 _MOST_ERRORS = 20
@@ -27,17 +26,27 @@ class _Unreadable(Exception):
 def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
     """The tool's `Args`. Empty text means no arguments; nothing else is guessed.
 
-    Raises InvalidArgs, and nothing but that, with every error and the schema in its text.
+    Where the tool brings a schema, what it says holds when an argument is left out is filled in. Raises InvalidArgs,
+    and nothing but that, with every error and the schema in its text.
     """
     arguments = _decoded(tool.name, raw)
+    if tool.schema is not None:
+        arguments = with_defaults(tool.schema, arguments)
+        if faults := faults_of(tool.schema, arguments):
+            raise InvalidArgs(_listed(tool, faults))
     try:
         args: BaseModel = tool.Args.model_validate_json(json.dumps(arguments))
     except ValidationError as error:
         known = list(tool.Args.model_fields)
-        problems = [_problem(tool.name, details, known) for details in error.errors(include_url=False)]
-        lines = list(dict.fromkeys(problems))[:_MOST_ERRORS]
-        raise InvalidArgs("\n".join([*lines, _excerpt(tool)])) from None
+        faults = tuple(_fault(details, known) for details in error.errors(include_url=False))
+        raise InvalidArgs(_listed(tool, faults)) from None
     return args
+
+
+def _listed(tool: Tool[Any], faults: tuple[Fault, ...]) -> str:
+    lines = list(dict.fromkeys(fault.said(tool.name) for fault in faults))
+    more = [f"… and {len(lines) - _MOST_ERRORS} more"] if len(lines) > _MOST_ERRORS else []
+    return "\n".join([*lines[:_MOST_ERRORS], *more, _excerpt(tool)])
 
 
 def _decoded(name: str, raw: str) -> dict[str, Any]:
@@ -55,12 +64,12 @@ def _decoded(name: str, raw: str) -> dict[str, Any]:
             f"{_around(raw.strip(), error.pos)}. Send one JSON object."
         ) from None
     except RecursionError:
-        raise InvalidArgs(f"the arguments of '{name}' are nested too deeply: {_quoted(raw)}") from None
+        raise InvalidArgs(f"the arguments of '{name}' are nested too deeply: {quoted(raw)}") from None
     except _Unreadable as error:
         raise InvalidArgs(f"the arguments of '{name}' cannot be used: {error}") from None
     if not isinstance(value, dict):
-        kind = _kind(value)
-        raise InvalidArgs(f"the arguments of '{name}' must be one JSON object, not {kind}: {_quoted(raw)}")
+        kind = kind_of(value)
+        raise InvalidArgs(f"the arguments of '{name}' must be one JSON object, not {kind}: {quoted(raw)}")
     if lone is not None:
         raise InvalidArgs(f"the arguments of '{name}' hold half a character, \\u{ord(lone[0]):04x} without its partner")
     return value
@@ -71,7 +80,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _Unreadable(f"the key {twice[:_PREVIEW]!r} is there twice")
+        raise _Unreadable(f"the key {twice[:LONGEST_QUOTE]!r} is there twice")
     return out
 
 
@@ -93,59 +102,26 @@ def _constant(text: str) -> float:
     raise _Unreadable(f"{text} is not JSON")
 
 
-def _problem(tool: str, error: ErrorDetails, known: list[str]) -> str:
+def _fault(error: ErrorDetails, known: list[str]) -> Fault:
     where = ".".join(str(part) for part in error["loc"])
     match error["type"]:
         case "missing":
-            return f"Validation Error: Missing required argument '{where}' for tool '{tool}'"
+            return Fault(where, "", "missing")
         case "extra_forbidden":
-            close = get_close_matches(where, known, n=2, cutoff=0.4)
-            hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            return f"Validation Error: Unknown argument '{where[:_PREVIEW]}' for tool '{tool}'{hint}"
+            return Fault(where, nearest_names(where, known), "unknown")
         case "value_error":
-            what = error["msg"].removeprefix("Value error, ")
-            return f"Validation Error: {f'Argument {where!r}: ' if where else ''}{what} for tool '{tool}'"
+            return Fault(where, error["msg"].removeprefix("Value error, "), "broken")
         case _:
-            given = f"{_kind(error['input'])} {_quoted(_as_json(error['input']))}"
-            message = error["msg"].removeprefix("Input ")
-            return f"Validation Error: Argument '{where}' for tool '{tool}' {message}; got {given}"
+            return Fault(where, error["msg"], given=error["input"])
 
 
 def _excerpt(tool: Tool[Any]) -> str:
-    schema = json.dumps(arguments_schema(tool.Args), ensure_ascii=False, separators=(",", ":"))
+    schema = json.dumps(tool_schema(tool), ensure_ascii=False, separators=(",", ":"))
     cut = schema if len(schema) <= _LONGEST_SCHEMA else schema[:_LONGEST_SCHEMA] + "…"
     return f"The schema of '{tool.name}': {cut}"
 
 
 def _around(text: str, position: int) -> str:
-    start = max(0, position - _PREVIEW // 2)
-    piece = text[start : start + _PREVIEW]
-    return f", near {_printable(piece)!r}" if piece else ""
-
-
-def _quoted(text: str) -> str:
-    return repr(_printable(text[:_PREVIEW])) + ("…" if len(text) > _PREVIEW else "")
-
-
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _as_json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    start = max(0, position - LONGEST_QUOTE // 2)
+    piece = text[start : start + LONGEST_QUOTE]
+    return f", near {printable(piece)!r}" if piece else ""

@@ -8,7 +8,7 @@ from typing import Any
 from codeagent.core.errors import ConfigError
 from codeagent.core.shell import SHELL
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
-from codeagent.tools.schema import arguments_schema
+from codeagent.tools.schema_check import tool_schema
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAMES = 40
@@ -22,9 +22,7 @@ class ToolRegistry:
         self._tools: dict[str, Tool[Any]] = {}
         for tool in tools:
             self._add(tool)
-        self._definitions = tuple(
-            ToolDefinition(tool.name, tool.description, arguments_schema(tool.Args)) for tool in self
-        )
+        self._definitions = tuple(ToolDefinition(tool.name, tool.description, tool_schema(tool)) for tool in self)
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         return iter(self._tools.values())
