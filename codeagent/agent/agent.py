@@ -13,6 +13,7 @@ from codeagent.agent.executor import Executor, Surroundings
 from codeagent.agent.floor import Floor
 from codeagent.agent.gate import Gate
 from codeagent.agent.going_back import GoingBack
+from codeagent.agent.hook_subjects import SessionFacts
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.parts import Parts
@@ -22,10 +23,11 @@ from codeagent.agent.run import Run
 from codeagent.agent.shell import Shell
 from codeagent.agent.spending import Spending
 from codeagent.agent.steering import Steering
+from codeagent.agent.submission import Submission
 from codeagent.core.budget import Budget
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints
-from codeagent.core.errors import CodeagentError
+from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.jobs import JobBook
 from codeagent.core.journal import Journal
@@ -76,7 +78,10 @@ class Agent:
         self._conversation = conversation
         self._journal = journal
         self._emitter = emitter = Emitter(journal)
-        self._steering = Steering(emitter, past.queued, past.notes)
+        self._hooks = around.hooks
+        self._session: SessionFacts | None = None
+        submission = Submission(around.hooks, emitter)
+        self._steering = Steering(emitter, submission, past.queued, past.notes)
         self._approvals = Approvals(emitter)
         if questions is not None:
             questions.connect(self._approvals)
@@ -96,6 +101,7 @@ class Agent:
             executor=self._executor,
             emitter=emitter,
             steering=self._steering,
+            submission=submission,
             boundary=self._boundary,
             spending=self._spending,
             checkpoints=self._checkpoints,
@@ -115,7 +121,7 @@ class Agent:
 
     @property
     def running(self) -> bool:
-        """From `start` until `run.finished` is emitted."""
+        """From `start` until `run.finished` is emitted, or a hook denied what it was to begin with."""
         return self._current is not None
 
     @property
@@ -123,7 +129,7 @@ class Agent:
         return self._steering.waiting
 
     async def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
-        """One prompt to its end; the last event is `run.finished`.
+        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` where a hook denied it.
 
         A reader that stops early aborts the run. Raises CodeagentError where one is running.
         """
@@ -196,6 +202,11 @@ class Agent:
         if self._checkpoints.store is None:
             return None
         return GoingBack(self._checkpoints, self._emitter, self._steering, lambda: self.running)
+
+    async def begin_session(self, *, resumed: bool) -> None:
+        """Tell the hooks that a session starts; they are told of its end when it is closed."""
+        self._session = SessionFacts(self.session_id, str(self._parts.root), resumed)
+        await self._hooks.session_start(self._session)
 
     def begin_checkpoints(self) -> None:
         """Make the first one in the background; an event loop is running."""
@@ -274,6 +285,9 @@ class Agent:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         await self._checkpoints.end()
+        session, self._session = self._session, None
+        if session is not None:
+            await self._hooks.session_end(session)
         await self._conversation.model.close()
         self._emitter.disconnect_all()
         self._journal.close()
@@ -286,26 +300,49 @@ class Agent:
 
     def _begin(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
         run = self._current = Run(self._conversation, self._parts, self._token.child())
+        if not self._hooks.judges_prompts:
+            self._enter(run, prompt)
+        work = self._submit(run, prompt) if self._hooks.judges_prompts else self._work(run)
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return run, task
+
+    def _enter(self, run: Run, prompt: str | None) -> None:
         try:
             run.begin(prompt)
         except BaseException:
             self._current = None
             raise
-        task = asyncio.create_task(self._work(run))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return run, task
+
+    async def _submit(self, run: Run, prompt: str | None) -> None:
+        """Begin once the hooks have let it through; where they do not, no run begins and nothing is lost."""
+        try:
+            why = await run.submit(prompt)
+        except (RunCancelled, asyncio.CancelledError):
+            why = "stopped before the prompt was sent; it is kept"
+            self._steering.take_back_all()
+        if why is None:
+            self._enter(run, prompt)
+            await self._work(run)
+            return
+        self._leave(run)
+        self._parts.submission.tell_not_begun(prompt, why)
 
     async def _work(self, run: Run) -> None:
         finished = await run.work()
-        run.token.close()
-        self._gate.go_on()
-        self._current = None
+        self._leave(run)
         self._emitter.emit(finished)
         try:
             await self._emitter.sync()
         except CodeagentError as failure:
             self.notify("session.write", str(failure))
+        await self._hooks.run_finished(finished)
+
+    def _leave(self, run: Run) -> None:
+        run.token.close()
+        self._gate.go_on()
+        self._current = None
 
     async def _read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:
         try:

@@ -88,6 +88,7 @@ class Loop:
             await self._within_budget(token)
             if self._conversation.briefing is not None:
                 await self._conversation.briefing.at_boundary(self._emitter)
+            await self._steering.admit(token)
             self._history += self._steering.deliver_notes() + self._steering.deliver_steering()
             self._tell_mode()
             answer = await self._turn(token)
@@ -100,6 +101,7 @@ class Loop:
                 continue
             if self._nudge(answer):
                 continue
+            await self._steering.admit(token, follow_up=True)
             queued = self._steering.deliver_steering() or self._steering.deliver_follow_up()
             if not queued:
                 return "denied" if self.meter.denied and not self.meter.executed else "done"
@@ -206,10 +208,9 @@ class Loop:
                 return
             if await self._batch(batch, settled, token):
                 quoted = "; ".join(f"“{item.text}”" for item in self._steering.interrupts)
+                why = f"Skipped: the user interrupted{' with ' * bool(quoted)}{quoted}"
                 settled |= {
-                    call.id: self._executor.refuse(call, Skipped(f"Skipped: the user interrupted with {quoted}"))
-                    for call in allowed
-                    if call.id not in settled
+                    call.id: self._executor.refuse(call, Skipped(why)) for call in allowed if call.id not in settled
                 }
                 break
         over = Skipped(f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached")
@@ -223,7 +224,7 @@ class Loop:
         planned.tell()
         try:
             await self._boundary.wait(number, token, planned)
-            if self._steering.interrupts:
+            if await self._steering.admit(token) or self._steering.interrupts:
                 return True
             await self._run_planned(number, planned, settled, token)
         finally:

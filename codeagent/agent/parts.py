@@ -10,6 +10,7 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.spending import Spending
 from codeagent.agent.steering import Steering
+from codeagent.agent.submission import Submission
 from codeagent.core.line import Line
 from codeagent.core.messages import Message
 
@@ -26,6 +27,7 @@ class Parts:
     executor: Executor
     emitter: Emitter
     steering: Steering
+    submission: Submission
     boundary: Boundary
     spending: Spending
     checkpoints: Checkpointing

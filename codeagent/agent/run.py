@@ -5,6 +5,7 @@ import time
 
 from codeagent import __version__
 from codeagent.agent.deadline import Deadline
+from codeagent.agent.hooks import Deny
 from codeagent.agent.loop import Conversation, Loop
 from codeagent.agent.mode_notes import mode_note
 from codeagent.agent.parts import Parts
@@ -20,6 +21,19 @@ class Run:
         self._conversation = conversation
         self._parts = parts
         self.token = token
+        self._notes: tuple[UserMessage, ...] = ()
+
+    async def submit(self, prompt: str | None) -> str | None:
+        """Ask the hooks about what it begins with; why it must not begin, in one line. Raises RunCancelled."""
+        parts = self._parts
+        if prompt is None:
+            await parts.steering.admit(self.token, follow_up=True)
+            return None if parts.steering.deliverable else "nothing of what was queued was sent"
+        answer = await parts.submission.ask(prompt, "prompt", self.token)
+        if isinstance(answer, Deny):
+            return f"a hook denied the prompt, so it was not sent: {answer.reason}"
+        self._notes = answer
+        return None
 
     def begin(self, prompt: str | None) -> None:
         """Say that it starts, and with what; None: with what is queued."""
@@ -44,9 +58,9 @@ class Run:
         if prompt is None:
             said.extend(parts.steering.deliver_steering() or parts.steering.deliver_follow_up())
             return
-        message = UserMessage.from_text(prompt)
-        said.append(message)
-        parts.emitter.emit(MessageAdded(**head(), message=message))
+        for message in (UserMessage.from_text(prompt), *self._notes):
+            said.append(message)
+            parts.emitter.emit(MessageAdded(**head(), message=message))
 
     async def work(self) -> RunFinished:
         """To the end; what is returned is still to be emitted. Raises nothing."""

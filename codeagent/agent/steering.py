@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.hooks import Deny
+from codeagent.agent.submission import Submission
+from codeagent.core.cancel import CancelToken
 from codeagent.core.events import MessageAdded, QueueKind, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
 from codeagent.core.runtime import Queued
@@ -11,10 +14,19 @@ from codeagent.core.runtime import Queued
 class Steering:
     """The queues. What was queued is logged before anything is told that it was."""
 
-    def __init__(self, emitter: Emitter, waiting: tuple[Queued, ...] = (), notes: tuple[UserMessage, ...] = ()) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        submission: Submission,
+        waiting: tuple[Queued, ...] = (),
+        notes: tuple[UserMessage, ...] = (),
+    ) -> None:
         self._emitter = emitter
+        self._submission = submission
         self._waiting = list(waiting)
         self._notes = list(notes)
+        self._admitted: dict[Queued, tuple[UserMessage, ...]] = {}
+        """What the hooks let through, in these words, and the notes that go with it."""
 
     @property
     def waiting(self) -> tuple[Queued, ...]:
@@ -22,8 +34,8 @@ class Steering:
 
     @property
     def interrupts(self) -> tuple[Queued, ...]:
-        """What asks for the calls not yet started to be skipped."""
-        return tuple(item for item in self._waiting if item.kind == "interrupt")
+        """What asks for the calls not yet started to be skipped, as far as the model may be told."""
+        return tuple(item for item in self._waiting if item.kind == "interrupt" and self._may_go(item))
 
     def add(self, kind: QueueKind, text: str) -> str:
         head = self._emitter.head()
@@ -67,6 +79,31 @@ class Steering:
         for item in self.waiting:
             self._remove(item, taken_back=True)
 
+    @property
+    def deliverable(self) -> bool:
+        """A run could begin with what waits."""
+        steering = [item for item in self._waiting if item.kind != "follow_up"]
+        return any(self._may_go(item) for item in steering or self._waiting[:1])
+
+    async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
+        """Ask the hooks about what is due; what they deny goes back to the person. Call it before delivering.
+
+        `follow_up`: where nothing else waits, the oldest follow-up is due. True where an interrupt was denied: its
+        words go back, but the person has stepped in. Raises RunCancelled.
+        """
+        interrupted = False
+        while (item := self._unasked(follow_up)) is not None:
+            answer = await self._submission.ask(item.text, item.kind, token)
+            if item not in self._waiting:
+                continue
+            if isinstance(answer, Deny):
+                interrupted |= item.kind == "interrupt"
+                self._remove(item, taken_back=True)
+                self._submission.tell_denied(item.kind, answer)
+            else:
+                self._admitted[item] = answer
+        return interrupted
+
     def deliver_notes(self) -> list[UserMessage]:
         notes, self._notes = self._notes, []
         for note in notes:
@@ -75,22 +112,34 @@ class Steering:
 
     def deliver_steering(self) -> list[UserMessage]:
         """Everything meant for the boundary, in the order it was typed."""
-        return [self._deliver(item) for item in self.waiting if item.kind != "follow_up"]
+        due = [item for item in self.waiting if item.kind != "follow_up" and self._may_go(item)]
+        return [message for item in due for message in self._deliver(item)]
 
     def deliver_follow_up(self) -> list[UserMessage]:
         """The oldest follow-up; each gets the agent's attention for itself."""
         item = next((item for item in self._waiting if item.kind == "follow_up"), None)
-        return [self._deliver(item)] if item else []
+        return self._deliver(item) if item and self._may_go(item) else []
+
+    def _unasked(self, follow_up: bool) -> Queued | None:
+        due = [item for item in self._waiting if item.kind != "follow_up"]
+        if follow_up and not due:
+            due = self._waiting[:1]
+        return next((item for item in due if not self._may_go(item)), None)
+
+    def _may_go(self, item: Queued) -> bool:
+        return not self._submission.judged or item in self._admitted
 
     def _position(self, queued_id: str) -> int | None:
         return next((at for at, item in enumerate(self._waiting) if item.id == queued_id), None)
 
-    def _deliver(self, item: Queued) -> UserMessage:
-        message = UserMessage.from_text(item.text, source=item.kind)
+    def _deliver(self, item: Queued) -> list[UserMessage]:
+        messages = [UserMessage.from_text(item.text, source=item.kind), *self._admitted.get(item, ())]
         self._remove(item, taken_back=False)
-        self._emitter.emit(MessageAdded(**self._emitter.head(), message=message))
-        return message
+        for message in messages:
+            self._emitter.emit(MessageAdded(**self._emitter.head(), message=message))
+        return messages
 
     def _remove(self, item: Queued, *, taken_back: bool) -> None:
         self._waiting.remove(item)
+        self._admitted.pop(item, None)
         self._emitter.emit(SteerDelivered(**self._emitter.head(), id=item.id, kind=item.kind, taken_back=taken_back))
