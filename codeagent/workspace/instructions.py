@@ -1,18 +1,35 @@
 """The workspace's own instructions for agents: AGENTS.md at its root."""
 
+from dataclasses import dataclass
+
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import visible
+from codeagent.workspace.hidden import first_hidden
 
 NAME = "AGENTS.md"
 _MAX_BYTES = 32_768
 
 
-def read_instructions(workspace: Workspace) -> str:
-    """The text of AGENTS.md, cut to 32 KiB; empty where there is none that may be read."""
+@dataclass(frozen=True)
+class Instructions:
+    text: str = ""
+    """At most 32 KiB of AGENTS.md, hidden characters as escapes; empty where there is none that may be read."""
+    hidden_line: int | None = None
+    """The first line (from 1) with characters that act or do not show: the person is told."""
+
+
+def load_instructions(workspace: Workspace) -> Instructions:
     try:
         with workspace.open(NAME) as file:
             data = file.read(_MAX_BYTES + 1)
     except WorkspaceError:
-        return ""
-    text = data[:_MAX_BYTES].decode("utf-8", "replace")
-    return text + "\n[AGENTS.md is longer; read it for the rest]" if len(data) > _MAX_BYTES else text
+        return Instructions()
+    raw = data[:_MAX_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
+    more = f"\n[{NAME} is longer; read it for the rest]" if len(data) > _MAX_BYTES else ""
+    return Instructions(visible(raw) + more, first_hidden(raw))
+
+
+def read_instructions(workspace: Workspace) -> str:
+    """The text alone."""
+    return load_instructions(workspace).text

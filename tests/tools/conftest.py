@@ -48,13 +48,13 @@ class Toolbox:
     def tool(self, name: str) -> Tool[Any]:
         return self.registry.get(name)
 
-    async def call(self, name: str, *, base: str | None = None, **arguments: object) -> ToolResult:
+    async def call(self, name: str, /, *, base: str | None = None, **arguments: object) -> ToolResult:
         tool = self.tool(name)
         args = parse_arguments(tool, json.dumps(arguments))
         context = tool_context(self.workspace, self.sandbox, base=base, updates=self.updates)
         return await tool.run(args, context)
 
-    async def text(self, name: str, **arguments: object) -> str:
+    async def text(self, name: str, /, **arguments: object) -> str:
         result = await self.call(name, **arguments)
         return "\n".join(part.text for part in result.content if part.type == "text")
 

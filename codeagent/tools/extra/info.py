@@ -1,0 +1,106 @@
+"""The `info` tool: all there is to say about a tool or a skill, where the prompt only names it (FEATURES F27)."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from codeagent.core.errors import MissingPath
+from codeagent.core.messages import TextPart
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import visible
+from codeagent.core.skills import Skill, Skills
+from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.schema import arguments_schema
+
+_MOST_NAMES = 40
+_PERMISSIONS = {"auto": "not asked about", "prompt": "the person is asked", "deny": "denied"}
+
+
+class InfoArgs(ToolArgs):
+    name: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class Info(Tool[InfoArgs]):
+    """Needs no approval: what it tells is what the person, or the project, wrote for the model to read."""
+
+    name = "info"
+    label = "Info"
+    description = "Read all about a tool or skill. name: its name, or skill/file for a file of a skill."
+    Args = InfoArgs
+    permission = "auto"
+    concurrency = "shared"
+    effect = "nothing"
+
+    def __init__(self, tools: Callable[[], Iterable[Tool[Any]]], skills: Skills) -> None:
+        """`tools` gives those in use at that moment."""
+        self._tools = tools
+        self._skills = skills
+
+    @staticmethod
+    def is_useful(tools: Iterable[Tool[Any]], skills: Skills) -> bool:
+        """Whether there is anything to tell beyond the definitions: else the model need not know of it."""
+        return bool(skills.listed) or any(tool.documentation for tool in tools)
+
+    def access(self, args: InfoArgs, workspace: Workspace) -> Access:
+        return Access("shared", "")
+
+    def approval_key(self, args: InfoArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.name,))
+
+    async def run(self, args: InfoArgs, ctx: ToolContext) -> ToolResult:
+        name, _, file = args.name.strip().partition("/")
+        tool = None if file else next((tool for tool in self._tools() if tool.name == name), None)
+        skill = next((skill for skill in self._skills.listed if skill.name == name), None)
+        parts = [_about_tool(tool)] if tool is not None else []
+        if skill is not None:
+            parts.append(await asyncio.to_thread(self._about_skill, skill, file or None))
+        if not parts:
+            raise NotFound(f"there is no tool or skill {visible(name)!r}{self._close_to(name)}")
+        return ToolResult(content=(TextPart(text="\n\n".join(parts)),))
+
+    def _about_skill(self, skill: Skill, file: str | None) -> str:
+        if file is not None and skill.place == "project":
+            folder = skill.where.rpartition("/")[0]
+            raise NotFound(f"the files of {skill.name} are in this workspace: read {folder}/{visible(file)}")
+        try:
+            found = self._skills.read(skill.name, file)
+        except (KeyError, MissingPath):
+            what = f"file {visible(file)!r} in the skill {skill.name}" if file is not None else f"skill {skill.name!r}"
+            raise NotFound(f"there is no {what} any more, or there never was") from None
+        if file is not None:
+            return found.text
+        how = "to be opened with read" if skill.place == "project" else f'to be opened with info("{skill.name}/FILE")'
+        files = [f"\nFiles of this skill, {how}:", *found.files] if found.files else []
+        return "\n".join([f"# Skill {skill.name} ({skill.where})", "", found.text.rstrip(), *files])
+
+    def _close_to(self, name: str) -> str:
+        known = dict.fromkeys((*(tool.name for tool in self._tools()), *self._skill_names()))
+        by_lower = {one.lower(): one for one in known}
+        close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=3, cutoff=0.5)]
+        if close:
+            return f"; did you mean {' or '.join(close)}?"
+        return f". There are: {', '.join(list(known)[:_MOST_NAMES])}"
+
+    def _skill_names(self) -> tuple[str, ...]:
+        return tuple(skill.name for skill in self._skills.listed)
+
+
+def _about_tool(tool: Tool[Any]) -> str:
+    origin = f"{tool.source}, {visible(tool.origin)}" if tool.origin else tool.source
+    facts = [
+        _PERMISSIONS[tool.permission],
+        "runs in the sandbox" if tool.sandboxed else "",
+        "runs as a job" if tool.mode != "direct" else "",
+        f"at most {tool.timeout:g} s" if tool.timeout is not None else "",
+        f"at most {tool.max_calls} calls in a run" if tool.max_calls is not None else "",
+    ]
+    schema = tool.schema if tool.schema is not None else arguments_schema(tool.Args)
+    parts = [f"# {tool.name} ({origin})", visible(tool.description.strip()), visible(tool.documentation.strip())]
+    parts += [f"Facts: {', '.join(fact for fact in facts if fact)}."]
+    parts += [f"Arguments (JSON Schema): {json.dumps(schema, ensure_ascii=False)}"]
+    return "\n\n".join(part for part in parts if part)
