@@ -9,14 +9,19 @@ from typing import Any
 
 __version__ = "0.1.0"
 _HOMES = {
+    "AddContext": "codeagent.agent.hooks",
     "Agent": "codeagent.agent.agent",
+    "Allow": "codeagent.agent.hooks",
+    "Deny": "codeagent.agent.hooks",
     "Event": "codeagent.core.events",
+    "Modify": "codeagent.agent.hooks",
     "SessionStore": "codeagent.session.store",
     "Tool": "codeagent.core.tool",
     "ToolArgs": "codeagent.core.tool",
     "ToolContext": "codeagent.core.tool",
     "ToolError": "codeagent.core.tool",
     "ToolResult": "codeagent.core.tool",
+    "hook": "codeagent.agent.hook_decorator",
 }
 __all__ = [*_HOMES, "__version__"]
 

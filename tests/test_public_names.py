@@ -7,7 +7,10 @@ import pytest
 
 import codeagent
 
-PUBLIC = ["Agent", "Event", "SessionStore", "Tool", "ToolArgs", "ToolContext", "ToolError", "ToolResult", "__version__"]
+PUBLIC = [
+    *("AddContext", "Agent", "Allow", "Deny", "Event", "Modify", "SessionStore"),
+    *("Tool", "ToolArgs", "ToolContext", "ToolError", "ToolResult", "hook", "__version__"),
+]
 
 
 def test_the_public_names_are_pinned() -> None:

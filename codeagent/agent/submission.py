@@ -1,5 +1,7 @@
 """Asks the hooks about the text of a person before any of it is sent (FEATURES F11)."""
 
+from pydantic import JsonValue
+
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hook_subjects import Prompt, PromptSource
 from codeagent.agent.hooks import Deny, Hooks
@@ -28,11 +30,11 @@ class Submission:
     def tell_denied(self, source: PromptSource, denied: Deny) -> None:
         """Of text that was queued: it is given back with its `steer.delivered`."""
         text = f"a hook denied what you typed, so it was not sent: {denied.reason}"
-        self._tell("prompt.denied", text, source=source)
+        self._tell("prompt.denied", text, {"source": source})
 
     def tell_not_begun(self, prompt: str | None, why: str) -> None:
         """No run begins. The front end gives the prompt back from here; None: what was queued has been given back."""
-        self._tell("run.not_begun", why, text=prompt or "")
+        self._tell("run.not_begun", why, {"prompt": prompt or ""})
 
-    def _tell(self, code: str, text: str, **data: str) -> None:
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code=code, text=text, data={**data}))
+    def _tell(self, code: str, text: str, data: dict[str, JsonValue]) -> None:
+        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code=code, text=text, data=data))
