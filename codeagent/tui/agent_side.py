@@ -4,11 +4,15 @@ import asyncio
 
 from codeagent.core.decisions import decisions
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
+from codeagent.core.jobs import JobBook
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.policy import Decision, Rule
 from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.toolbox import Toolbox
 from codeagent.tui.launcher import Launcher
+
+_NO_JOB = "{} is no job of this session; /jobs lists them"
 
 
 class AgentSide:
@@ -49,6 +53,37 @@ class AgentSide:
     async def decisions(self) -> tuple[LedgerRow, ...]:
         return decisions(await asyncio.to_thread(self._launcher.recorded, self._agent().session_id))
 
+    def promote(self, call_id: str | None = None) -> bool:
+        return self._agent().promote(call_id)
+
+    async def job_output(self, job_id: str) -> str | None:
+        try:
+            return await asyncio.to_thread(_all_of, self._agent().jobs, job_id)
+        except KeyError:
+            return None
+
+    async def stop_job(self, job_id: str) -> None:
+        try:
+            await self._agent().jobs.stop(job_id, "stopped by the user")
+        except KeyError:
+            raise CodeagentError(_NO_JOB.format(job_id)) from None
+
+    def send_to_job(self, job_id: str, text: str) -> bool:
+        try:
+            return self._agent().jobs.send(job_id, text)
+        except KeyError:
+            raise CodeagentError(_NO_JOB.format(job_id)) from None
+
+    def toolbox(self) -> Toolbox | None:
+        keeper = self._agent().toolbox
+        return None if keeper is None else keeper.now
+
+    async def trust_tools(self, trusted: bool) -> None:
+        keeper = self._agent().toolbox
+        if keeper is None:
+            raise CodeagentError("no tools are read from files here; nothing was changed")
+        await (keeper.trust() if trusted else keeper.distrust())
+
     @property
     def rewind(self) -> Rewind:
         if self._runtime is None or self._runtime.rewind is None:
@@ -60,3 +95,9 @@ class AgentSide:
         if self._runtime is None:
             raise CodeagentError("codeagent is still starting; nothing was changed")
         return self._runtime.agent
+
+
+def _all_of(book: JobBook, job_id: str) -> str:
+    """Blocks on a file. Raises KeyError."""
+    total = book.read(job_id, 1, 1).total
+    return "\n".join(book.read(job_id, 1, max(total, 1)).lines)

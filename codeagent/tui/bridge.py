@@ -33,16 +33,16 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
+from codeagent.tui.background import Background
 from codeagent.tui.boundaries import Boundaries
-from codeagent.tui.outcomes import error_of, note_of, reason_of, restored_text, shown_block, state_of
+from codeagent.tui.outcomes import SHELL, error_of, note_of, reason_of, restored_text, shown_block, state_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import ShownTerminal
-from codeagent.tui.stage import QueuedText, Stage, Waiting
+from codeagent.tui.stage import Paused, QueuedText, Stage, Waiting
 from codeagent.tui.stopped import stopped_lines
 from codeagent.tui.transcript.document import Planned
 
 MAIN = "main"
-SHELL = "shell"
 
 
 class Bridge:
@@ -55,6 +55,7 @@ class Bridge:
         self._thought = False
         self._notices: dict[str, Notice] = {}
         self._boundaries = Boundaries(stage.boundary)
+        self._background = Background(stage)
         self._moments: dict[str, str] = {}
         """What was said, or what a batch was about, by id of the checkpoint."""
 
@@ -62,6 +63,7 @@ class Bridge:
         if event.agent != MAIN:
             return
         self._boundaries.show(event)
+        self._background.show(event)
         match event:
             case RunStarted() | RunFinished() | TurnStarted() | TurnFinished():
                 self._show_run(event)
@@ -76,7 +78,7 @@ class Bridge:
             case ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded():
                 self._show_tool(event)
             case JobStarted() | JobUpdated() | JobFinished():
-                self._show_job(event)
+                pass  # shown by the background
             case CheckpointCreated() | CheckpointRestored():
                 self._show_checkpoint(event)
             case LimitReached():
@@ -87,6 +89,13 @@ class Bridge:
                 self._stage.document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
             case _:
                 assert_never(event)
+
+    def end_recording(self) -> None:
+        """What went on when a recording ended does so no more: questions, a pause, jobs."""
+        self._stage.desk.clear()
+        if isinstance(self._stage.boundary.now, Paused):
+            self._stage.boundary.set(None)
+        self._background.lose()
 
     def _show_run(self, event: RunStarted | RunFinished | TurnStarted | TurnFinished) -> None:
         status = self._stage.status
@@ -219,6 +228,8 @@ class Bridge:
                 card.progress = event.text
             case ToolFinished():
                 card.duration_ms = event.duration_ms
+            case ToolResultAdded() if card.job:
+                pass  # it only says that the call goes on as that job
             case ToolResultAdded():
                 card.state, card.note, card.progress = state_of(event), note_of(event), ""
                 card.duration_ms = event.duration_ms
@@ -228,10 +239,6 @@ class Bridge:
                 if event.name == SHELL:
                     self._stage.status.set(notice="")
         document.touch_card(event.call_id)
-
-    def _show_job(self, event: JobStarted | JobUpdated | JobFinished) -> None:
-        if isinstance(event, JobFinished):
-            self._stage.document.remark(f"{event.job_id} {event.status}: {event.title} · {event.summary}")
 
     def _show_checkpoint(self, event: CheckpointCreated | CheckpointRestored) -> None:
         match event:
@@ -270,6 +277,11 @@ class Bridge:
             case "queue.ordered":
                 ids = event.data.get("ids")
                 stage.lanes.order([str(queued_id) for queued_id in ids] if isinstance(ids, list) else [])
+            case "run.not_begun":
+                stage.document.remark(event.text, event.level)
+                stage.status.set(phase="idle")
+                if self._live and (prompt := str(event.data.get("prompt", ""))):
+                    stage.give_back(prompt)
             case "run.stopped":
                 pass  # shown with the end of the run
             case _:

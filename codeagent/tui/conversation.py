@@ -9,6 +9,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import (
+    JobUpdated,
     KnownEvent,
     ReasoningDelta,
     RunFinished,
@@ -26,7 +27,7 @@ from codeagent.tui.bridge import Bridge
 from codeagent.tui.facts import About, Facts, facts_about
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
-from codeagent.tui.stage import Paused, QueuedText, Stage
+from codeagent.tui.stage import QueuedText, Stage
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
@@ -75,6 +76,8 @@ class Conversation(AgentSide):
             self._stage.lanes.add(QueuedText(f"{_STARTING}{len(self._pending)}", "follow_up", text))
             return
         self._try(self._runtime.agent.start, text or None)
+        if self._runtime.agent.running:
+            self._stage.status.set(phase="thinking")
 
     def steer(self, text: str) -> None:
         self._queue("steer", text)
@@ -252,9 +255,7 @@ class Conversation(AgentSide):
             bridge.show(event)
             self._shown = event.seq
         if not live:
-            self._stage.desk.clear()
-            if isinstance(self._stage.boundary.now, Paused):
-                self._stage.boundary.set(None)
+            bridge.end_recording()
 
     def _recorded_after(self, session_id: str, seq: int) -> tuple[KnownEvent | UnknownEvent, ...]:
         return tuple(event for event in self._launcher.recorded(session_id) if event.seq > seq)
@@ -345,6 +346,8 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
             key = (event.type, "")
         case ToolUpdated() | ToolProgress():
             key = (event.type, event.call_id)
+        case JobUpdated():
+            key = (event.type, event.job_id)
         case _:
             return
     if key in drawn:

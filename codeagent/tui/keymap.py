@@ -19,7 +19,16 @@ _WRITTEN_IN = frozenset({"chat", "composer", "history", "lines", "picker", "rule
 _WHILE_WRITING = frozenset({"card.keep"})
 """Actions of other scopes that are taken while something is written."""
 _APPROVES = frozenset(
-    {"card.once", "card.session", "card.all", "card.rule", "card.hunks", "plan.start", "plan.start_accepting"}
+    {
+        "card.once",
+        "card.session",
+        "card.all",
+        "card.rule",
+        "card.hunks",
+        "plan.start",
+        "plan.start_accepting",
+        "tools.yes",
+    }
 )
 _AROUND = "chat"
 """Its keys also work while the focus is inside, in one of these."""

@@ -13,7 +13,7 @@ from codeagent.core.display import (
     TextBlock,
     UnknownBlock,
 )
-from codeagent.core.events import ApprovalRequested, CheckpointRestored, ToolResultAdded
+from codeagent.core.events import ApprovalRequested, CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.tui.rendering.shown import (
@@ -28,7 +28,11 @@ from codeagent.tui.rendering.shown import (
     ShownUnknown,
 )
 from codeagent.tui.transcript.blocks import CallState
+from codeagent.tui.transcript.spelling import duration
+from codeagent.tui.transcript.wrap import flat
 
+SHELL = "shell"
+"""What calls are named that are commands of the person's own."""
 _STATES: dict[str, CallState] = {
     "denied": "denied",
     "skipped": "skipped",
@@ -91,6 +95,13 @@ def error_of(result: ToolResultAdded) -> str:
     if result.error is None or note_of(result).startswith("exit "):
         return ""
     return result.error.message
+
+
+def job_line(ended: JobFinished) -> str:
+    """One line: which job ended, and how."""
+    after = f" after {duration(ended.duration_ms / 1000)}" if ended.duration_ms else ""
+    said = f"{ended.job_id} {ended.status}{after}: {flat(ended.title, 120)}"
+    return f"{said} · {flat(ended.summary, 120)}" if ended.summary else said
 
 
 def reason_of(asked: ApprovalRequested) -> str:

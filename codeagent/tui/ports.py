@@ -2,12 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.policy import Decision, Rule
 from codeagent.core.rewind import Rewind
 from codeagent.tui.stage import Stage
+
+if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+    from codeagent.core.toolbox import Toolbox
 
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 
@@ -170,6 +173,27 @@ class Talk(Protocol):
 
     async def full_output(self, call_id: str) -> str | None:
         """The whole text of a call's result, also what was too long for the model; None where it is gone."""
+
+    def promote(self, call_id: str | None = None) -> bool:
+        """Move a call that is waited for to the background, None: the one that has run longest; False where none is.
+
+        Raises CodeagentError.
+        """
+
+    async def job_output(self, job_id: str) -> str | None:
+        """All a job printed so far; None where it is gone. Raises CodeagentError."""
+
+    async def stop_job(self, job_id: str) -> None:
+        """Returns once nothing of it runs. Raises CodeagentError."""
+
+    def send_to_job(self, job_id: str, text: str) -> bool:
+        """Give it text; False where it takes none, or has ended. Raises CodeagentError."""
+
+    def toolbox(self) -> "Toolbox | None":
+        """The tools in use; None where they cannot change. Raises CodeagentError."""
+
+    async def trust_tools(self, trusted: bool) -> None:
+        """Load the project's tool files as they are now, or none of them any more. Raises CodeagentError."""
 
     def facts(self, about: Literal["status", "cost", "context", "config", "tools"]) -> str:
         """Markdown for the slash command of that name."""

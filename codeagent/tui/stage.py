@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from codeagent.tui.job_board import JobBoard
 from codeagent.tui.rendering.shown import Shown
 from codeagent.tui.transcript.document import Document
+from codeagent.tui.watched import Watched
 
 Phase = Literal[
     "starting", "idle", "thinking", "answering", "working", "waiting", "pausing", "paused", "retrying", "stopping"
@@ -25,25 +27,6 @@ def _as_it_is(theme: str | None, bell: bool) -> None:
 def _fail(error: BaseException) -> None:
     """A stage without an app."""
     raise error
-
-
-class Watched:
-    """A model that tells whoever watches it that it changed."""
-
-    def __init__(self) -> None:
-        self._watchers: list[Callable[[], None]] = []
-
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call it after every change, from now on."""
-        self._watchers.append(watcher)
-
-    def unwatch(self, watcher: Callable[[], None]) -> None:
-        """Call it no more."""
-        self._watchers.remove(watcher)
-
-    def _changed(self) -> None:
-        for watcher in self._watchers:
-            watcher()
 
 
 @dataclass(frozen=True)
@@ -207,6 +190,10 @@ class Status:
     retry_reason: str = ""
     stepping: bool = False
     """It pauses before every batch."""
+    jobs: int = 0
+    """Calls that run in the background."""
+    waits_since: float | None = None
+    """Seconds since the epoch when the call began that the agent waits for longest; None where it waits for none."""
     budget: str = ""
     """What is left of what, in a few words; empty where there is none."""
     notice: str = ""
@@ -236,6 +223,7 @@ class Stage:
     desk: Desk = field(default_factory=Desk)
     lanes: Lanes = field(default_factory=Lanes)
     boundary: Boundary = field(default_factory=Boundary)
+    jobs: JobBoard = field(default_factory=JobBoard)
     status: StatusBoard = field(default_factory=StatusBoard)
     give_back: Callable[[str], None] = _ignore
     """Text that returns to the composer: what was queued when the run was stopped."""

@@ -15,6 +15,7 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Queued, Runtime, SessionSummary
 from codeagent.tui.ports import Missing, ModelRow, Wish
 from tests.fakes import FakeOutputs
+from tests.tui.fake_jobs import FakeJobs, FakeToolbox
 
 SESSION = "20261120-120000-0badcafe"
 INFO = SandboxInfo("docker", "debian", "configured", "1000:1000", "none")
@@ -29,6 +30,8 @@ class FakeAgent:
         self.queued: tuple[Queued, ...] = ()
         self.session_id = SESSION
         self.refuses: str = ""
+        self.jobs = FakeJobs()
+        self.toolbox: FakeToolbox | None = None
         self._events: asyncio.Queue[KnownEvent | None] = asyncio.Queue()
 
     def emit(self, *events: KnownEvent) -> None:
@@ -108,6 +111,9 @@ class FakeAgent:
 
     async def revoke(self, rule: Rule) -> None:
         self._note("revoke", rule)
+
+    def promote(self, call_id: str | None = None) -> bool:
+        return bool(self._note("promote", call_id))
 
     def set_mode(self, mode: Mode) -> None:
         self._note("set_mode", mode)

@@ -12,6 +12,7 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.policy import Decision, Rule
 from codeagent.core.rewind import Rewind
+from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp, Folders
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
@@ -47,11 +48,14 @@ class ReplayTalk:
         self.told: list[tuple[Any, ...]] = []
         self.running = False
         self.shown = False
-        self._stage = stage
+        self.stage = stage
         self._events = events
         self._missing = missing
         self._status = status
         self.rules_in_force: tuple[Rule, ...] = ()
+        self.tools_in_use: Toolbox | None = None
+        self.obeys = True
+        """What is asked of a job or a call is done."""
         self.past = FakeRewind()
 
     async def open(self, wish: Wish) -> Missing | None:
@@ -59,7 +63,7 @@ class ReplayTalk:
             missing, self._missing = self._missing, None
             self.shown = True
             return missing
-        self._stage.status.set(
+        self.stage.status.set(
             phase="idle",
             workspace="acme-api",
             branch="main",
@@ -69,11 +73,11 @@ class ReplayTalk:
             session="20261120-120000-0badcafe",
             context_window=200_000,
         )
-        bridge = Bridge(self._stage, live=True)
+        bridge = Bridge(self.stage, live=True)
         for event in self._events:
             bridge.show(event)
-        self._stage.status.set(**self._status)
-        self.running = self._stage.status.now.phase not in ("idle", "starting")
+        self.stage.status.set(**self._status)
+        self.running = self.stage.status.now.phase not in ("idle", "starting")
         self.shown = True
         return None
 
@@ -95,7 +99,7 @@ class ReplayTalk:
 
     def pause(self) -> None:
         self.told.append(("pause",))
-        self._stage.status.set(phase="pausing")
+        self.stage.status.set(phase="pausing")
 
     def go_on(self) -> None:
         self.told.append(("go_on",))
@@ -109,7 +113,7 @@ class ReplayTalk:
 
     def step(self, on: bool) -> None:
         self.told.append(("step", on))
-        self._stage.status.set(stepping=on)
+        self.stage.status.set(stepping=on)
 
     def skip_call(self, call_id: str, reason: str = "") -> bool:
         self.told.append(("skip_call", call_id, reason))
@@ -153,9 +157,29 @@ class ReplayTalk:
     def rewind(self) -> Rewind:
         return self.past
 
+    def promote(self, call_id: str | None = None) -> bool:
+        self.told.append(("promote", call_id))
+        return self.obeys
+
+    async def job_output(self, job_id: str) -> str | None:
+        return "\n".join(f"{job_id} line {number}" for number in range(1, 1001))
+
+    async def stop_job(self, job_id: str) -> None:
+        self.told.append(("stop_job", job_id))
+
+    def send_to_job(self, job_id: str, text: str) -> bool:
+        self.told.append(("send_to_job", job_id, text))
+        return self.obeys
+
+    def toolbox(self) -> Toolbox | None:
+        return self.tools_in_use
+
+    async def trust_tools(self, trusted: bool) -> None:
+        self.told.append(("trust_tools", trusted))
+
     def set_mode(self, mode: Mode) -> None:
         self.told.append(("set_mode", mode))
-        self._stage.status.set(mode=mode)
+        self.stage.status.set(mode=mode)
 
     def shell(self, command: str, *, shared: bool) -> None:
         self.told.append(("shell", command, shared))

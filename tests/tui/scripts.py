@@ -12,6 +12,9 @@ from codeagent.core.events import (
     BatchPlanned,
     CheckpointCreated,
     CheckpointRestored,
+    JobFinished,
+    JobStarted,
+    JobUpdated,
     KnownEvent,
     LimitReached,
     MessageAdded,
@@ -190,6 +193,41 @@ class Recording:
             files=tuple(files),
             conversation=conversation,
             before="k-before",
+        )
+        return self
+
+    def job(
+        self, job_id: str, call_id: str, title: str, *, name: str = "bash", after: float = 0.0, **fields: Any
+    ) -> "Recording":
+        """`fields`: `promoted`, `takes_input`."""
+        self.add(JobStarted, after=after, job_id=job_id, call_id=call_id, name=name, title=title, **fields)
+        return self
+
+    def job_output(self, job_id: str, text: str, *, after: float = 0.0) -> "Recording":
+        self.add(JobUpdated, after=after, job_id=job_id, text=text, stream="stdout")
+        return self
+
+    def end_job(
+        self,
+        job_id: str,
+        call_id: str,
+        title: str,
+        status: str,
+        *,
+        name: str = "bash",
+        seconds: float = 0.0,
+        **fields: Any,
+    ) -> "Recording":
+        """`fields`: `summary`, `tail`, `exit_code`, `lines`."""
+        self.add(
+            JobFinished,
+            job_id=job_id,
+            call_id=call_id,
+            name=name,
+            title=title,
+            status=status,
+            duration_ms=round(seconds * 1000),
+            **{"summary": "", "tail": "", **fields},
         )
         return self
 

@@ -67,7 +67,9 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+end", "turn('end')", "to the end", id="chat.to_end", show=False, priority=True),
         Binding("ctrl+p", "palette", "commands", id="chat.palette", show=False, priority=True),
         Binding("ctrl+f", "find", "find", id="chat.find", show=False, priority=True),
-        Binding("f1", "keys", "keys", id="chat.keys", show=False, priority=True),
+        Binding("f1", "command('keys')", "keys", id="chat.keys", show=False, priority=True),
+        Binding("ctrl+t", "command('jobs')", "jobs", id="chat.jobs", show=False, priority=True),
+        Binding("ctrl+b", "command('background')", "background", id="chat.background", show=False, priority=True),
     ]
 
     def __init__(self, host: Host, wish: Wish) -> None:
@@ -96,7 +98,8 @@ class ChatScreen(Screen[None]):
         yield self._cards
         yield LanesView(self.stage.lanes)
         yield ComposerArea(self.composer)
-        yield StatusLine(self.stage.status, self.stage.boundary, clock=self._host.now)
+        key = self._host.keys.shown("chat.background").lower()
+        yield StatusLine(self.stage.status, self.stage.boundary, clock=self._host.now, to_background=key)
 
     def on_mount(self) -> None:
         self.stage.give_back = self.composer.insert_back
@@ -371,5 +374,6 @@ class ChatScreen(Screen[None]):
     def restore(self, text: str) -> None:
         self.composer.insert_back(text)
 
-    def action_keys(self) -> None:
-        self._slash.run("keys")
+    def action_command(self, name: str) -> None:
+        """A key that does what a slash command does."""
+        self._slash.run(name)

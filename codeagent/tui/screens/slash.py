@@ -13,6 +13,7 @@ from codeagent.tui.screens.changes import ChangesScreen
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.going_back import GoingBack
 from codeagent.tui.screens.host import Host
+from codeagent.tui.screens.job_commands import JobCommands
 from codeagent.tui.screens.key_sheet import KeySheet
 from codeagent.tui.screens.output import OutputScreen
 from codeagent.tui.screens.palette_rows import palette_rows
@@ -23,6 +24,7 @@ from codeagent.tui.screens.rows import model_rows, session_rows
 from codeagent.tui.screens.stepping import Stepping
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.screens.theme_picker import ThemePicker
+from codeagent.tui.screens.tool_commands import ToolCommands
 from codeagent.tui.widgets.boundary_acts import BoundaryAct
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
@@ -119,6 +121,12 @@ class Slash:
                 await self._diff()
             case "undo" | "redo" | "rewind":
                 await GoingBack(self._chat).run(name, argument)
+            case "jobs" | "background":
+                await JobCommands(self._chat, self._host).run(name, argument)
+            case "stop" if argument:
+                await JobCommands(self._chat, self._host).stop(argument)
+            case "tools":
+                await ToolCommands(self._chat).run(argument)
             case "step" | "plan" | "budget" | "stop":
                 await Stepping(self._chat).run(name, argument)
             case "queue":

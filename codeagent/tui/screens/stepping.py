@@ -102,7 +102,8 @@ class Stepping:
         if talk.running or self._chat.stage.document.running_commands():
             talk.abort()
         else:
-            self._chat.tell("nothing is running")
+            jobs = self._chat.stage.status.now.jobs
+            self._chat.tell("nothing is running" + ("; /stop and a job's name stops that" if jobs else ""))
 
     async def _do_to_one(self, word: str, rest: str) -> None:
         number, _, reason = rest.partition(" ")

@@ -16,6 +16,12 @@ class TitleRow(Row):
         self._title = flat(title)
         self._note = flat(note)
 
+    def name_it(self, title: str) -> None:
+        """Change what stands at the left."""
+        if flat(title) != self._title:
+            self._title = flat(title)
+            self.refresh()
+
     def tell(self, note: str) -> None:
         """Change what stands at the right."""
         if flat(note) != self._note:

@@ -9,9 +9,25 @@ from codeagent.tui.transcript.pieces import Pieces
 
 Detail = Literal["quiet", "normal", "full"]
 """How much of batches, tool cards and thinking is shown: one line each, the usual, everything kept."""
-CallState = Literal["planned", "asking", "running", "done", "failed", "denied", "skipped", "cancelled", "timeout"]
+CallState = Literal[
+    "planned",
+    "asking",
+    "running",
+    "background",
+    "done",
+    "failed",
+    "denied",
+    "skipped",
+    "cancelled",
+    "timeout",
+    "stopped",
+    "lost",
+]
+"""background: it goes on as a job. stopped, lost: how a job ended."""
 Level = Literal["info", "warning", "error"]
-ENDED: frozenset[CallState] = frozenset({"done", "failed", "denied", "skipped", "cancelled", "timeout"})
+ENDED: frozenset[CallState] = frozenset(
+    {"done", "failed", "denied", "skipped", "cancelled", "timeout", "stopped", "lost"}
+)
 
 
 @dataclass(eq=False)
@@ -80,6 +96,8 @@ class Card:
     note: str = ""
     """A few words on the outcome: `212 lines`, `exit 1`, `+3 −1`."""
     progress: str = ""
+    job: str = ""
+    """Id of the job it went on as."""
     output: OutputBuffer | None = None
     """What it printed so far, or in the end."""
     shown: tuple[Shown, ...] = ()

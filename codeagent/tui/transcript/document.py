@@ -118,6 +118,16 @@ class Document:
             self._place(batch, Card(call_id, name, target))
         return self._cards[call_id][1]
 
+    def find_card(self, call_id: str) -> Card | None:
+        """The card of a call, where there is one."""
+        found = self._cards.get(call_id)
+        return None if found is None else found[1]
+
+    def running_calls(self) -> tuple[Card, ...]:
+        """The calls of the agent's own that are waited for, the one that began first in front."""
+        cards = (card for block, card in self._cards.values() if isinstance(block, Batch) and card.state == "running")
+        return tuple(sorted(cards, key=lambda card: card.began or 0.0))
+
     def touch_card(self, call_id: str) -> None:
         """Say that a card changed."""
         self._touch(self._cards[call_id][0])

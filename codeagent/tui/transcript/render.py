@@ -180,9 +180,11 @@ def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
 def _troubles(cards: list[Card], look: Look) -> list[str]:
     """What one line about a batch must not hide: the calls that still wait or run, and those that went wrong."""
     found = [
-        f"{flat(card.name, 40)} {state_words(card, look.now)}" for card in cards if card.state in ("running", "asking")
+        f"{flat(card.name, 40)} {state_words(card, look.now)}"
+        for card in cards
+        if card.state in ("running", "asking", "background")
     ]
-    for state in ("failed", "timeout", "denied", "skipped", "cancelled"):
+    for state in ("failed", "timeout", "denied", "skipped", "cancelled", "stopped", "lost"):
         ended = [card for card in cards if card.state == state]
         found += [f"{len(ended)} {state_words(ended[0], look.now)}"] if ended else []
     return found

@@ -64,11 +64,13 @@ def state_words(card: Card, now: float) -> str:
             return "waiting for you"
         case "running":
             return "running" if card.began is None else f"running {whole(now - card.began)}"
+        case "background":
+            return f"in the background as {flat(card.job, 40)}"
         case "done":
             return ""
         case "timeout":
             return "timed out"
-        case "failed" | "denied" | "skipped" | "cancelled":
+        case "failed" | "denied" | "skipped" | "cancelled" | "stopped" | "lost":
             return card.state
         case _:
             assert_never(card.state)
@@ -82,11 +84,13 @@ def _mark(card: Card, palette: Palette) -> tuple[str, Style]:
             return "●", palette.warning
         case "running":
             return "●", palette.running
+        case "background":
+            return "&", palette.running
         case "done":
             return "✓", palette.success
         case "failed" | "timeout":
             return "✗", palette.error
-        case "denied" | "skipped" | "cancelled":
+        case "denied" | "skipped" | "cancelled" | "stopped" | "lost":
             return "–", palette.warning
         case _:
             assert_never(card.state)

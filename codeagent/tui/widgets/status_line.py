@@ -40,8 +40,11 @@ class StatusLine(Row):
         *,
         clock: Callable[[], float] = time.time,
         ascii_only: bool = False,
+        to_background: str = "ctrl+b",
     ) -> None:
+        """`to_background` is the key that moves a call there."""
         super().__init__()
+        self._to_background = to_background
         self._board = board
         self._boundary = boundary or Boundary()
         self._clock = clock
@@ -76,7 +79,9 @@ class StatusLine(Row):
         status, now = self._board.now, self._clock()
         self._words = phase_words(status, now)
         room = max(1, width - _LEAD - 1)
-        parts = fit(with_notice_cut(status_parts(status, now, self._boundary.now), status, room), room)
+        parts = fit(
+            with_notice_cut(status_parts(status, now, self._boundary.now, self._to_background), status, room), room
+        )
         lead = f"{self._mark()} "
         if joined_width(parts) > room:
             return line([(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))])

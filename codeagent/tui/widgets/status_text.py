@@ -8,12 +8,17 @@ from rich.style import Style
 
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Paused, Phase, PlanReady, Status
+from codeagent.tui.transcript.spelling import counted
 from codeagent.tui.widgets.fitting import Part, cut_end, flat, joined_width
 
 BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "pausing", "retrying", "stopping"})
 """The agent does something by itself: the spinner turns."""
 _STEERABLE: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
 _TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
+
+
+OFFERED_AFTER = 60.0
+"""Seconds a call is waited for before it is offered to move it to the background."""
 
 
 def phase_words(status: Status, now: float) -> str:
@@ -35,10 +40,16 @@ def phase_words(status: Status, now: float) -> str:
             return _retry_words(status, now)
 
 
-def status_parts(status: Status, now: float, boundary: Paused | PlanReady | None = None) -> tuple[Part, ...]:
-    """Everything the status line would say, in its order, given room; `boundary` is what its card shows."""
+def status_parts(
+    status: Status, now: float, boundary: Paused | PlanReady | None = None, to_background: str = "ctrl+b"
+) -> tuple[Part, ...]:
+    """Everything the status line would say, in its order, given room.
+
+    `boundary` is what its card shows; `to_background` the key that moves a call there.
+    """
     first = Part(phase_words(status, now), 100, _phase_style(status.phase))
     facts = (
+        Part(counted(status.jobs, "job", "jobs") if status.jobs else "", 77, lambda palette: palette.text),
         Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
         Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
         Part(_context(status), 70),
@@ -48,7 +59,8 @@ def status_parts(status: Status, now: float, boundary: Paused | PlanReady | None
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
     before, after = _hints(status.phase, boundary)
-    return (first, *before, *facts, *after, Part("? keys", 40))
+    offer = f"60 s · {to_background} moves it to the background" if _takes_long(status, now) else ""
+    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 40))
 
 
 def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple[Part, ...]:
@@ -87,6 +99,12 @@ def dollars(cost: float) -> str:
     if 0 < cost < 0.001:
         return "<$0.001"
     return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"
+
+
+def _takes_long(status: Status, now: float) -> bool:
+    """A call is waited for so long that the person may want to go on without it."""
+    since = status.waits_since
+    return status.phase in ("working", "pausing") and since is not None and now - since >= OFFERED_AFTER
 
 
 def _retry_words(status: Status, now: float) -> str:

@@ -1,0 +1,111 @@
+"""What runs in the background, gathered from events: jobs, their cards, and the call that is waited for longest."""
+
+from dataclasses import replace
+
+from codeagent.core.events import (
+    JobFinished,
+    JobStarted,
+    JobUpdated,
+    KnownEvent,
+    Notice,
+    RunFinished,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+    UnknownEvent,
+)
+from codeagent.tui.job_board import JobRow
+from codeagent.tui.outcomes import SHELL, job_line
+from codeagent.tui.stage import Stage
+
+
+class Background:
+    """Keeps the jobs of a stage as the events say."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._waited: dict[str, float] = {}
+        """When each call began that the agent waits for, in seconds since the epoch."""
+
+    def show(self, event: KnownEvent | UnknownEvent) -> None:
+        match event:
+            case JobUpdated():
+                self._stage.jobs.feed(event.job_id, event.text)
+                return
+            case ToolStarted() if event.name != SHELL:
+                self._waited[event.call_id] = event.ts
+            case ToolFinished() | ToolResultAdded():
+                self._waited.pop(event.call_id, None)
+            case RunFinished():
+                self._waited.clear()
+            case JobStarted():
+                self._waited.pop(event.call_id, None)
+                self._begin(event)
+            case JobFinished():
+                self._end(event)
+            case Notice(code="job.port"):
+                self._listens(event)
+            case _:
+                return
+        self._stage.status.set(jobs=self._stage.jobs.running, waits_since=min(self._waited.values(), default=None))
+
+    def lose(self) -> None:
+        """The process they ran in is gone."""
+        for row in self._stage.jobs.rows:
+            card = self._stage.document.find_card(row.call_id)
+            if card is not None and card.state == "background":
+                card.state, card.note = "lost", row.id
+                self._stage.document.touch_card(row.call_id)
+        self._stage.jobs.lose()
+        self._waited.clear()
+        self._stage.status.set(jobs=0, waits_since=None)
+
+    def _begin(self, event: JobStarted) -> None:
+        """Its card says so; what it printed until now goes over to the job."""
+        document = self._stage.document
+        card = document.card(event.call_id, event.name, event.title)
+        row = JobRow(
+            event.job_id,
+            event.call_id,
+            event.name,
+            event.title,
+            "running",
+            event.ts if card.began is None else card.began,
+            takes_input=event.takes_input,
+            promoted=event.promoted,
+        )
+        self._stage.jobs.begin(row, card.output)
+        card.state, card.job = "background", event.job_id
+        card.output, card.shown, card.duration_ms = None, (), 0
+        card.note = card.progress = card.error = ""
+        document.touch_card(event.call_id)
+
+    def _end(self, event: JobFinished) -> None:
+        document, board = self._stage.document, self._stage.jobs
+        began = event.ts - event.duration_ms / 1000
+        known = board.get(event.job_id) or JobRow(
+            event.job_id, event.call_id, event.name, event.title, "running", began
+        )
+        ended = replace(
+            known,
+            state=event.status,
+            ended=known.began if event.status == "lost" else event.ts,
+            lines=max(known.lines, event.lines),
+            exit_code=event.exit_code,
+            summary=event.summary,
+            takes_input=False,
+        )
+        board.end(ended, event.tail)
+        card = document.find_card(event.call_id)
+        if card is not None:
+            exit_code = f" · exit {event.exit_code}" if event.exit_code else ""
+            card.state, card.job, card.note = event.status, event.job_id, event.job_id + exit_code
+            card.duration_ms, card.output = event.duration_ms, board.output(event.job_id)
+            document.touch_card(event.call_id)
+        document.remark(job_line(event))
+
+    def _listens(self, event: Notice) -> None:
+        job_id, port = event.data.get("job_id", event.data.get("job")), event.data.get("port")
+        row = self._stage.jobs.get(str(job_id))
+        if row is not None and isinstance(port, int):
+            self._stage.jobs.change(row.id, ports=tuple(sorted({*row.ports, port})))

@@ -1,0 +1,108 @@
+"""The jobs of a conversation as the screen keeps them: what is known of each, and the end of what it printed."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.watched import Watched
+
+JobState = Literal["running", "done", "failed", "stopped", "lost"]
+_HEAD = 100
+"""Lines kept of the beginning of a job that runs."""
+_TAIL = 500
+"""Lines kept of its end. All of it is one key away, and fifty jobs must not fill the memory."""
+_TAIL_ENDED = 100
+"""The same, once it has ended."""
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One job as it is now."""
+
+    id: str
+    call_id: str
+    tool: str
+    title: str
+    state: JobState
+    began: float
+    """Seconds since the epoch."""
+    ended: float | None = None
+    lines: int = 0
+    """Printed so far."""
+    exit_code: int | None = None
+    summary: str = ""
+    """One line about its end."""
+    ports: tuple[int, ...] = ()
+    """It listens on, inside the sandbox."""
+    takes_input: bool = False
+    promoted: bool = False
+    """The person moved it to the background."""
+
+    def seconds(self, now: float) -> float:
+        """How long it ran, or runs; `now` in seconds since the epoch."""
+        return (now if self.ended is None else self.ended) - self.began
+
+
+class JobBoard(Watched):
+    """The jobs in the order they were started; those of an earlier process among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, JobRow] = {}
+        self._outputs: dict[str, OutputBuffer] = {}
+
+    @property
+    def rows(self) -> tuple[JobRow, ...]:
+        return tuple(self._rows.values())
+
+    @property
+    def running(self) -> int:
+        return sum(row.state == "running" for row in self._rows.values())
+
+    def get(self, job_id: str) -> JobRow | None:
+        return self._rows.get(job_id)
+
+    def output(self, job_id: str) -> OutputBuffer:
+        """The beginning and the end of what it printed. Raises KeyError."""
+        return self._outputs[job_id]
+
+    def begin(self, row: JobRow, printed: OutputBuffer | None = None) -> None:
+        """`printed` is what it printed while it was waited for; it goes on in there."""
+        self._rows[row.id] = row
+        self._outputs[row.id] = printed or OutputBuffer(_HEAD, _TAIL)
+        self._count(row.id)
+
+    def feed(self, job_id: str, text: str) -> None:
+        """A further piece of what it prints; nothing where there is no such job."""
+        if job_id in self._outputs:
+            self._outputs[job_id].feed(text)
+            self._count(job_id)
+
+    def change(self, job_id: str, **changes: Any) -> None:
+        """Replace fields of its `JobRow` by name; nothing where there is no such job."""
+        if job_id in self._rows:
+            self._rows[job_id] = replace(self._rows[job_id], **changes)
+            self._changed()
+
+    def end(self, row: JobRow, tail: str) -> None:
+        """It has ended as `row` says; `tail` is the end of what it printed, or its answer."""
+        before = self._outputs.get(row.id)
+        printed = [] if before is None else before.last(_TAIL_ENDED)
+        answered = row.exit_code is None and row.state == "done" and tail.rstrip() != "\n".join(printed).rstrip()
+        buffer = OutputBuffer(0, _TAIL_ENDED)
+        buffer.feed("\n".join([*printed, *([tail] if answered or not printed else [])]))
+        self._rows[row.id] = replace(row, lines=max(row.lines, buffer.total))
+        self._outputs[row.id] = buffer
+        self._changed()
+
+    def lose(self) -> None:
+        """The process they ran in is gone: how those that ran ended is not known."""
+        for row in self.rows:
+            if row.state == "running":
+                self._rows[row.id] = replace(row, state="lost", ended=row.began, takes_input=False)
+        self._changed()
+
+    def _count(self, job_id: str) -> None:
+        row = self._rows[job_id]
+        self._rows[job_id] = replace(row, lines=max(row.lines, self._outputs[job_id].total))
+        self._changed()

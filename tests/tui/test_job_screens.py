@@ -1,0 +1,42 @@
+"""Jobs and tools as pictures, at two sizes, from recorded events with frozen time."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.tui.job_scenes import SCENES, JobScene
+from tests.tui.replay import ReplayApp, settled
+
+SIZES = ((80, 24), (120, 40))
+
+
+def app_of(scene: JobScene, folder: Path) -> ReplayApp:
+    recording = scene.record()
+    return ReplayApp(recording.events, folder, now=recording.now + scene.later, **scene.status)
+
+
+def play(scene: JobScene, app: ReplayApp) -> Any:
+    async def run(pilot: Pilot[None]) -> None:
+        await settled(pilot)
+        scene.prepare(app.talks[-1])
+        for key in scene.keys:
+            if key == "wait":
+                await asyncio.sleep(0.2)  # changes that come together are drawn as one
+                await pilot.pause()
+            else:
+                await pilot.press("slash" if key == "/" else key)
+        await pilot.pause()
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", SCENES)
+def test_a_state_of_the_background(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
+    scene = SCENES[name]
+    app = app_of(scene, tmp_path)
+
+    assert snap_compare(app, terminal_size=size, run_before=play(scene, app))
