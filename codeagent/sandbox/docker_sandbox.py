@@ -1,4 +1,5 @@
-"""The sandbox of one session: a container in which commands may change the workspace, and one in which they may not."""
+"""The sandbox of one session: a container in which commands may change the workspace, one in which they may not, and
+those whose commands may reach hosts."""
 
 import asyncio
 import secrets
@@ -7,30 +8,38 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
+from codeagent.sandbox.egress.internet import Internet
+from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.execution import Place
 from codeagent.sandbox.ground import Ground
 from codeagent.sandbox.selftest import SelfTest
 from codeagent.sandbox.session_container import SessionContainer
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.stillness import Stillness
+from codeagent.sandbox.way_out import WayOut
 from codeagent.sandbox.wire import Wire
 
 
 class DockerSandbox:
     """`codeagent.core.ports.Sandbox` over a local Docker engine.
 
-    The second container is made by the first command that needs it; it has a `/tmp` and processes of its own.
+    The other containers are made by the first command that needs them; each has a `/tmp` and processes of its own.
     """
 
-    def __init__(self, spec: SandboxSpec) -> None:
+    def __init__(self, spec: SandboxSpec, internet: Internet | None = None) -> None:
+        """`internet`: how commands reach the hosts they may; None: directly, by this machine's name service."""
         self._spec = spec
         self._ground = Ground(spec)
         self._stillness = Stillness(self._pause, self._resume)
         self._on_progress: Callable[[str], None] = lambda _: None
         instance = secrets.token_hex(8)
-        self._usual = SessionContainer(spec, self._ground, instance, self._stillness, self._tell)
-        guarded = replace(spec, read_only_workspace=True)
-        self._read_only = SessionContainer(guarded, self._ground, instance, self._stillness, self._tell)
+
+        def make(spec: SandboxSpec) -> SessionContainer:
+            return SessionContainer(spec, self._ground, instance, self._stillness, self._tell)
+
+        self._usual = make(spec)
+        self._read_only = make(replace(spec, read_only_workspace=True))
+        self._way_out = WayOut(spec, EgressProxy(spec.state_dir, internet or Internet()), make)
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """See the port. Raises SandboxUnavailable."""
@@ -52,6 +61,8 @@ class DockerSandbox:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port. While the sandbox is frozen nothing starts and nothing is stopped: that waits."""
+        if command.hosts:
+            return await self._way_out.run(command, on_output)
         where = self._read_only if command.read_only else self._usual
         return await where.run(command.text, on_output)
 
@@ -65,12 +76,13 @@ class DockerSandbox:
 
     async def listening(self) -> frozenset[int]:
         """See the port."""
-        found = await asyncio.gather(*(container.listening() for container in self._containers()))
+        places = (self._usual, self._read_only, self._way_out)
+        found = await asyncio.gather(*(place.listening() for place in places))
         return frozenset().union(*found)
 
     async def close(self) -> None:
         self._ground.shut = True
-        await asyncio.gather(*(container.close() for container in self._containers()))
+        await asyncio.gather(self._usual.close(), self._read_only.close(), self._way_out.close())
         self._ground.close()
 
     async def _pause(self) -> None:
@@ -79,8 +91,8 @@ class DockerSandbox:
     async def _resume(self) -> None:
         await asyncio.gather(*(container.resume() for container in self._containers()))
 
-    def _containers(self) -> tuple[SessionContainer, SessionContainer]:
-        return self._usual, self._read_only
+    def _containers(self) -> tuple[SessionContainer, ...]:
+        return self._usual, self._read_only, *self._way_out.containers
 
     def _tell(self, text: str) -> None:
         self._on_progress(text)

@@ -71,12 +71,15 @@ class Execution:
         self._pump = asyncio.create_task(self._pass_on())
 
     @classmethod
-    async def start(cls, wire: Wire, place: Place, text: str, mark: Mark, on_output: OnOutput) -> "Execution":
+    async def start(
+        cls, wire: Wire, place: Place, text: str, mark: Mark, on_output: OnOutput, variables: tuple[str, ...] = ()
+    ) -> "Execution":
         """Raises WireError where nothing ran (404 and 409: the container is gone), or SandboxLost."""
         script = text.encode("utf-8", "replace")
         long = len(script) > LONGEST_ARGUMENT or b"\0" in script
         what = ["input", str(len(script))] if long else ["text", script.decode()]
         body = exec_body(place, "run", [*mark.arguments(), *what], mark.value)
+        body["Env"] += variables
         exec_id, stream = await start_exec(wire, place, body)
         execution = cls(wire, exec_id, stream, mark, on_output)
         if long:

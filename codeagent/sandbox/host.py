@@ -19,6 +19,7 @@ from codeagent.sandbox.stillness import Stillness
 
 _PIECE = 64 * 1024
 _POLL_SECONDS = 0.05
+_OPEN = "network: without a sandbox every command has this machine's network; a list of hosts holds nothing back"
 _ALSO_SECRET = frozenset({"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS"})
 
 
@@ -103,7 +104,8 @@ class HostSandbox:
         try:
             await _ended(process, outputs)
             await _drain(outputs)
-            return CommandResult(exit_code=process.returncode, left_running=family.ended())
+            notices = (_OPEN,) if command.hosts else ()
+            return CommandResult(exit_code=process.returncode, left_running=family.ended(), notices=notices)
         except asyncio.CancelledError:
             killed = await to_the_end(self._stop(process, family))
             await to_the_end(_drain(outputs, swallow=True))

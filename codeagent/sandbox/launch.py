@@ -7,6 +7,7 @@ from pathlib import Path
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.container import Container
 from codeagent.sandbox.docker import Engine, EngineRefused
+from codeagent.sandbox.egress.forwarder import FOLDER
 from codeagent.sandbox.image import ImageChoice, choose_image
 from codeagent.sandbox.masks import secret_files
 from codeagent.sandbox.pinned import Found, PinnedRoot
@@ -111,6 +112,7 @@ def _binds(
         *_workspace(root, spec.read_only_workspace),
         *(Bind(f"{here}/{found.name}", f"{here}/{found.name}") for found in protected),
         *(Bind(str(empty), f"{here}/{found.name}") for found in masked),
+        *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), FOLDER),)),
     )
 
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
 from codeagent.sandbox.background import in_thread, to_the_end
 from codeagent.sandbox.container import Container
@@ -22,6 +22,8 @@ from codeagent.sandbox.stillness import Stillness
 from codeagent.sandbox.stop import Stopped, stop_call, ticks
 from codeagent.sandbox.wire import Wire, WireError
 
+Environment = Callable[[Wire, Container], Awaitable[tuple[str, ...]]]
+"""Variables for one command, once the container is known it starts in: `NAME=value`."""
 _KILLED_BY_SIGNAL = 137
 _ENDING_SECONDS = 1.0
 
@@ -33,6 +35,7 @@ class _Call:
     mark: str
     began: int
     """In ticks since boot."""
+    environment: Environment
     container: Container | None = None
     starting: asyncio.Task[Execution] | None = None
     notices: list[str] = field(default_factory=list)
@@ -79,9 +82,9 @@ class SessionContainer:
         """What the self-test of the last start found."""
         return self._test
 
-    async def run(self, text: str, on_output: OnOutput) -> CommandResult:
+    async def run(self, text: str, on_output: OnOutput, environment: Environment | None = None) -> CommandResult:
         """See the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
-        call = _Call(secrets.token_hex(8), ticks())
+        call = _Call(secrets.token_hex(8), ticks(), environment or _nothing_more)
         try:
             execution = await self._begin(call, text, on_output)
             ending = await execution.finish()
@@ -183,9 +186,13 @@ class SessionContainer:
         self._idle = False
         moved = self._stillness.move()
         _, wire = self._ground.opened()
-        task = asyncio.create_task(
-            Execution.start(wire, self._place(container), text, self._mark(call.mark), on_output)
-        )
+        place, mark = self._place(container), self._mark(call.mark)
+
+        async def begin() -> Execution:
+            variables = await call.environment(wire, container)
+            return await Execution.start(wire, place, text, mark, on_output, variables)
+
+        task = asyncio.create_task(begin())
         task.add_done_callback(lambda _: moved())
         return task
 
@@ -381,9 +388,13 @@ async def _ends(wire: Wire, path: str) -> bool:
     return True
 
 
+async def _nothing_more(wire: Wire, container: Container) -> tuple[str, ...]:
+    return ()
+
+
 async def _close(starting: asyncio.Task[Execution]) -> None:
     try:
         execution = await starting
-    except (WireError, SandboxLost):
+    except SandboxError:
         return
     await execution.close()

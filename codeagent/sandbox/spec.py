@@ -28,6 +28,8 @@ class SandboxSpec:
     per_command: bool = False
     """A container of its own for every command, the next one made ready meanwhile: nothing is left from one to the
     next but files of the workspace."""
+    egress_folder: Path | None = None
+    """Holds the socket of the proxy, for containers whose commands may reach something; None: there is no way out."""
     memory_bytes: int = 2 * GIB
     tmp_bytes: int = GIB
     """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""

@@ -1,0 +1,89 @@
+"""Which hosts a call may reach: rules for names and ports, and the one spelling of each that is understood."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+WEB_PORTS = (80, 443)
+"""What a rule without a port is for."""
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+_LONGEST_NAME = 253
+
+
+@dataclass(frozen=True)
+class HostRule:
+    """A host name, all names below one, one address, or every public name."""
+
+    name: str
+    """In its one spelling; for `below`, what stands behind `*.`; empty for every name."""
+    below: bool = False
+    port: int | None = None
+    """None: WEB_PORTS."""
+
+    @classmethod
+    def parse(cls, text: str) -> "HostRule":
+        """`pypi.org`, `*.example.org`, `example.org:8443`, `*`, or an address. Raises ValueError with the reason."""
+        if text == "*":
+            return cls("")
+        below = text.startswith("*.")
+        name, port = split_port(text.removeprefix("*.").lower())
+        if name is None or port == 0:
+            raise ValueError(f"{text!r} is no host: write example.org, *.example.org or example.org:8443")
+        if below and is_address(name):
+            raise ValueError(f"{text!r}: there is nothing below an address")
+        if below and "." not in name:
+            raise ValueError(f"{text!r} is too wide: name the domain, as in *.example.org")
+        return cls(name, below, port)
+
+    @property
+    def is_any(self) -> bool:
+        return not self.name
+
+    def matches(self, name: str, port: int) -> bool:
+        """`name` as `host_name` gives it. An address is matched only by a rule that is this address."""
+        if not (port in WEB_PORTS if self.port is None else port == self.port):
+            return False
+        if self.is_any or self.below:
+            return not is_address(name) and (self.is_any or name.endswith(f".{self.name}"))
+        return name == self.name
+
+
+def host_name(text: str) -> str | None:
+    """The name or address in its one spelling: lower-case ASCII, no dot at the end; None for anything else.
+
+    A name has two labels or more and ends in one that begins with a letter, so that no notation for addresses passes
+    as a name. An address must be written as it is always written: `[…]` around version 6, no zone.
+    """
+    if not text.isascii() or len(text) > _LONGEST_NAME:
+        return None
+    name = text.lower()
+    if name.startswith("[") and name.endswith("]"):
+        return name if _is_plain(name[1:-1], ipaddress.IPv6Address) else None
+    if _is_plain(name, ipaddress.IPv4Address):
+        return name
+    labels = name.split(".")
+    if len(labels) < 2 or not all(map(_LABEL.fullmatch, labels)) or not labels[-1][0].isalpha():
+        return None
+    return name
+
+
+def is_address(name: str) -> bool:
+    """Of a name that `host_name` gave."""
+    return name.startswith("[") or name.rpartition(".")[2].isdigit()
+
+
+def split_port(text: str) -> tuple[str | None, int | None]:
+    """`host` or `host:port`: the name in its one spelling, None where it has none; the port, 0 where it is none."""
+    name, colon, digits = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        return host_name(text), None
+    port = int(digits) if _PORT.fullmatch(digits) else 0
+    return host_name(name), port if port <= 65_535 else 0
+
+
+def _is_plain(text: str, kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]) -> bool:
+    try:
+        return str(kind(text)) == text and "%" not in text
+    except ValueError:
+        return False

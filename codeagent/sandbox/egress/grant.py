@@ -1,0 +1,88 @@
+"""What one command may reach while it runs, and what became of its requests."""
+
+import asyncio
+import secrets
+from collections import Counter
+
+from codeagent.core.hosts import WEB_PORTS, HostRule
+from codeagent.sandbox.egress.addresses import Address
+from codeagent.sandbox.egress.refused import Refused
+
+GIB = 1024**3
+MOST_CONNECTIONS = 128
+_MOST_NAMED = 8
+_UNREADABLE = "a host that could not be read"
+
+
+class Grant:
+    """Its token opens the proxy until `end`; every connection under it ends then, too."""
+
+    def __init__(self, rules: tuple[HostRule, ...], byte_limit: int = GIB) -> None:
+        """`byte_limit` is for both directions and all connections together."""
+        self.token = secrets.token_hex(24)
+        self.ended = False
+        self.pinned: dict[str, tuple[Address, ...]] = {}
+        """What a name led to when it was first asked for; it is not asked for again."""
+        self._rules = rules
+        self._left = byte_limit
+        self._limit = byte_limit
+        self._connections: set[asyncio.Task[None]] = set()
+        self._allowed: Counter[str] = Counter()
+        self._refused: Counter[tuple[str, str]] = Counter()
+
+    def rule_for(self, name: str, port: int) -> HostRule:
+        """The one that allows it, one that says least first. Raises Refused."""
+        matching = [rule for rule in self._rules if rule.matches(name, port)]
+        if not matching:
+            raise Refused("not among the hosts of this command")
+        return min(matching, key=lambda rule: (rule.is_any, rule.below, rule.port is None))
+
+    def join(self, connection: asyncio.Task[None]) -> None:
+        """Raises Refused where it has ended, or has too many of them."""
+        if self.ended:
+            raise Refused("the command has ended")
+        if len(self._connections) >= MOST_CONNECTIONS:
+            raise Refused(f"more than {MOST_CONNECTIONS} connections at a time")
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+
+    def spend(self, size: int) -> None:
+        """Count bytes that are passed on. Raises Refused past the limit."""
+        self._left -= size
+        if self._left < 0:
+            raise Refused(f"more than {self._limit} bytes in one command")
+
+    def allowed(self, name: str, port: int) -> None:
+        self._allowed[_label(name, port)] += 1
+
+    def refused(self, name: str | None, port: int, reason: str) -> None:
+        self._refused[_UNREADABLE if name is None else _label(name, port), reason] += 1
+
+    def end(self) -> None:
+        """Idempotent."""
+        self.ended = True
+        for connection in self._connections:
+            connection.cancel()
+
+    def notice(self) -> str:
+        """One line about all requests."""
+        allowed = [f"{_requests(count)} to {name}" for name, count in self._allowed.most_common()]
+        refused = [
+            f"{_requests(count)} to {name} refused ({why})" for (name, why), count in self._refused.most_common()
+        ]
+        said = [f"{_listed(allowed)} allowed"] if allowed else []
+        said += [_listed(refused)] if refused else []
+        return f"network: {'; '.join(said) or 'no request was made'}"
+
+
+def _label(name: str, port: int) -> str:
+    return name if port in WEB_PORTS else f"{name}:{port}"
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count} requests"
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - _MOST_NAMED
+    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more hosts" if more > 0 else "")
