@@ -121,15 +121,15 @@ class Headless:
         """Print one event."""
         if isinstance(event, ToolResultAdded):
             self._results.append(event)
-        if isinstance(event, RunFinished):
-            self._finished = event
+        end = _end_of(event)
+        self._finished = end or self._finished
         match self._output:
             case "jsonl":
                 self._writer.put("out", event_json(event, self._redactor) + "\n")
             case "json":
                 self._show_progress(event)
-                if isinstance(event, RunFinished):
-                    self._writer.put("out", self._report(event) + "\n")
+                if end is not None:
+                    self._writer.put("out", self._report(end) + "\n")
             case "text":
                 self._show_progress(event)
                 self._show_text(event)
@@ -295,6 +295,20 @@ def _call_line(result: ToolResultAdded, target: str) -> str:
     kind, message = result.error.kind, result.error.message
     why = message if message.lower().startswith(kind) else f"{kind}: {message}"
     return f"{mark} {result.name:<6} {one_line(target, _WIDTH // 2)}  {one_line(why, _WIDTH)}"
+
+
+def _end_of(event: KnownEvent) -> RunFinished | None:
+    """The end that the event is; where a hook did not let the run begin, what stands for it."""
+    match event:
+        case RunFinished():
+            return event
+        case Notice(code="run.not_begun"):
+            head = {"seq": event.seq, "ts": event.ts, "session": event.session}
+            return RunFinished(
+                **head, reason="denied", text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
+            )
+        case _:
+            return None
 
 
 def _end_line(event: RunFinished) -> str:
