@@ -88,7 +88,7 @@ class SessionStore:
 
     def find(self, prefix: str) -> str:
         """The one session whose id begins with `prefix`. Raises SessionNotFound."""
-        matches = [session_id for session_id in self._ids() if session_id.startswith(prefix)] if prefix else []
+        matches = [session_id for session_id in self.ids() if session_id.startswith(prefix)] if prefix else []
         if len(matches) == 1:
             return matches[0]
         if not matches:
@@ -98,17 +98,18 @@ class SessionStore:
 
     def last(self) -> str:
         """The session that was written to last. Raises SessionNotFound."""
-        ids = self._ids()
+        ids = self.ids()
         if not ids:
             raise SessionNotFound("there is no session yet; codeagent run PROMPT makes one")
         return max(ids, key=lambda session_id: (self._stat(session_id).st_mtime_ns, session_id))
 
     def summaries(self) -> list[SessionSummary]:
         """Every session, the one written to last first."""
-        found = [self._summary(session_id) for session_id in self._ids()]
+        found = [self._summary(session_id) for session_id in self.ids()]
         return sorted(found, key=lambda summary: (summary.modified, summary.id), reverse=True)
 
-    def _ids(self) -> list[str]:
+    def ids(self) -> list[str]:
+        """Every session, in the order in which they began."""
         if not self._root.is_dir():
             return []
         return sorted(entry.name for entry in self._root.iterdir() if self._is_session(entry.name))
