@@ -54,10 +54,21 @@ class ApprovalKey:
     """The call reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
     parts behind that word; other rules match with the word or without it. Plan mode denies it."""
 
+    does: tuple["Deed", ...] = ()
+    """What the call does by means of other tools: their rules that deny or ask hold for it, too; none of them allows it."""
+
     @property
     def spellings(self) -> tuple[str, ...]:
         """What a rule that denies or asks needs to match one of."""
         return (*self.parts, *(NETWORK + part for part in self.parts)) if self.network else self.parts
+
+
+@dataclass(frozen=True)
+class Deed:
+    """Something that could have been done with another tool, named as that tool would name it."""
+
+    tool: str
+    key: ApprovalKey
 
 
 @dataclass(frozen=True)
@@ -135,14 +146,23 @@ class Policy:
             return Verdict("deny", "auto", "plan mode changes nothing")
         if self.mode == "plan" and key.network:
             return Verdict("deny", "auto", "plan mode gives no command network access")
+        stopping = self._stopping(tool, key)
+        for rule in _having("deny", stopping):
+            return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
+        for rule in _having("prompt", stopping):
+            return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
         rules = [rule for rule in self.rules if rule.covers(tool)]
-        for rule in _having("deny", rules):
-            if rule.pattern is None or any(rule.matches(part, key.kind) for part in key.spellings):
-                return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
-        for rule in _having("prompt", rules):
-            if any(rule.matches(part, key.kind) for part in key.spellings):
-                return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
         return self._allowed(key, _having("auto", rules)) or self._without_rules(key, default, effect)
+
+    def _stopping(self, tool: str, key: ApprovalKey) -> list[Rule]:
+        """The rules that match the call or anything it does; a denying one without a pattern matches everything."""
+        found = []
+        for name, one in ((tool, key), *((deed.tool, deed.key) for deed in key.does)):
+            for rule in self.rules:
+                whole = rule.pattern is None and rule.permission == "deny"
+                if rule.covers(name) and (whole or any(rule.matches(part, one.kind) for part in one.spellings)):
+                    found.append(rule)
+        return found
 
     def _allowed(self, key: ApprovalKey, rules: list[Rule]) -> Verdict | None:
         """By rules; None where they leave something open."""

@@ -1,0 +1,286 @@
+"""Finds how the shell would read what stands at a place of a script: its quoting, its word, and what becomes of it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from codeagent.tools.sources.template_places import (
+    Word,
+    is_behind_dashes,
+    reason_against,
+    tests_are_plain,
+    warning_about,
+)
+
+Quoting = Literal["bare", "double", "single", "ansi", "document", "arithmetic", "comment"]
+
+_PARSER = Parser(Language(tree_sitter_bash.language()))
+_LONGEST = 32_000
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_LEAVES: dict[str, Quoting] = {
+    "word": "bare", "command_name": "bare", "string_content": "double", "string": "double", "raw_string": "single",
+    "ansi_c_string": "ansi", "heredoc_body": "document", "heredoc_content": "document", "comment": "comment",
+    "extglob_pattern": "bare", "variable_name": "bare",
+}  # fmt: skip
+_AROUND = frozenset({
+    "program", "list", "pipeline", "redirected_statement", "subshell", "if_statement", "elif_clause", "else_clause",
+    "while_statement", "do_group", "negated_command", "concatenation", "string", "command_substitution",
+    "process_substitution", "heredoc_body", "heredoc_redirect", "binary_expression", "unary_expression",
+    "parenthesized_expression", "case_item", "compound_statement", "function_definition", "variable_assignments",
+})  # fmt: skip
+"""What a value may stand in without more being asked."""
+_NEVER = {
+    "expansion": "inside ${…} it would be evaluated; put it in a variable of its own first",
+    "subscript": "an index is evaluated as arithmetic",
+    "heredoc_start": "it would be the end mark of a here-document",
+    "heredoc_end": "it would be the end mark of a here-document",
+    "c_style_for_statement": "arithmetic evaluates what it is given",
+    "ternary_expression": "arithmetic evaluates what it is given",
+    "unset_command": "it would name a variable",
+    "regex": "it would be a pattern, not a text",
+    "function_definition": "it would name a function",
+    "brace_expression": "it would be a range",
+}
+DECIDES = re.compile(
+    r"PATH|IFS|ENV|BASH_ENV|BASHOPTS|SHELLOPTS|PS4|PROMPT_COMMAND|LD_\w+|DYLD_\w+|\w*_EDITOR|EDITOR|PAGER"
+)
+"""Variables that decide what is run."""
+_EVALUATES = re.compile(r"\$\(\(|\(\(|\$\[|\beval\b|\blet\b|\b(?:declare|typeset|local|export|readonly)\s+-\w*[in]")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of a script."""
+
+    quoting: Quoting = "bare"
+    word: tuple[int, int] = (0, 0)
+    """Characters of the argument that it is (part of); empty where it is part of none."""
+    whole: bool = False
+    """It is a word of its own, unquoted."""
+    drops: bool = False
+    """Its word is an argument, which can be left out."""
+    leads: bool = False
+    """Its word begins with it, in front of any `--`: the program may take it for an option."""
+    refused: str = ""
+    """Why nothing may stand there, as a phrase."""
+    warning: str = ""
+
+
+def places_in(text: str, spans: Sequence[tuple[int, int]]) -> tuple[Place, ...]:
+    """The place of each span of characters; they are placeholders, and do not overlap."""
+    if not spans:
+        return ()
+    if len(text) > _LONGEST:
+        return tuple(Place(refused=f"the command is longer than {_LONGEST} characters") for _ in spans)
+    script = _Script(text, spans)
+    return tuple(script.place(number) for number in range(len(spans)))
+
+
+class _Script:
+    """The text with a letter in place of everything the grammar cannot read, and a word for each placeholder.
+
+    Every placeholder becomes as many letters as it has characters: positions stay as they are.
+    """
+
+    def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
+        self._spans = spans
+        letters = list(_NOT_ASCII.sub("x", text))
+        for start, end in spans:
+            letters[start:end] = "Z" * (end - start)
+        self._text = "".join(letters)
+        self._root = _PARSER.parse(self._text.encode()).root_node
+
+    def place(self, number: int) -> Place:
+        start, end = self._spans[number]
+        if self._root.has_error:
+            return Place(refused=f"line {self._broken_line()} of the command cannot be parsed")
+        if refused := self._behind(start):
+            return Place(refused=refused)
+        leaf = self._root.descendant_for_byte_range(start, end)
+        if leaf is None or leaf.type not in _LEAVES:
+            return Place(refused=_NEVER.get(leaf.type if leaf else "", "the shell would not read it as a text"))
+        found = Place(_LEAVES[leaf.type], whole=(leaf.start_byte, leaf.end_byte) == (start, end))
+        if found.quoting == "comment":
+            return found
+        return self._within(found, leaf, start)
+
+    def _within(self, found: Place, leaf: Node, start: int) -> Place:
+        """Looks at everything around the leaf, from the inside out."""
+        node: Node = leaf
+        innermost = True
+        while (parent := node.parent) is not None:
+            if parent.type in ("arithmetic_expansion",) or _is_arithmetic(parent):
+                ours = innermost and found.quoting == "bare" and parent.type == "arithmetic_expansion"
+                if not ours or not _in_plain_arithmetic(leaf, parent):
+                    return Place(refused="arithmetic evaluates what it is given")
+                found = replace(found, quoting="arithmetic", whole=False)
+            elif refused := self._refusal(node, parent, found):
+                return Place(refused=refused)
+            if parent.type == "command" and found.quoting != "arithmetic":
+                answer = self._as_argument(node, parent, found, start, innermost=innermost)
+                if answer.refused:
+                    return answer
+                found, innermost = answer, False
+            elif parent.type in ("command_substitution", "for_statement", "variable_assignment", "file_redirect"):
+                innermost = False
+            node = parent
+        return (
+            found
+            if found.quoting != "bare" or leaf.type != "variable_name"
+            else Place(refused="it would name a variable")
+        )
+
+    def _refusal(self, node: Node, parent: Node, found: Place) -> str | None:
+        """Why the parent makes the place wrong."""
+        kind = parent.type
+        match kind:
+            case "string" if _text(parent).startswith("$") or self._text[: parent.start_byte].endswith("$"):
+                return 'it would be translated; write "…" without the dollar sign in front'
+            case "command_name":
+                return "it would name the program"
+            case "command" if node.type == "command_name":
+                return "it would name the program"
+            case "file_redirect" | "herestring_redirect":
+                return None if _field_of(node, parent) != "descriptor" else "it would name a descriptor"
+            case "for_statement" | "case_statement":
+                return "it would name a variable" if _field_of(node, parent) == "variable" else self._kept(kind)
+            case "function_definition" if _field_of(node, parent) == "name":
+                return _NEVER[kind]
+            case "variable_assignment":
+                return self._assignment(node, parent)
+            case "array":
+                return self._kept(kind)
+            case "declaration_command":
+                return self._declaration(node, parent)
+            case "test_command":
+                return None if self._plain_test(parent) else "tests other than = != -z -n and of files evaluate it"
+            case "heredoc_redirect" if found.quoting == "document":
+                return self._document(parent)
+            case "command":
+                return None
+            case _:
+                return None if kind in _AROUND else _NEVER.get(kind, f"in a {kind.replace('_', ' ')} nothing is safe")
+
+    def _as_argument(self, node: Node, command: Node, found: Place, start: int, *, innermost: bool) -> Place:
+        """As what the command takes the word."""
+        if node.type == "variable_assignment":
+            return found
+        nodes = [child for child in command.named_children if child.type not in ("variable_assignment", "comment")]
+        nodes = [child for child in nodes if not child.type.endswith("_redirect")]
+        if node not in nodes:
+            return found
+        at = nodes.index(node)
+        words = [self._word(child) for child in nodes]
+        if refused := reason_against(words, at):
+            return Place(refused=refused)
+        warning = found.warning or warning_about(words, at) or ""
+        if not innermost:
+            return replace(found, warning=warning)
+        word = (node.start_byte, node.end_byte)
+        leads = not is_behind_dashes(words, at) and not self._fixed(word[0], start)
+        whole = found.whole and word == (start, self._end_of(start))
+        return replace(found, word=word, whole=whole, drops=True, leads=leads, warning=warning)
+
+    def _word(self, node: Node) -> Word:
+        holds = any(node.start_byte <= start < node.end_byte for start, _ in self._spans)
+        return Word(self._fixed(node.start_byte, node.end_byte), holds)
+
+    def _fixed(self, start: int, end: int) -> str:
+        """What is fixed there, without quotes and placeholders."""
+        kept = "".join(
+            letter
+            for at, letter in enumerate(self._text[start:end], start)
+            if not any(first <= at < last for first, last in self._spans)
+        )
+        return re.sub(r"['\"\\]|\$(?=['\"])", "", kept)
+
+    def _end_of(self, start: int) -> int:
+        return next(end for first, end in self._spans if first == start)
+
+    def _behind(self, start: int) -> str | None:
+        """Why the character in front makes the place wrong."""
+        front = self._text[:start]
+        slashes = len(front) - len(front.rstrip("\\"))
+        leaf = self._root.descendant_for_byte_range(start, start + 1)
+        literal = leaf is not None and leaf.type in ("raw_string", "comment")
+        if slashes % 2 and not literal:
+            return "a backslash in front of it takes away its quotes"
+        if front.endswith("$") and not literal and not (leaf is not None and leaf.type == "ansi_c_string"):
+            return "a dollar sign in front of it would make it an expansion"
+        return None
+
+    def _kept(self, kind: str) -> str | None:
+        """Why a variable must not keep it."""
+        if kind != "case_statement" and _EVALUATES.search(self._text):
+            return "the command evaluates variables (arithmetic, eval, let, declare -i), so none may keep it"
+        return None
+
+    def _assignment(self, node: Node, assignment: Node) -> str | None:
+        if _field_of(node, assignment) == "name":
+            return "it would name a variable"
+        name = assignment.child_by_field_name("name")
+        if name is None or name.type != "variable_name":
+            return "an element of an array has an index that is evaluated"
+        if DECIDES.fullmatch(_text(name)):
+            return f"{_text(name)} decides what is run"
+        return self._kept("variable_assignment")
+
+    def _declaration(self, node: Node, declaration: Node) -> str | None:
+        keyword = declaration.children[0].type
+        flags = [_text(child) for child in declaration.named_children if child.type == "word"]
+        if node.type != "variable_assignment" or keyword not in ("export", "local", "readonly") or flags:
+            return f"{keyword} evaluates what it is given; assign it first, then write {keyword} NAME"
+        return None
+
+    def _plain_test(self, test: Node) -> bool:
+        operators = [_text(node) for node in _all_nodes(test) if node.type == "test_operator" or not node.is_named]
+        return tests_are_plain([text for text in operators if text not in ("[", "]", "[[", "]]", "(", ")")])
+
+    def _document(self, redirect: Node) -> str | None:
+        start = next((child for child in redirect.children if child.type == "heredoc_start"), None)
+        if start is None or re.search(r"['\"\\]", _text(start)):
+            return "a here-document with a quoted end mark is taken as it is; take the quotes from the mark"
+        return None
+
+    def _broken_line(self) -> int:
+        broken = next((node for node in _all_nodes(self._root) if node.is_error or node.is_missing), self._root)
+        return int(broken.start_point[0]) + 1
+
+
+def _is_arithmetic(node: Node) -> bool:
+    return node.type == "compound_statement" and _text(node).startswith("((")
+
+
+def _in_plain_arithmetic(leaf: Node, arithmetic: Node) -> bool:
+    node = leaf.parent
+    while node is not None and node != arithmetic:
+        if node.type not in ("binary_expression", "unary_expression", "parenthesized_expression"):
+            return False
+        node = node.parent
+    return _text(arithmetic).startswith("$((")
+
+
+def _all_nodes(root: Node) -> Iterator[Node]:
+    cursor = root.walk()
+    start = cursor.node
+    while True:
+        if cursor.node is not None:
+            yield cursor.node
+        if cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent() or cursor.node == start:
+                return
+
+
+def _field_of(node: Node, parent: Node) -> str | None:
+    at = next(at for at, child in enumerate(parent.children) if child == node)
+    return parent.field_name_for_child(at)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("ascii", "replace")

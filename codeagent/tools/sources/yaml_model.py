@@ -1,0 +1,150 @@
+"""What may stand in a YAML tool file: the one place that errors, documentation and the editors' schema come from."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
+PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
+VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+_HOST = r"\*|(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
+
+
+def _network(value: Any) -> bool | list[str]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return value
+    raise ValueError("write true, false, or a list of host names")
+
+
+def _argv_item(value: Any) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return value
+    if isinstance(value, bool | int | float):
+        raise ValueError("an item is text; put it in quotes")
+    raise ValueError("an item is text, or a list of texts that are dropped together")
+
+
+def _host(value: str) -> str:
+    import re
+
+    if re.fullmatch(_HOST, value) is None:
+        raise ValueError("no host name; write example.org, *.example.org or *, without scheme, port and path")
+    return value.lower()
+
+
+def _schema(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise ValueError("a schema is a mapping")
+
+
+Host = Annotated[str, AfterValidator(_host)]
+Network = Annotated[
+    Any,
+    BeforeValidator(_network),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+ArgvItem = Annotated[
+    Any,
+    BeforeValidator(_argv_item),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PathRules(Section):
+    """Globs, relative to the workspace, as in rules: `*` stops at `/`, `**` does not."""
+
+    read: list[str] | None = Field(default=None, min_length=1, description="What may be read.")
+    write: list[str] | None = Field(default=None, min_length=1, description="What may be changed.")
+
+
+class RestrictionFields(Section):
+    paths: PathRules | None = Field(default=None, description="Where the arguments of type path may lead.")
+    commands: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Beginnings of commands, as `git log`: every command of the line must begin with one of them.",
+    )
+    hosts: list[Host] | None = Field(default=None, min_length=1, description="What the command may reach; see network.")
+
+
+class ParameterFields(Section):
+    name: str = Field(pattern=f"^{PARAMETER_NAME}$", description="What the model calls it.")
+    type: ParameterType | None = Field(
+        default=None,
+        description="`path` is a text that names a file in the workspace. Default: what the schema says, or string.",
+    )
+    required: bool | None = Field(default=None, description="Default: true, unless there is a default.")
+    schema_: Annotated[dict[str, Any], BeforeValidator(_schema)] | None = Field(
+        default=None, alias="schema", description="Further JSON Schema keywords: enum, minimum, pattern, items, …"
+    )
+    default: Any = Field(default=None, description="What holds where the model leaves it out.")
+    value: Any = Field(default=None, description="Only with builtin: always this; the model does not see it.")
+    description: str = Field(default="", description="What belongs there, for the model.")
+    allow_dash: bool = Field(default=False, description="The value may begin with - and so look like an option.")
+    access: Literal["read", "write"] | None = Field(
+        default=None, description="Of a path: which list of restrictions.paths holds. Default: each that is given."
+    )
+
+
+class ToolFields(Section):
+    """One tool. Exactly one of argv, command and builtin says what it does."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="What the model calls.")
+    label: str | None = Field(default=None, description="What a person reads. Default: the name.")
+    description: str | None = Field(default=None, description="What it does and when to use it, for the model.")
+    builtin: str | None = Field(
+        default=None, description="A built-in tool that is given another name and tighter limits."
+    )
+    argv: list[ArgvItem] | None = Field(
+        default=None,
+        min_length=1,
+        description="Program and arguments; no shell. {{args.x}} is exactly what the model gave. An item whose "
+        "argument is missing is dropped; a list within is dropped as a whole.",
+    )
+    command: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A line for bash. {{args.x}} never becomes shell syntax, wherever it stands.",
+    )
+    parameters: list[ParameterFields] = Field(default_factory=list, description="What the model gives.")
+    approval: Literal["auto", "prompt", "deny"] | None = Field(
+        default=None, description="auto holds only in your own folder; in a project's file it means prompt."
+    )
+    restrictions: RestrictionFields | None = Field(default=None, description="What it may not go beyond.")
+    timeout: float | None = Field(default=None, gt=0, le=86_400, description="Seconds; default: 120.")
+    mode: Literal["direct", "background"] = Field(default="direct", description="background: it runs as a job.")
+    network: Network = Field(default=False, description="false, true (any public host), or a list of hosts.")
+    cwd: str | None = Field(default=None, min_length=1, description="A folder of the workspace. Default: its root.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables; placeholders may stand in their values.")
+    max_calls: int | None = Field(default=None, ge=1, description="Calls in one run.")
+    hint: str = Field(default="", description="A sentence for the system prompt.")
+    documentation: str = Field(default="", description="All there is to say, Markdown; the model reads it with info.")
+
+
+def file_schema() -> dict[str, Any]:
+    """The JSON Schema of a tool file, for editors."""
+    tool = ToolFields.model_json_schema(by_alias=True)
+    definitions = tool.pop("$defs", {})
+    definitions["Tool"] = tool
+    many = {
+        "type": "object",
+        "properties": {"tools": {"type": "array", "items": {"$ref": "#/$defs/Tool"}, "minItems": 1}},
+        "required": ["tools"],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A tool file of codeagent",
+        "description": "One tool, or a list of them under `tools`.",
+        "anyOf": [{"$ref": "#/$defs/Tool"}, many],
+        "$defs": definitions,
+    }
