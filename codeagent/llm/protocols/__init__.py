@@ -1,0 +1,1 @@
+"""Tool calls written as text, for models or providers without native ones."""

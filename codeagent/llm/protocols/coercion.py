@@ -1,0 +1,92 @@
+"""Values of formats without types, made into what the tool's schema asks for."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_KINDS: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list}
+_DEEPEST = 8
+
+
+def as_json(text: str, schema: Mapping[str, Any], name: str) -> str:
+    """The JSON of the argument `name`: a string wherever the text does not fit, so that validation says so."""
+    properties = schema.get("properties")
+    about = properties.get(name) if isinstance(properties, Mapping) else None
+    kinds = _kinds(about, schema, 0)
+    bare = text.strip()
+    if "null" in kinds and bare.lower() == "null":
+        return "null"
+    if not kinds or "string" in kinds:
+        return as_string(text)
+    if "boolean" in kinds and bare.lower() in ("true", "false"):
+        return bare.lower()
+    if kinds & {"integer", "number"} and _NUMBER.fullmatch(bare):
+        return bare
+    wanted = tuple(kind for name, kind in _KINDS.items() if name in kinds)
+    return bare if wanted and isinstance(_decoded(bare), wanted) else as_string(text)
+
+
+def as_string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def as_said(text: str) -> str:
+    """The JSON that the text is, or else the text as a string."""
+    return as_string(text) if _decoded(text) is _NO_JSON else text.strip()
+
+
+_NO_JSON = object()
+
+
+def _decoded(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
+def _kinds(about: object, root: Mapping[str, Any], depth: int) -> set[str]:
+    """The types a schema allows; empty where it does not say."""
+    if not isinstance(about, Mapping) or depth > _DEEPEST:
+        return set()
+    kinds: set[str] = set()
+    match about.get("type"):
+        case str(kind):
+            kinds.add(kind)
+        case list(several):
+            kinds.update(kind for kind in several if isinstance(kind, str))
+    values = [about["const"]] if "const" in about else about.get("enum")
+    if not kinds and isinstance(values, list):
+        kinds.update(map(_kind_of, values))
+    for key in ("anyOf", "oneOf", "allOf"):
+        for other in about.get(key) or ():
+            kinds |= _kinds(other, root, depth + 1)
+    match about.get("$ref"):
+        case str(target):
+            kinds |= _kinds(_resolved(target, root), root, depth + 1)
+    return kinds
+
+
+def _resolved(target: str, root: Mapping[str, Any]) -> object:
+    found: object = root
+    for step in target.removeprefix("#/").split("/"):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"

@@ -1,0 +1,273 @@
+"""Takes a model's streamed text apart: words, code, and the blocks that are calls."""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Sequence
+from re import Match, compile, escape
+from typing import Literal
+
+from codeagent.llm.protocols.bare_json import INFOS, BareJson, FencedJson
+from codeagent.llm.protocols.fence_end import FenceEnd
+from codeagent.llm.protocols.json_block import UNCLOSED
+from codeagent.llm.protocols.marks import Block, Mark
+from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Step, Text
+
+DOUBT = "a block before this one was broken, so it is not certain where this one begins; nothing ran"
+_SLICE = 4096
+"""Characters looked at in one go: what is read again costs no more than that on top."""
+_LONGEST_INFO = 20
+_SMALLEST_FENCE = 3
+_DEEPEST_MARGIN = 3
+_BEFORE_JSON = ";>"
+_INLINE = compile(r"[`\n]")
+
+
+class Reader:
+    """The text of one answer. Marks within code are text; white space around blocks is dropped with them.
+
+    Each character is looked at a bounded number of times, whatever the text and its pieces are.
+    """
+
+    def __init__(self, marks: Sequence[Mark], *, bare: Collection[str] | None = None) -> None:
+        """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None for none."""
+        self._marks: dict[str, list[Mark]] = defaultdict(list)
+        for mark in marks:
+            self._marks[mark.first].append(mark)
+        self._bare = bare
+        characters = {*self._marks, "`", "~", *("{[" if bare else "")}
+        self._interest = compile("[" + "".join(map(escape, sorted(characters))) + "]")
+        self._out: list[Piece] = []
+        self._pending: deque[str] = deque()
+        self._tail = ""
+        self._state: Literal["text", "run", "info", "fence", "inline", "inline run", "block"] = "text"
+        self._block: Block | None = None
+        self._space: list[str] = []
+        self._after_block = self._begun = self._doubt = False
+        self._margin, self._last = 0, "\n"
+        self._run_character, self._run, self._run_in_margin, self._inline = "`", 0, False, 0
+        self._info, self._holds_info = "", False
+        self._fence = FenceEnd("`", _SMALLEST_FENCE)
+
+    def feed(self, text: str) -> list[Piece]:
+        self._pending.extend(_slices(text))
+        self._drive()
+        return self._taken()
+
+    def close(self) -> list[Piece]:
+        """The answer is over: what is open is reported, what was held back is text."""
+        while self._block is not None:
+            rest, self._tail = self._tail, ""
+            self._take(self._block.close(rest), "")
+            self._drive()
+        self._close_text()
+        if not self._after_block:
+            self._release("")
+        return self._taken()
+
+    def _taken(self) -> list[Piece]:
+        out, self._out = self._out, []
+        return out
+
+    def _drive(self) -> None:
+        while self._pending:
+            data, position = self._tail + self._pending.popleft(), 0
+            self._tail = ""
+            while position < len(data):
+                if self._state == "block":
+                    assert self._block is not None
+                    step = self._block.read(data, position)
+                    rest = data[step.position :] if step.ended else ""
+                    self._take(step, rest)
+                    if not step.ended:
+                        self._tail = data[step.position :]
+                    break
+                moved = self._advance(data, position)
+                if moved is None:
+                    self._tail = data[position:]
+                    break
+                position = moved
+
+    def _take(self, step: Step, rest: str) -> None:
+        for piece in step.pieces:
+            self._give(piece)
+        if step.ended:
+            self._block, self._state = None, "text"
+            if step.fence:
+                self._state, self._fence = "fence", FenceEnd("`", step.fence)
+            self._pending.extendleft(reversed([*_slices(step.again), rest] if rest else _slices(step.again)))
+        self._doubt = self._doubt or step.doubt
+
+    def _give(self, piece: Piece) -> None:
+        if isinstance(piece, Text):
+            self._emit(piece.text)
+            return
+        if self._doubt and isinstance(piece, Closed):
+            piece = Broken(piece.name, f"{piece.name} {piece.arguments}", DOUBT)
+        self._space.clear()
+        self._after_block = self._begun = True
+        self._margin, self._last = 0, "\n"
+        self._out.append(piece)
+
+    def _emit(self, text: str) -> None:
+        """Text for the person; white space waits until it is known whether a block follows."""
+        if not text:
+            return
+        line = text[text.rfind("\n") + 1 :]
+        blank = len(line) - len(line.lstrip(" "))
+        whole_line_blank = blank == len(line)
+        if "\n" in text:
+            self._margin = 0
+        self._margin = self._margin + blank if whole_line_blank else _DEEPEST_MARGIN + 1
+        self._last = text[-1]
+        between = ";, \t\r\n" if self._after_block and self._bare else None
+        if not text.strip(between):
+            self._space.append(text)
+            return
+        kept = text.rstrip()
+        self._release(kept)
+        self._space.append(text[len(kept) :])
+        self._begun, self._after_block = True, False
+
+    def _release(self, text: str) -> None:
+        whole = "".join(self._space) + text
+        self._space.clear()
+        if whole:
+            self._out.append(Text(whole))
+
+    def _advance(self, data: str, position: int) -> int | None:
+        """How far the text was taken; None where a mark may be on its way."""
+        match self._state:
+            case "text":
+                return self._text(data, position)
+            case "run":
+                return self._count_run(data, position)
+            case "info":
+                return self._read_info(data, position)
+            case "fence":
+                end, ended = self._fence.read(data, position)
+                self._emit(data[position:end])
+                self._state = "text" if ended else "fence"
+                return end
+            case "inline":
+                return self._read_inline(data, position)
+            case "inline run":
+                return self._count_inline_run(data, position)
+            case "block":
+                raise AssertionError("blocks are read by _drive")
+
+    def _text(self, data: str, position: int) -> int | None:
+        found = self._interest.search(data, position)
+        if found is None:
+            self._emit(data[position:])
+            return len(data)
+        at, character = found.start(), found[0]
+        self._emit(data[position:at])
+        for mark in self._marks[character] if character in self._marks else ():
+            if mark.only_first and self._begun:
+                continue
+            opened = mark.match(data, at)
+            if opened is not None:
+                self._open(mark, opened)
+                return opened.end()
+            if mark.may_begin(data, at):
+                return at if at > position else None
+        if character in "`~":
+            self._state, self._run, self._run_character = "run", 0, character
+            self._run_in_margin = self._margin <= _DEEPEST_MARGIN
+            return at
+        if character in "{[" and self._bare and (self._last.isspace() or self._last in _BEFORE_JSON):
+            self._block, self._state = BareJson(self._bare), "block"
+            return at
+        self._emit(character)
+        return at + 1
+
+    def _open(self, mark: Mark, opened: Match[str]) -> None:
+        if mark.make is not None:
+            self._block, self._state = mark.make(opened), "block"
+        else:
+            self._space.append("" if self._after_block else opened[0])
+
+    def _count_run(self, data: str, position: int) -> int:
+        end = _past(data, position, self._run_character)
+        self._run += end - position
+        if end == len(data):
+            return end
+        if self._run >= _SMALLEST_FENCE and self._run_in_margin:
+            self._state, self._info = "info", ""
+            self._holds_info = bool(self._bare) and self._run_character == "`"
+            if self._holds_info:
+                return end
+        else:
+            self._state, self._inline = ("inline" if self._run_character == "`" else "text"), self._run
+        self._emit(self._run_character * self._run)
+        return end
+
+    def _read_info(self, data: str, position: int) -> int:
+        line_break = data.find("\n", position)
+        part = data[position : line_break if line_break >= 0 else len(data)]
+        tick = part.find("`") if self._run_character == "`" else -1
+        if tick >= 0:
+            self._emit_info(part[:tick])
+            self._state, self._inline = "inline", self._run
+            return position + tick
+        end = position + len(part)
+        if self._holds_info and len(self._info) + len(part) <= _LONGEST_INFO:
+            self._info += part
+        else:
+            self._emit_info(part)
+        if line_break < 0:
+            return end
+        if self._holds_info and self._info.strip().lower() in INFOS:
+            opened = self._run_character * self._run + self._info + "\n"
+            self._block, self._state = FencedJson(opened, self._run, self._bare or ()), "block"
+        else:
+            self._emit_info("\n")
+            self._state, self._fence = "fence", FenceEnd(self._run_character, self._run)
+        return line_break + 1
+
+    def _emit_info(self, part: str) -> None:
+        held = self._run_character * self._run + self._info if self._holds_info else ""
+        self._holds_info = False
+        self._emit(held + part)
+
+    def _read_inline(self, data: str, position: int) -> int:
+        found = _INLINE.search(data, position)
+        if found is None:
+            self._emit(data[position:])
+            return len(data)
+        at = found.start()
+        if found[0] == "\n":
+            self._emit(data[position : at + 1])
+            self._state = "text"
+            return at + 1
+        self._emit(data[position:at])
+        self._state, self._run = "inline run", 0
+        return at
+
+    def _count_inline_run(self, data: str, position: int) -> int:
+        end = _past(data, position, "`")
+        self._run += end - position
+        self._emit(data[position:end])
+        if end < len(data):
+            self._state = "text" if self._run == self._inline else "inline"
+        return end
+
+    def _close_text(self) -> None:
+        tail, self._tail = self._tail, ""
+        if self._state == "run":
+            self._emit(self._run_character * self._run)
+        if self._state == "info":
+            self._emit_info("")
+        begun = [mark for mark in self._marks[tail[:1]] if mark.make is not None and not mark.only_first]
+        if tail and any(isinstance(mark.parts[0], str) and tail.startswith(mark.parts[0]) for mark in begun):
+            self._give(Broken("", tail, UNCLOSED))
+        else:
+            self._emit(tail)
+
+
+def _slices(text: str) -> list[str]:
+    return [text[start : start + _SLICE] for start in range(0, len(text), _SLICE)]
+
+
+def _past(data: str, position: int, character: str) -> int:
+    """The end of a run of the character."""
+    return len(data) - len(data[position:].lstrip(character))
