@@ -423,3 +423,13 @@ async def test_the_agents_own_questions_are_answered_with_no_user_even_with_yes(
     agent = PlayedAgent(log.events)
     await play(agent, approve=approve)
     assert agent.answers == [("c1.1", Decision("deny", "no user", source="auto"))]
+
+
+async def test_a_prompt_that_a_hook_denied_ends_as_denied_with_the_reason() -> None:
+    why = "a hook denied the prompt, so it was not sent: not on a Friday"
+    denied = Notice(seq=1, ts=1.0, session=SESSION, level="warning", code="run.not_begun", text=why)
+    code, printed = await play([denied], output="json")
+    (report,) = printed.objects
+    assert (code, report["reason"], report["error"], report["text"]) == (4, "denied", why, "")
+    code, printed = await play([denied], output="text")
+    assert (code, printed.out, printed.err.decode()) == (4, b"", f"warning: {why}\n")

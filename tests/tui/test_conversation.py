@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from codeagent.core.events import Notice
 from codeagent.core.policy import Decision
 from codeagent.core.runtime import Queued
 from codeagent.tui.conversation import Conversation
@@ -265,3 +266,20 @@ async def test_closing_twice_closes_once_and_ends_what_was_starting() -> None:
 
     early, _, _ = await opened(FakeLauncher())
     await early.close()
+
+
+async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_screen_is_idle_again() -> None:
+    launcher = FakeLauncher()
+    talk, stage, given_back = await ready(launcher)
+    talk.send("fix it")
+    assert stage.status.now.phase == "thinking"
+
+    why = "a hook denied the prompt, so it was not sent: not on a Friday"
+    launcher.agent.emit(
+        Notice(seq=5, ts=1.0, session="s", level="warning", code="run.not_begun", text=why, data={"prompt": "fix it"})
+    )
+
+    await until(lambda: stage.status.now.phase == "idle")
+    assert given_back == ["fix it"]
+    assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [why]
+    await talk.close()

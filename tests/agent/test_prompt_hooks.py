@@ -1,0 +1,234 @@
+"""What a person writes is judged before any of it is sent; what is denied goes back to them (FEATURES F11)."""
+
+import asyncio
+import json
+
+import pytest
+
+from codeagent.agent.agent import Past
+from codeagent.agent.hook_subjects import Prompt
+from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Hooks, TextAnswer
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    Notice,
+    RunFinished,
+    RunStarted,
+    SteerDelivered,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+)
+from codeagent.core.messages import text_of
+from codeagent.core.runtime import Queued
+from tests.agent.doubles import Scene, Turn, do, of, scene
+
+NEVER = "secret"
+
+
+def judge(prompt: Prompt) -> TextAnswer:
+    return Deny("that word stays here") if NEVER in prompt.text else True
+
+
+def judged(*turns: Turn, answer=judge, timeout: float = 5, **options: object) -> Scene:  # type: ignore[no-untyped-def]  # any answer, also wrong ones
+    async def prompt_submit(prompt: Prompt) -> TextAnswer:
+        return answer(prompt) if callable(answer) else answer
+
+    hooks = Hooks((Hook("guard", prompt_submit=prompt_submit),), timeout)
+    return scene(*turns, hooks=hooks, **options)  # type: ignore[arg-type]  # options pass through
+
+
+def sent(s: Scene) -> str:
+    """All that reached the model."""
+    return "\n".join(str(request.messages) for request in s.model.requests)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Deny("not on a Friday"), "not on a Friday"),
+        (Deny(), "denied by the hook guard"),
+        (False, "denied by the hook guard"),
+        (None, "the hook guard failed: it answered NoneType, which is no decision here"),
+    ],
+)
+async def test_a_denied_prompt_is_not_sent_no_run_begins_and_the_prompt_comes_back(answer: object, reason: str) -> None:
+    s = judged(Turn("hello"), answer=answer)
+    (notice,) = await s.run("do it")
+    assert isinstance(notice, Notice) and (notice.code, notice.level) == ("run.not_begun", "warning")
+    assert notice.text == f"a hook denied the prompt, so it was not sent: {reason}"
+    assert notice.data == {"prompt": "do it"}
+    assert (s.model.requests, s.agent.history, s.agent.running) == ([], (), False)
+
+
+async def test_a_hook_that_crashes_or_hangs_denies_the_prompt() -> None:
+    def crash(prompt: Prompt) -> TextAnswer:
+        raise RuntimeError("no")
+
+    async def hang(prompt: Prompt) -> TextAnswer:
+        await asyncio.sleep(60)
+        return True
+
+    (crashed,) = await judged(answer=crash).run()
+    (hung,) = await scene(hooks=Hooks((Hook("guard", prompt_submit=hang),), 0.05)).run()
+    assert isinstance(crashed, Notice) and crashed.text.endswith("the hook guard failed: no")
+    assert isinstance(hung, Notice) and hung.text.endswith("the hook guard did not answer within 0.05 s")
+
+
+@pytest.mark.parametrize("answer", [True, Allow()])
+async def test_an_allowed_prompt_is_sent(answer: object) -> None:
+    s = judged(Turn("hello"), answer=answer)
+    assert of(await s.run(), RunFinished)[0].reason == "done"
+
+
+async def test_after_a_denial_the_next_prompt_begins_a_run() -> None:
+    s = judged(Turn("hello"))
+    await s.run(f"the {NEVER}")
+    assert of(await s.run("hello"), RunFinished)[0].reason == "done"
+    assert NEVER not in sent(s)
+
+
+async def test_what_hooks_add_follows_the_prompt_as_notes_in_order() -> None:
+    async def first(prompt: Prompt) -> TextAnswer:
+        return AddContext("it is Friday")
+
+    async def second(prompt: Prompt) -> TextAnswer:
+        return AddContext("the build is red")
+
+    s = scene(Turn("ok"), hooks=Hooks((Hook("a", prompt_submit=first), Hook("b", prompt_submit=second))))
+    await s.run("go")
+    told = [(message.source, text_of(message.content)) for message in s.model.requests[0].messages]  # type: ignore[union-attr]  # all of the user
+    assert told == [("prompt", "go"), ("note", "it is Friday"), ("note", "the build is red")]
+
+
+async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_go_back() -> None:
+    s = judged(Turn("", (do("nap"),)), Turn("done"), Turn("more"))
+
+    def type_ahead(event: KnownEvent) -> None:
+        if isinstance(event, ToolStarted):
+            s.agent.steer(f"use the {NEVER}")
+            s.agent.steer("use tabs")
+            s.agent.follow_up(f"print the {NEVER}")
+            s.agent.follow_up("then commit")
+
+    events = await s.run(on_event=type_ahead)
+    assert [(event.kind, event.taken_back) for event in of(events, SteerDelivered)] == [
+        ("steer", True),
+        ("steer", False),
+        ("follow_up", True),
+        ("follow_up", False),
+    ]
+    denied = [event for event in of(events, Notice) if event.code == "prompt.denied"]
+    assert [event.data["source"] for event in denied] == ["steer", "follow_up"]
+    assert denied[0].text == "a hook denied what you typed, so it was not sent: that word stays here"
+    assert NEVER not in sent(s) and "use tabs" in sent(s) and "then commit" in sent(s)
+
+
+async def test_an_interrupt_whose_words_are_denied_still_interrupts_and_its_words_reach_nobody() -> None:
+    s = judged(Turn("", (do("ok"), do("ok"))), Turn("done"), strategy="sequential")
+
+    def interrupt(event: KnownEvent) -> None:
+        if isinstance(event, ToolFinished):
+            s.agent.interrupt(f"not the {NEVER}")
+
+    events = await s.run(on_event=interrupt)
+    first, second = of(events, ToolResultAdded)
+    assert (first.executed, second.executed) == (True, False)
+    assert text_of(second.content) == "Skipped: the user interrupted"
+    assert NEVER not in sent(s)
+
+
+async def test_queued_text_in_other_words_is_judged_again() -> None:
+    s = judged(Turn("", (do("nap"),)), Turn("", (do("nap"),)), Turn("done"))
+
+    def rewrite(event: KnownEvent) -> None:
+        if isinstance(event, ToolStarted) and event.call_id == "call_1":
+            s.agent.follow_up("fine")
+        if isinstance(event, ToolStarted) and event.call_id == "call_2":
+            s.agent.rewrite(s.agent.queued[0].id, f"the {NEVER}")
+
+    events = await s.run(on_event=rewrite)
+    assert [event.taken_back for event in of(events, SteerDelivered)] == [True]
+    assert NEVER not in sent(s)
+
+
+async def test_what_is_taken_back_while_the_hook_thinks_is_not_sent() -> None:
+    s: Scene
+
+    def take_back(prompt: Prompt) -> TextAnswer:
+        if prompt.source == "follow_up":
+            s.agent.take_back(s.agent.queued[0].id)
+        return True
+
+    def queue(event: KnownEvent) -> None:
+        if isinstance(event, ToolStarted):
+            s.agent.follow_up("later")
+
+    s = judged(Turn("", (do("nap"),)), Turn("done"), answer=take_back)
+    await s.run(on_event=queue)
+    assert "later" not in sent(s) and s.agent.queued == ()
+
+
+async def started(s: Scene) -> list[KnownEvent]:
+    """What a run that begins with the queue emits."""
+    reader = s.agent.events()
+    s.agent.start(None)
+    assert s.agent.running
+    seen: list[KnownEvent] = []
+    async for event in reader:
+        seen.append(event)
+        if isinstance(event, RunFinished) or (isinstance(event, Notice) and event.code == "run.not_begun"):
+            return seen
+    raise AssertionError("it never ended")
+
+
+async def test_a_run_does_not_begin_where_all_that_was_queued_is_denied() -> None:
+    past = Past(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "steer", f"a {NEVER}")))
+    s = judged(Turn("hello"), past=past)
+    events = await started(s)
+    assert of(events, RunStarted) == []
+    assert [event.taken_back for event in of(events, SteerDelivered)] == [True, True]
+    assert (s.agent.queued, s.model.requests, s.agent.running) == ((), [], False)
+
+
+async def test_a_run_begins_with_the_first_that_is_allowed_of_what_was_queued() -> None:
+    past = Past(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "follow_up", "go on")))
+    events = await started(s := judged(Turn("hello"), past=past))
+    assert text_of(of(events, MessageAdded)[0].message.content) == "go on"
+    assert of(events, RunFinished)[0].reason == "done" and NEVER not in sent(s)
+
+
+async def test_an_abort_while_a_hook_thinks_sends_nothing_and_gives_everything_back() -> None:
+    thinking = asyncio.Event()
+
+    async def think(prompt: Prompt) -> TextAnswer:
+        thinking.set()
+        await asyncio.sleep(60)
+        return True
+
+    s = scene(Turn("hello"), hooks=Hooks((Hook("guard", prompt_submit=think),)))
+    reader = s.agent.events()
+    s.agent.start("do it")
+    await thinking.wait()
+    s.agent.steer("and this")
+    s.agent.abort()
+    seen = []
+    async for event in reader:
+        seen.append(event)
+        if isinstance(event, Notice):
+            break
+    assert (seen[-1].code, seen[-1].data["prompt"]) == ("run.not_begun", "do it")
+    assert [event.taken_back for event in of(seen, SteerDelivered)] == [True]
+    assert (s.model.requests, s.agent.running) == ([], False)
+
+
+async def test_closing_while_a_hook_thinks_ends_and_keeps_the_prompt_in_the_log() -> None:
+    async def think(prompt: Prompt) -> TextAnswer:
+        await asyncio.sleep(60)
+        return True
+
+    s = scene(hooks=Hooks((Hook("guard", prompt_submit=think),)))
+    s.agent.start("do it")
+    await asyncio.sleep(0)
+    await s.agent.close()
+    assert "do it" in json.dumps([event.model_dump(mode="json") for event in s.journal.events])
