@@ -13,8 +13,12 @@ _HOMES = {
     "Agent": "codeagent.agent.agent",
     "Allow": "codeagent.agent.hooks",
     "Deny": "codeagent.agent.hooks",
+    "Denied": "codeagent.core.tool",
     "Event": "codeagent.core.events",
+    "Failed": "codeagent.core.tool",
+    "InvalidArgs": "codeagent.core.tool",
     "Modify": "codeagent.agent.hooks",
+    "NotFound": "codeagent.core.tool",
     "SessionStore": "codeagent.session.store",
     "Tool": "codeagent.core.tool",
     "ToolArgs": "codeagent.core.tool",
@@ -22,6 +26,7 @@ _HOMES = {
     "ToolError": "codeagent.core.tool",
     "ToolResult": "codeagent.core.tool",
     "hook": "codeagent.agent.hook_decorator",
+    "register_tool": "codeagent.tools.decorator",
 }
 __all__ = [*_HOMES, "__version__"]
 

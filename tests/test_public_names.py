@@ -8,8 +8,9 @@ import pytest
 import codeagent
 
 PUBLIC = [
-    *("AddContext", "Agent", "Allow", "Deny", "Event", "Modify", "SessionStore"),
-    *("Tool", "ToolArgs", "ToolContext", "ToolError", "ToolResult", "hook", "__version__"),
+    *("AddContext", "Agent", "Allow", "Deny", "Denied", "Event", "Failed", "InvalidArgs", "Modify", "NotFound"),
+    *("SessionStore", "Tool", "ToolArgs", "ToolContext", "ToolError", "ToolResult", "hook", "register_tool"),
+    "__version__",
 ]
 
 

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar, get_args, overload
 
 from codeagent.core.policy import Effect, Permission
@@ -64,6 +64,9 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
     Markdown for `info`. `sandbox=True` runs the function itself in the sandbox.
     Raises TypeError and ValueError for anything else, at the line where it stands.
     """
+    known = [about.name for about in fields(Marked)]
+    if unknown := [name for name in said if name not in known]:
+        raise TypeError(f"register_tool takes no {unknown[0]!r}; it takes {', '.join(known)}")
     marked = Marked(**said)
     _check(marked)
 

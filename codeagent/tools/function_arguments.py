@@ -1,10 +1,9 @@
 """The arguments of a tool that is a function: checked by its own types, kept as they came."""
 
 import json
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ConfigDict, PrivateAttr, SerializerFunctionWrapHandler, model_serializer
-from typing_extensions import Self
 
 from codeagent.core.tool import ToolArgs
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from codeagent.core.tool import ToolContext
 from codeagent.tools.docstrings import Docstring, read_docstring
@@ -16,7 +16,7 @@ from codeagent.tools.function_arguments import FunctionArgs
 from codeagent.tools.hints import UnknownName, is_context, resolved
 from codeagent.tools.schema import arguments_schema
 
-_VARIADIC = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_VARIADIC: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _EMPTY = inspect.Parameter.empty
 _PYDANTIC_ONLY = ("model_validate", "model_dump")
 
@@ -41,6 +41,8 @@ class FunctionSchema:
     """What the docstring describes and the function does not take."""
     _fields: tuple[tuple[str, str, bool], ...] = field(default=())
     """Parameter, its field in the model, and whether it goes by position; in the order of the signature."""
+    _made: frozenset[str] = frozenset()
+    """Parameters whose default is not in the signature."""
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -57,6 +59,20 @@ class FunctionSchema:
             else:
                 named[parameter] = value
         return positional, named
+
+    def plain(self, args: FunctionArgs) -> dict[str, Any]:
+        """By parameter, as JSON: what was given, and the defaults that a `Field` made, not the signature."""
+        given, out = args.given, {}
+        for parameter, attribute, _ in self._fields:
+            if parameter == self.context:
+                continue
+            about = self.model.model_fields[attribute]
+            key = about.alias or attribute
+            if key in given:
+                out[parameter] = given[key]
+            elif parameter in self._made:
+                out[parameter] = to_jsonable_python(getattr(args, attribute))
+        return out
 
 
 def function_schema(function: Callable[..., Any], description: str | None = None) -> FunctionSchema:
@@ -108,7 +124,12 @@ def _schema_of(
         raise NotATool(tuple(reasons))
     model = create_model(name, __base__=FunctionArgs, **definitions)
     unknown = tuple(key for key in docstring.parameters if key not in parameters)
-    return FunctionSchema(model, text, context, unknown, tuple(fields))
+    made = frozenset(
+        key
+        for key, parameter in parameters.items()
+        if parameter.default is _EMPTY or isinstance(parameter.default, FieldInfo)
+    )
+    return FunctionSchema(model, text, context, unknown, tuple(fields), made)
 
 
 def _is_taken(name: str) -> bool:

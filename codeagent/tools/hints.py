@@ -85,7 +85,8 @@ class _Twin:
             }
             for hint in fields.values():
                 _make_readable(hint)
-            self._made = typing_extensions.TypedDict(original.__name__, shape)  # type: ignore[operator]  # by call
+            make: Any = typing_extensions.TypedDict
+            self._made = make(original.__name__, shape)
         return handler.generate_schema(self._made)
 
 

@@ -7,11 +7,14 @@ from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.schema import arguments_schema
 
-_VAGUE_NAMES = """run do tool data x y f fn func function execute exec call handle process stuff thing helper util utils main
-    test my_tool mytool action task command script foo bar"""
+_VAGUE_NAMES = """
+    run do tool data x y f fn func function execute exec call handle process stuff thing helper util utils main test
+    my_tool mytool action task command script foo bar
+"""
 _VAGUE = frozenset(_VAGUE_NAMES.split())
-_BUILT_IN_NAMES = """askuser bash edit gitcommit info joblist jobread jobsend jobstop jobwait list outputread read search
-    write"""
+_BUILT_IN_NAMES = """
+    askuser bash edit gitcommit info joblist jobread jobsend jobstop jobwait list outputread read search write
+"""
 _BUILT_IN = frozenset(_BUILT_IN_NAMES.split())
 """Without case, - and _."""
 _FEWEST_WORDS = 4

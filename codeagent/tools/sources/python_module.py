@@ -1,0 +1,118 @@
+"""Executes one tool file, from the bytes that were read and under a name that nobody can guess."""
+
+import importlib.util
+import linecache
+import secrets
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.decorator import marks_collected
+from codeagent.tools.printed import PrintedStream, heard_by
+from codeagent.tools.source import ToolFile
+from codeagent.tools.threads import within
+
+T = TypeVar("T")
+
+
+class CannotLoad(Exception):
+    """Carries the problem."""
+
+    def __init__(self, problem: ToolProblem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a file did when it was executed."""
+
+    marked: tuple[Callable[..., Any], ...]
+    """The functions it made tools of, in order; also those whose name something else has taken since."""
+
+
+def quietly(seconds: float, work: Callable[[], T]) -> tuple[T, bool] | None:
+    """What `work` gave, in a thread of its own, and whether it printed; None where it takes longer than that.
+
+    Nothing it prints comes out. Raises what it raises. Work that takes too long goes on: a thread cannot be stopped.
+    """
+    printed: list[str] = []
+
+    def listen(stream: PrintedStream, text: str) -> None:
+        if not printed:
+            printed.append(text)
+
+    def heard() -> T:
+        with heard_by(listen):
+            return work()
+
+    ended = within(seconds, heard)
+    return None if ended is None else (ended.result(), bool(printed))
+
+
+@contextmanager
+def executed(file: ToolFile) -> Iterator[Executed]:
+    """The module is known to `sys.modules` only meanwhile: hints and dataclasses are looked up there.
+
+    Raises CannotLoad.
+    """
+    code = _compiled(file)
+    module = types.ModuleType(f"codeagent_tool_{secrets.token_hex(16)}")
+    module.__file__ = str(file.path)
+    sys.modules[module.__name__] = module
+    try:
+        with marks_collected() as marked:
+            _execute(code, module, file.shown)
+        yield Executed(tuple(function for function in marked if _is_at_home(function, module)))
+    finally:
+        sys.modules.pop(module.__name__, None)
+
+
+def _compiled(file: ToolFile) -> types.CodeType:
+    try:
+        code = compile(file.content, file.shown, "exec", dont_inherit=True)
+        text = importlib.util.decode_source(file.content)
+    except SyntaxError as error:
+        raise CannotLoad(ToolProblem(f"{file.shown}:{error.lineno or 1}", f"syntax error: {error.msg}")) from None
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise CannotLoad(ToolProblem(f"{file.shown}:1", f"this is no Python source: {error}")) from None
+    linecache.cache[file.shown] = (len(text), None, text.splitlines(keepends=True), file.shown)
+    return code
+
+
+def _execute(code: types.CodeType, module: types.ModuleType, shown: str) -> None:
+    try:
+        exec(code, module.__dict__)
+    except SystemExit as error:
+        raise CannotLoad(
+            ToolProblem(_where(error, shown), f"it ends the program when imported: {_said(error)}")
+        ) from None
+    except BaseException as error:
+        more = ""
+        if isinstance(error, ImportError):
+            more = "; tools see what is installed beside codeagent, not each other"
+        raise CannotLoad(ToolProblem(_where(error, shown), f"{_said(error)}{more}")) from None
+
+
+def _where(error: BaseException, shown: str) -> str:
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == shown]
+    return f"{shown}:{lines[-1] if lines else 1}"
+
+
+def _said(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_at_home(function: Callable[..., Any], module: types.ModuleType) -> bool:
+    """Not a tool of a package that the file has only imported."""
+    if function.__module__ == module.__name__:
+        return True
+    home = sys.modules.get(function.__module__)
+    return getattr(home, function.__name__, None) is not function

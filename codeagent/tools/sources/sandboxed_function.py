@@ -1,0 +1,126 @@
+"""A function of a person's that runs inside the sandbox, by the python3 that is there."""
+
+import asyncio
+import base64
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from pydantic import JsonValue
+
+from codeagent.core.messages import text_of
+from codeagent.core.ports import Command, OutputStore
+from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
+from codeagent.tools.call_text import as_call
+from codeagent.tools.command_run import CommandRun, run_command
+from codeagent.tools.decorator import Marked
+from codeagent.tools.function_arguments import FunctionArgs
+from codeagent.tools.function_schema import FunctionSchema
+from codeagent.tools.function_tool import FunctionTool, Place
+from codeagent.tools.returned import NOTHING, as_result
+from codeagent.tools.seen import SeenFiles
+from codeagent.tools.sources.answer_tap import LARGEST_ANSWER, AnswerTap
+
+_KINDS: dict[str, type[ToolError]] = {"not_found": NotFound, "invalid_args": InvalidArgs, "denied": Denied}
+_NO_PROGRAM = 127
+_START = (
+    "import base64,json,os;"
+    "job=json.loads(base64.b64decode(os.fdopen(3,'rb').read()));"
+    "names={'__name__':'codeagent_sandbox_side'};"
+    "exec(compile(job['program'],'codeagent','exec'),names);"
+    "names['main'](job)"
+)
+
+
+class SandboxedFunction(FunctionTool):
+    """The file it stands in is sent along with each call, as it was when it was loaded."""
+
+    sandboxed = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        marked: Marked,
+        schema: FunctionSchema,
+        place: Place,
+        outputs: OutputStore,
+        seen: SeenFiles,
+        content: bytes,
+    ) -> None:
+        super().__init__(function, name, marked, schema, place, outputs, seen)
+        self._content = content
+
+    async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
+        if ctx.sandbox is None:
+            raise Failed("there is no sandbox, and this tool runs nowhere else; nothing was run")
+        marker = f"\x1e{secrets.token_hex(16)}:"
+        tap = AnswerTap(ctx.sandbox, marker.encode())
+        command = Command(self._command(args, marker), ctx.call_id, ctx.read_only)
+        rehashed: dict[str, JsonValue] = {}
+        fresh = await asyncio.to_thread(self._seen.before_command)
+        try:
+            run = await run_command(tap, command, self._outputs, ctx.on_update, None)
+        finally:
+            if not ctx.is_job():
+                rehashed = await asyncio.to_thread(self._seen.after_command, fresh)
+        run = replace(run, command=as_call(self.name, args.given))
+        if tap.answer is None:
+            raise self._without_answer(run, tap.too_large)
+        ran = run.answer(rehashed)
+        printed = text_of(ran.content)
+        result = self._result(json.loads(tap.answer), "" if printed == NOTHING else printed)
+        return result.model_copy(update={"details": {**result.details, **ran.details}})
+
+    def _command(self, args: FunctionArgs, marker: str) -> str:
+        """The payload is base64 on a descriptor of its own: no shell reads it, and standard input stays empty."""
+        job = {
+            "program": _program(),
+            "source": base64.b64encode(self._content).decode(),
+            "shown": self._place.shown,
+            "tool": self.name,
+            "arguments": self._schema.plain(args),
+            "marker": marker,
+        }
+        payload = base64.b64encode(json.dumps(job).encode()).decode()
+        return f'exec python3 -I -B -X utf8 -c "{_START}" 3<<END\n{payload}\nEND\n'
+
+    def _without_answer(self, run: CommandRun, too_large: bool) -> Exception:
+        if too_large:
+            return Failed(f"the function returned more than {LARGEST_ANSWER >> 20} MiB; write it to a file instead")
+        if run.ending == "done" and run.result.exit_code == _NO_PROGRAM:
+            return Failed(
+                "the sandbox has no python3, which a tool with sandbox=True needs; choose an image that has it"
+            )
+        try:
+            run.answer({})
+        except ToolError as error:
+            return error
+        return Failed("the function ended its process before it returned")
+
+    def _result(self, answer: dict[str, Any], printed: str) -> ToolResult:
+        """Raises ToolError where the function did."""
+        before = f"{printed.rstrip()}\n" if printed else ""
+        match answer:
+            case {"kind": str(kind), "text": str(text)}:
+                raise _KINDS.get(kind, Failed)(before + text)
+            case {"raised": str(name), "text": str(text), "line": line}:
+                where = f" ({self._place.shown}:{line})" if line else ""
+                raise Failed(before + (f"{name}: {text}" if text else name) + where)
+            case {"unshown": str(name), "text": str(text)}:
+                raise Failed(f"it returned {name}, which cannot be written as JSON ({text}); return text or plain data")
+            case {"result": str(text), "details": dict(details)}:
+                return ToolResult.from_text(text, details=details)
+            case {"bytes": int(size)}:
+                return as_result(f"({size} bytes, which a model cannot read; return text)", printed)
+            case _:
+                return as_result(answer.get("value"), printed)
+
+
+@lru_cache(maxsize=1)
+def _program() -> str:
+    return resources.files("codeagent.tools.sources").joinpath("sandbox_side.py").read_text(encoding="utf-8")
