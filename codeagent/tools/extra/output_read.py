@@ -7,8 +7,9 @@ from pydantic import Field
 
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.ports import OutputPage, OutputStore, Workspace
 from codeagent.core.tool import SHARED, Access, InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.command_output import readable
 from codeagent.tools.encoding import shown
 from codeagent.tools.fields import Count
 
@@ -16,6 +17,7 @@ _LINES = 500
 _MOST_LINES = 2000
 _MOST_CHARACTERS = 60_000
 _LONGEST_LINE = 4000
+_LONGEST_PIECE = 40_000
 _MOST_HANDLES = 20
 
 
@@ -23,12 +25,16 @@ class OutputReadArgs(ToolArgs):
     id: str
     offset: Count = 1
     lines: Annotated[Count, Field(le=_MOST_LINES)] = _LINES
+    column: Count | None = None
 
 
 class OutputRead(Tool[OutputReadArgs]):
     name = "output_read"
     label = "Output"
-    description = "Read more of an output that was cut, by the id in its marker. offset is the first line, from 1."
+    description = (
+        "Read more of an output that was cut, by the id in its marker. offset is the first line, from 1; "
+        "column reads on in that line alone."
+    )
     Args = OutputReadArgs
     permission = "auto"
     concurrency = "shared"
@@ -45,32 +51,54 @@ class OutputRead(Tool[OutputReadArgs]):
         return ApprovalKey(kind="text", parts=(args.id,))
 
     async def run(self, args: OutputReadArgs, ctx: ToolContext) -> ToolResult:
+        count = args.lines if args.column is None else 1
         try:
-            page = await asyncio.to_thread(self._outputs.read, args.id, args.offset, args.lines)
+            page = await asyncio.to_thread(self._outputs.read, args.id, args.offset, count)
         except KeyError:
             known = self._outputs.handles()
             listed = ", ".join(known[-_MOST_HANDLES:]) or "none"
             raise NotFound(f"there is no output {args.id!r}; there are: {listed}") from None
         if not page.lines and args.offset > max(page.total, 1):
             raise InvalidArgs(f"the output has {page.total} lines; offset {args.offset} is past its end")
-        text, last = _text(page.lines, page.first)
-        notes = [f"[Lines {page.first}-{last} of {page.total}."]
-        if last < page.total:
-            notes.append(f" Go on with offset={last + 1}.")
-        elif page.dropped_bytes:
-            notes.append(f" {page.dropped_bytes} more bytes were too much to keep.")
-        return ToolResult(content=(TextPart(text=f"{text}\n{''.join(notes)}]"),))
+        text = _page(page) if args.column is None else _rest_of_line(page, args.column)
+        return ToolResult(content=(TextPart(text=text),))
 
 
-def _text(lines: tuple[str, ...], first: int) -> tuple[str, int]:
-    """As many lines as fit, and the number of the last one."""
+def _page(page: OutputPage) -> str:
+    """As many lines as fit, and where they are."""
     out: list[str] = []
     size = 0
-    for line in lines:
+    for number, raw in enumerate(page.lines, start=page.first):
+        line = _plain(raw)
         if len(line) > _LONGEST_LINE:
-            line = f"{line[:_LONGEST_LINE]}[… {len(line) - _LONGEST_LINE} more characters in this line]"
+            left = len(line) - _LONGEST_LINE
+            go_on = f"offset={number}, column={_LONGEST_LINE + 1}"
+            line = f"{line[:_LONGEST_LINE]}[… {left} more characters in this line: {go_on}]"
         size += len(line) + 1
         if size > _MOST_CHARACTERS and out:
             break
-        out.append(shown(line))
-    return "\n".join(out), first + len(out) - 1
+        out.append(line)
+    last = page.first + len(out) - 1
+    notes = [f"[Lines {page.first}-{last} of {page.total}."]
+    if last < page.total:
+        notes.append(f" Go on with offset={last + 1}.")
+    elif page.dropped_bytes:
+        notes.append(f" {page.dropped_bytes} more bytes were too much to keep.")
+    text = "\n".join(out)
+    return f"{text}\n{''.join(notes)}]"
+
+
+def _rest_of_line(page: OutputPage, column: int) -> str:
+    """Raises InvalidArgs."""
+    line = _plain(page.lines[0]) if page.lines else ""
+    if column > max(len(line), 1):
+        raise InvalidArgs(f"line {page.first} has {len(line)} characters; column {column} is past its end")
+    piece = line[column - 1 : column - 1 + _LONGEST_PIECE]
+    last = column + len(piece) - 1
+    more = f" Go on with column={last + 1}." if last < len(line) else ""
+    return f"{piece}\n[Characters {column}-{last} of {len(line)} in line {page.first} of {page.total}.{more}]"
+
+
+def _plain(raw: str) -> str:
+    """As the model reads a command's output: no colours, and of a line that was written over its last state."""
+    return shown(readable(raw))
