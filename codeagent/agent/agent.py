@@ -27,6 +27,7 @@ from codeagent.agent.submission import Submission
 from codeagent.core.budget import Budget
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints
+from codeagent.core.ended_job import EndedJob
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.jobs import JobBook
@@ -53,7 +54,9 @@ class Past:
     queued: tuple[Queued, ...] = ()
     """Typed and never delivered."""
     notes: tuple[UserMessage, ...] = ()
-    """Of shared commands, never delivered."""
+    """Of shared commands and ends of jobs, never delivered."""
+    jobs: tuple[EndedJob, ...] = ()
+    """All there ever were."""
 
 
 class Agent:
@@ -89,7 +92,9 @@ class Agent:
         self._spending = Spending(emitter)
         self._boundary = Boundary(self._gate, self._spending)
         self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
-        self._executor = Executor(around, emitter, self._approvals, self._permissions, floor)
+        self._floor, self._jobs = floor, jobs or Jobs()
+        self._jobs.connect(emitter, around.outputs, self._steering, around.sandbox, past.jobs, self._rouse)
+        self._executor = Executor(around, emitter, self._approvals, self._permissions, floor, self._jobs)
         sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
         self._shell = Shell(sandbox, around.outputs, emitter, floor, self._steering.add_note)
         self._checkpoints = Checkpointing(checkpoints, emitter, floor, around.sandbox, past.line, past.moments)
@@ -105,11 +110,12 @@ class Agent:
             boundary=self._boundary,
             spending=self._spending,
             checkpoints=self._checkpoints,
+            jobs=self._jobs,
         )
-        self._jobs = jobs or Jobs()
         self._token = CancelToken()
         self._current: Run | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._rousing: asyncio.Task[None] | None = None
 
     @property
     def session_id(self) -> str:
@@ -249,7 +255,7 @@ class Agent:
         self._shell.cancel(call_id, "cancelled")
 
     def promote(self, call_id: str | None = None) -> bool:
-        return False
+        return self._executor.promote(call_id)
 
     @property
     def jobs(self) -> JobBook:
@@ -279,11 +285,12 @@ class Agent:
         return before
 
     async def close(self) -> None:
-        """End the run and the person's commands, then the model's connections and the log; idempotent."""
+        """End the run, the jobs and the person's commands, then the model's connections and the log; idempotent."""
         self._token.cancel("interrupted")
         await self._shell.close()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
+        await self._jobs.close()
         await self._checkpoints.end()
         session, self._session = self._session, None
         if session is not None:
@@ -331,6 +338,8 @@ class Agent:
 
     async def _work(self, run: Run) -> None:
         finished = await run.work()
+        if finished.reason not in ("done", "denied"):
+            self._steering.rest()
         self._leave(run)
         self._emitter.emit(finished)
         try:
@@ -338,6 +347,19 @@ class Agent:
         except CodeagentError as failure:
             self.notify("session.write", str(failure))
         await self._hooks.run_finished(finished)
+        self._rouse()
+
+    def _rouse(self) -> None:
+        """A job has ended: where a person is there and nothing is going on, one run begins for all that ended."""
+        if self._conversation.attended and (self._rousing is None or self._rousing.done()):
+            self._rousing = asyncio.create_task(self._wake_up())
+
+    async def _wake_up(self) -> None:
+        await self._floor.enter(alone=False)
+        self._floor.leave(alone=False)
+        idle = self._current is None and not self.queued and not self._token.cancelled
+        if idle and self._steering.wakes:
+            self._begin(None)
 
     def _leave(self, run: Run) -> None:
         run.token.close()

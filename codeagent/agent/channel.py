@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-from codeagent.core.events import KnownEvent, ReasoningDelta, TextDelta, ToolProgress, ToolUpdated
+from codeagent.core.events import JobUpdated, KnownEvent, ReasoningDelta, TextDelta, ToolProgress, ToolUpdated
 
 _UPDATE_CHARS = 65_536
 
@@ -66,7 +66,7 @@ class _Entry:
         text = getattr(event, "text", "")
         self._texts.append(text)
         self._chars += len(text)
-        if isinstance(event, ToolUpdated) and self._chars > 2 * _UPDATE_CHARS:
+        if isinstance(event, ToolUpdated | JobUpdated) and self._chars > 2 * _UPDATE_CHARS:
             self._texts = ["".join(self._texts)[-_UPDATE_CHARS:]]
             self._chars = _UPDATE_CHARS
 
@@ -76,7 +76,7 @@ class _Entry:
         match self._event:
             case ToolProgress():
                 return self._event.model_copy(update={"text": self._texts[-1]})
-            case ToolUpdated():
+            case ToolUpdated() | JobUpdated():
                 merged = (self._event.text + "".join(self._texts))[-_UPDATE_CHARS:]
                 return self._event.model_copy(update={"text": merged})
             case TextDelta() | ReasoningDelta():
@@ -91,6 +91,8 @@ def _merge_key(event: KnownEvent) -> tuple[str, ...] | None:
             return (event.type,)
         case ToolUpdated():
             return (event.type, event.call_id, event.stream)
+        case JobUpdated():
+            return (event.type, event.job_id, event.stream)
         case ToolProgress():
             return (event.type, event.call_id)
         case _:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,18 +12,24 @@ from codeagent.agent.consent import Consent
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
 from codeagent.agent.hooks import Deny, Hooks, Modify
+from codeagent.agent.job_placeholder import TOO_MANY, TOO_MANY_RUN, placeholder
+from codeagent.agent.job_run import JobRun
+from codeagent.agent.job_talk import Inbox, talk_through
+from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.outcome import Settled, as_edited, cap_output, result_of_error, result_of_refusal
 from codeagent.agent.permissions import Objection, Permissions
 from codeagent.agent.prepared import Circumstances, Permit, Prepared, Refused
 from codeagent.agent.repeats import TOO_OFTEN
+from codeagent.agent.watch import Watch
+from codeagent.agent.work import Work
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
-from codeagent.core.events import PlannedCall, ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.events import PlannedCall, ToolFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.policy import ApprovalSource, Policy, Verdict
 from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Workspace
-from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, OutputStream, Preview, Tool, ToolContext, ToolError
+from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.catalog import ToolCatalog
@@ -55,7 +62,13 @@ class Executor:
     """Turns each call into exactly one result; nothing a call does escapes as an exception."""
 
     def __init__(
-        self, around: Surroundings, emitter: Emitter, approvals: Approvals, permissions: Permissions, floor: Floor
+        self,
+        around: Surroundings,
+        emitter: Emitter,
+        approvals: Approvals,
+        permissions: Permissions,
+        floor: Floor,
+        jobs: Jobs,
     ) -> None:
         self._around = around
         self._emitter = emitter
@@ -64,6 +77,9 @@ class Executor:
         self._floor = floor
         self._slots = asyncio.Semaphore(around.limits.max_concurrency)
         self._running: dict[str, CancelToken] = {}
+        self._jobs = jobs
+        self._working: dict[str, Work] = {}
+        """What is awaited, by call, the oldest first."""
 
     def plan(self, call: ToolCall) -> PlannedCall:
         """What a person is shown before the batch runs."""
@@ -95,6 +111,11 @@ class Executor:
         if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
             return False
         return self._around.hooks.may_modify or not tool.approval_key(prepared.args).reads_only
+
+    def most_calls(self, call: ToolCall) -> int | None:
+        """How often its tool may be called in one run; None: as often as any."""
+        tools = self._around.tools
+        return tools.get(call.name).max_calls if call.name in tools else None
 
     def access(self, call: ToolCall) -> Access:
         """What the call may disturb; a call that cannot run disturbs nothing."""
@@ -215,8 +236,11 @@ class Executor:
 
     async def _run(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Settled:
         call, tool = prepared.call, prepared.tool
+        background = tool.in_background(prepared.args)
         try:
             token.raise_if_cancelled()
+            if background and self._jobs.full:
+                raise Failed(TOO_MANY)
             if tool.effect != "nothing":
                 await self._emitter.sync()
         except Exception as error:
@@ -231,9 +255,8 @@ class Executor:
                 arguments=prepared.arguments,
             )
         )
-        watch = _Watch(call, self._emitter, self._around.hooks)
-        result = await self._limited(prepared, permit, token, watch)
-        watch.settled = True
+        work = self._begin(prepared, permit, token)
+        result, job = await self._awaited(work, background)
         duration_ms = round((time.monotonic() - started) * 1000)
         self._emitter.emit(
             ToolFinished(
@@ -248,24 +271,64 @@ class Executor:
         if prepared.edited:
             result = as_edited(result, prepared.json)
         settled = self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
+        if job is not None:
+            self._jobs.follow(job)
         await self._around.hooks.after_tool(call, settled.result)
         return settled
 
-    async def _limited(self, prepared: Prepared, permit: Permit, token: CancelToken, watch: "_Watch") -> Result:
-        """The tool's own work, under the call's token and time limit."""
-        tool = prepared.tool
-        limits = [s for s in (self._around.limits.timeout_per_call, tool.timeout) if s is not None]
-        alarm = None
-        if limits and not tool.waits_for_person:
-            alarm = asyncio.get_running_loop().call_later(min(limits), token.cancel, f"timeout after {min(limits):g} s")
-        context = replace(self._context(prepared, token, permit), on_update=watch.update, on_progress=watch.progress)
+    def _begin(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Work:
+        """The tool's own work on its way, under the call's token and its time limit."""
+        tool, args = prepared.tool, prepared.args
+        watch = Watch(prepared.call, self._emitter, self._around.hooks)
+        work = Work(prepared, token, watch, Inbox())
+        context = replace(
+            self._context(prepared, token, permit),
+            on_update=watch.update,
+            on_progress=watch.progress,
+            is_job=lambda: watch.is_job,
+        )
+        if tool.mode == "stateful":
+            context = replace(context, receive=work.inbox.receive)
+            work.begin(_result(token, talk_through(tool, args, context, work.inbox)), self._limit(prepared))
+        else:
+            work.begin(_result(token, tool.run(args, context)), self._limit(prepared))
+        return work
+
+    def _limit(self, prepared: Prepared) -> float | None:
+        """Seconds; the run's own limit is for calls that are awaited."""
+        if prepared.tool.waits_for_person:
+            return None
+        own = prepared.tool.time_limit(prepared.args)
+        general = None if prepared.tool.in_background(prepared.args) else self._around.limits.timeout_per_call
+        return min((seconds for seconds in (own, general) if seconds is not None), default=None)
+
+    async def _awaited(self, work: Work, background: bool) -> tuple[Result, JobRun | None]:
+        """The result, or the placeholder of what goes on as a job."""
+        call_id = work.prepared.call.id
+        if background:
+            job = self._jobs.take(work, promoted=False)
+            return placeholder(job.job, work.watch.output), job
+        self._working[call_id] = work
         try:
-            return await token.guard(tool.run(prepared.args, context))
-        except Exception as error:
-            return result_of_error(error, executed=True, cancelled_because=token.reason)
+            settled = await work.settle()
         finally:
-            if alarm is not None:
-                alarm.cancel()
+            del self._working[call_id]
+        if isinstance(settled, Result):
+            work.watch.ended = True
+            return settled, None
+        job = self._jobs.run_of(settled)
+        return placeholder(job.job, work.watch.output), job
+
+    def promote(self, call_id: str | None) -> bool:
+        """Move a call that is awaited to the background; None: the one that has run longest."""
+        known = [work for key, work in self._working.items() if call_id in (None, key) and work.movable]
+        if not known:
+            return False
+        if self._jobs.full:
+            self._emitter.notice("job.limit", f"{TOO_MANY_RUN}; nothing was moved to the background: stop one first")
+            return False
+        known[0].move(self._jobs.take(known[0], promoted=True).job.id)
+        return True
 
     def _settle(
         self,
@@ -277,48 +340,31 @@ class Executor:
         duration_ms: int = 0,
     ) -> Settled:
         sandboxed = started_at is not None and self._around.tools.get(call.name).sandboxed
-        self._emitter.emit(
-            ToolResultAdded(
-                **self._emitter.head(),
-                call_id=call.id,
-                name=call.name,
-                content=result.content,
-                is_error=result.is_error,
-                executed=result.executed,
-                error=result.error,
-                blocks=result.blocks,
-                details=result.details,
-                started_at=started_at,
-                duration_ms=duration_ms,
-                approval=None if permit is None else permit.source,
-                rule=None if permit is None else permit.rule,
-                sandbox=self._around.sandbox_kind if sandboxed else None,
-                child_session=result.child_session,
-            )
+        added = ToolResultAdded(
+            **self._emitter.head(),
+            call_id=call.id,
+            name=call.name,
+            content=result.content,
+            is_error=result.is_error,
+            executed=result.executed,
+            error=result.error,
+            blocks=result.blocks,
+            details=result.details,
+            started_at=started_at,
+            duration_ms=duration_ms,
+            approval=None if permit is None else permit.source,
+            rule=None if permit is None else permit.rule,
+            sandbox=self._around.sandbox_kind if sandboxed else None,
+            child_session=result.child_session,
         )
+        self._emitter.emit(added)
+        self._jobs.answered(added)
         message = ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
         return Settled(message, result)
 
 
-class _Watch:
-    """The two callbacks of one call; deaf once it is settled."""
-
-    def __init__(self, call: ToolCall, emitter: Emitter, hooks: Hooks) -> None:
-        self._call = call
-        self._emitter = emitter
-        self._hooks = hooks
-        self.settled = False
-
-    async def update(self, text: str, stream: OutputStream = "output") -> None:
-        if self.settled or not await self._hooks.before_update(self._call, text):
-            return
-        self._emitter.emit(
-            ToolUpdated(**self._emitter.head(), call_id=self._call.id, name=self._call.name, text=text, stream=stream)
-        )
-        await self._hooks.after_update(self._call, text)
-
-    async def progress(self, text: str) -> None:
-        if not self.settled:
-            self._emitter.emit(
-                ToolProgress(**self._emitter.head(), call_id=self._call.id, name=self._call.name, text=text)
-            )
+async def _result(token: CancelToken, work: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        return await token.guard(work)
+    except Exception as error:
+        return result_of_error(error, executed=True, cancelled_because=token.reason)

@@ -63,6 +63,7 @@ class GoingBack:
         await self.checkpoints.settled()
         changed: tuple[FileChange, ...] = ()
         async with self.checkpoints.still():
+            self._refuse_while_running()
             before = await self.checkpoints.take("restore", target.label)
             if files:
                 changed = await self._store.restore(target.snapshot, present=before.snapshot, paths=paths)
@@ -75,6 +76,7 @@ class GoingBack:
         self._refuse_while_running()
         await self.checkpoints.settled()
         async with self.checkpoints.still():
+            self._refuse_while_running()
             before = await self.checkpoints.take("restore", path)
             await self._store.replace(path, node, present=present)
             self._tell(before.checkpoint_id, "files", (FileChange(path, "modified"),), False, before.checkpoint_id)

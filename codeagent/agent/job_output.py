@@ -35,6 +35,8 @@ class JobOutput:
         self._kept = 0
         self._unfinished: dict[OutputStream, str] = {}
         self._lines = 0
+        self.characters = 0
+        """Printed so far."""
         self._store: OutputStore | None = None
         self._sink: OutputSink | None = None
         self._before_file = 0
@@ -57,6 +59,7 @@ class JobOutput:
 
     def add(self, text: str, stream: OutputStream = "output") -> None:
         with self._lock:
+            self.characters += len(text)
             whole = _broken(self._unfinished.get(stream, "") + text)
             cut = whole.rfind("\n") + 1
             self._unfinished[stream] = whole[cut:]

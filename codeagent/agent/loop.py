@@ -8,6 +8,8 @@ prompt ─▶ limits, budget ─▶ deliver steering ─▶ ask the model ─▶
 """
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codeagent.agent.asking import Asking
@@ -75,7 +77,8 @@ class Loop:
         self._repeated: dict[str, int] = {}
         self._mode = self._permissions.mode
         self.meter = Meter(conversation.limits)
-        self.tally = Tally()
+        self._called: Counter[str] = Counter()
+        self.tally = Tally(lambda: parts.jobs.running)
         self.text = ""
 
     async def run(self, token: CancelToken) -> RunReason:
@@ -103,7 +106,7 @@ class Loop:
                 continue
             await self._steering.admit(token, follow_up=True)
             queued = self._steering.deliver_steering() or self._steering.deliver_follow_up()
-            if not queued:
+            if not queued and not self._steering.wakes:
                 return "denied" if self.meter.denied and not self.meter.executed else "done"
             self._history += queued
 
@@ -203,7 +206,8 @@ class Loop:
         allowed = answer.calls if left is None else answer.calls[:left]
         self.meter.calls += len(allowed)
         self.meter.refused += len(answer.calls) - len(allowed)
-        for batch in self._conversation.strategy.cut(allowed):
+        settled |= self._too_often(allowed)
+        for batch in self._conversation.strategy.cut([call for call in allowed if call.id not in settled]):
             if token.cancelled:
                 return
             if await self._batch(batch, settled, token):
@@ -215,6 +219,17 @@ class Loop:
                 break
         over = Skipped(f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached")
         settled |= {call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]}
+
+    def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, Settled]:
+        """The results of those that are past what their tool allows in one run."""
+        refused = {}
+        for call in calls:
+            self._called[call.name] += 1
+            most = self._executor.most_calls(call)
+            if most is not None and self._called[call.name] > most:
+                why = f"Not executed: {call.name} may be called {most} times in one run, and it was."
+                refused[call.id] = self._executor.refuse(call, Skipped(why))
+        return refused
 
     async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, Settled], token: CancelToken) -> bool:
         """Plan it, let the person step in, run it; True where they interrupted and it did not run."""

@@ -82,7 +82,7 @@ def _kind_of_cancel(reason: str) -> ErrorKind:
 def _cancel_text(reason: str) -> str:
     match _kind_of_cancel(reason):
         case "timeout":
-            return f"Timed out: {reason.removeprefix('timeout ')}"
+            return f"Timed out {reason.removeprefix('timeout ')}"
         case _ if reason in ("cancelled", "interrupted"):
             return "Cancelled"
         case _:

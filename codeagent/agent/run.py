@@ -28,7 +28,8 @@ class Run:
         parts = self._parts
         if prompt is None:
             await parts.steering.admit(self.token, follow_up=True)
-            return None if parts.steering.deliverable else "nothing of what was queued was sent"
+            begins = parts.steering.deliverable or parts.steering.wakes
+            return None if begins else "nothing of what was queued was sent"
         answer = await parts.submission.ask(prompt, "prompt", self.token)
         if isinstance(answer, Deny):
             return f"a hook denied the prompt, so it was not sent: {answer.reason}"

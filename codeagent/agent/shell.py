@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.flood import Flood
 from codeagent.agent.floor import Floor
 from codeagent.agent.outcome import result_of_error
 from codeagent.core.cancel import CancelToken
@@ -117,10 +118,13 @@ class Shell:
         except Exception as error:
             return result_of_error(error, executed=False)
 
+        flood = Flood()
+
         async def update(text: str, stream: OutputStream = "output") -> None:
-            self._emitter.emit(
-                ToolUpdated(**self._emitter.head(), call_id=command.call_id, name=SHELL, text=text, stream=stream)
-            )
+            if shown := flood.take(text):
+                self._emitter.emit(
+                    ToolUpdated(**self._emitter.head(), call_id=command.call_id, name=SHELL, text=shown, stream=stream)
+                )
 
         try:
             await self._emitter.sync()

@@ -1,5 +1,6 @@
 """What the person typed and did while the agent was working: two lanes and notes, delivered at boundaries."""
 
+import asyncio
 from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
@@ -25,6 +26,9 @@ class Steering:
         self._submission = submission
         self._waiting = list(waiting)
         self._notes = list(notes)
+        self._waking: list[UserMessage] = []
+        self._typed = asyncio.Event()
+        self._look_who_waits()
         self._admitted: dict[Queued, tuple[UserMessage, ...]] = {}
         """What the hooks let through, in these words, and the notes that go with it."""
 
@@ -41,12 +45,36 @@ class Steering:
         head = self._emitter.head()
         item = Queued(f"q{head['seq']}", kind, text)
         self._waiting.append(item)
+        self._look_who_waits()
         self._emitter.emit(SteerQueued(**head, id=item.id, kind=kind, text=text))
         return item.id
 
-    def add_note(self, note: UserMessage) -> None:
-        """Tell the model at the next boundary; the log holds already what the note is made of."""
+    async def typed(self) -> None:
+        """Return once some text waits for the next boundary."""
+        await self._typed.wait()
+
+    def add_note(self, note: UserMessage, *, wakes: bool = False) -> None:
+        """Tell the model at the next boundary; the log holds already what the note is made of.
+
+        `wakes`: it is a reason to make another request.
+        """
         self._notes.append(note)
+        if wakes:
+            self._waking.append(note)
+
+    def drop_note(self, note: UserMessage) -> None:
+        """The model was told in another way."""
+        self._notes = [other for other in self._notes if other != note]
+        self._waking = [other for other in self._waking if other != note]
+
+    @property
+    def wakes(self) -> bool:
+        """Some note is a reason to make another request."""
+        return bool(self._waking)
+
+    def rest(self) -> None:
+        """After a run that did not come to its end: what it was not told waits for the person's next word."""
+        self._waking.clear()
 
     def take_back(self, queued_id: str) -> str | None:
         item = next((item for item in self._waiting if item.id == queued_id), None)
@@ -106,6 +134,7 @@ class Steering:
 
     def deliver_notes(self) -> list[UserMessage]:
         notes, self._notes = self._notes, []
+        self._waking.clear()
         for note in notes:
             self._emitter.emit(MessageAdded(**self._emitter.head(), message=note))
         return notes
@@ -129,6 +158,12 @@ class Steering:
     def _may_go(self, item: Queued) -> bool:
         return not self._submission.judged or item in self._admitted
 
+    def _look_who_waits(self) -> None:
+        if any(item.kind != "follow_up" for item in self._waiting):
+            self._typed.set()
+        else:
+            self._typed.clear()
+
     def _position(self, queued_id: str) -> int | None:
         return next((at for at, item in enumerate(self._waiting) if item.id == queued_id), None)
 
@@ -142,4 +177,5 @@ class Steering:
     def _remove(self, item: Queued, *, taken_back: bool) -> None:
         self._waiting.remove(item)
         self._admitted.pop(item, None)
+        self._look_who_waits()
         self._emitter.emit(SteerDelivered(**self._emitter.head(), id=item.id, kind=item.kind, taken_back=taken_back))

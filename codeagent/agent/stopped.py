@@ -1,6 +1,6 @@
 """What stopping a run did, told to the person as it was: nothing of it is guessed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pydantic import JsonValue
 
@@ -12,7 +12,9 @@ from codeagent.core.tool import ToolResult
 class Tally:
     """Collects one run's results, and which of them the stop brought about."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: Callable[[], int]) -> None:
+        """`jobs`: how many run in the background; stopping a run leaves them alone."""
+        self._jobs = jobs
         self.stream_closed = False
         """The model's answer was still coming."""
         self._killed = 0
@@ -38,17 +40,19 @@ class Tally:
             "edits_kept": list(self._edits),
             "not_run": self._not_run,
             "left_running": self._left_running,
+            "jobs_running": self._jobs(),
         }
         emitter.notice("run.stopped", self._text(), **data)
 
     def _text(self) -> str:
-        edits = len(self._edits)
+        edits, jobs = len(self._edits), self._jobs()
         parts = [
             "the answer was cut off" if self.stream_closed else "",
             f"{self._killed} process{'es' * (self._killed != 1)} killed" if self._killed else "",
             f"{edits} edited file{'s' * (edits != 1)} kept" if edits else "",
             f"{self._not_run} call{'s' * (self._not_run != 1)} not run" if self._not_run else "",
             f"{self._left_running} left running in the background" if self._left_running else "",
+            f"{jobs} job{'s' * (jobs != 1)} still running" if jobs else "",
         ]
         return "stopped: " + (", ".join(part for part in parts if part) or "nothing was running")
 

@@ -187,6 +187,11 @@ async def no_input() -> str:
     raise Failed("only a stateful tool receives input")
 
 
+def awaited() -> bool:
+    """The `is_job` of a call that is waited for."""
+    return False
+
+
 async def ignore_update(text: str, stream: OutputStream = "output") -> None:
     """The `on_update` of a call that nobody watches."""
 
@@ -218,6 +223,8 @@ class ToolContext:
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to the tools of people."""
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
+    is_job: Callable[[], bool] = awaited
+    """It goes on in the background by now: what changes meanwhile may be anybody's doing."""
 
 
 class ToolArgs(BaseModel):
@@ -282,9 +289,9 @@ class Tool(ABC, Generic[ArgsT]):
         return EXCLUSIVE
 
     def time_limit(self, args: ArgsT) -> float | None:
-        """Seconds this call may take while it is awaited; None: the run's own limit. Must not raise.
+        """Seconds this call may take; None: the run's own limit, which holds while it is awaited. Must not raise.
 
-        Holds no more once the call was moved to the background.
+        Holds no more once the call was moved to the background; holds to its end where it began there.
         """
         return self.timeout
 

@@ -17,6 +17,7 @@ from codeagent.core.events import (
 from codeagent.core.shell import SHELL
 from codeagent.core.transcript import transcript_problems
 from codeagent.session.history import MAIN, fold
+from codeagent.session.jobs import job_problems, open_jobs
 from codeagent.session.records import Recording
 
 AnyEvent = KnownEvent | UnknownEvent
@@ -41,6 +42,8 @@ def check_recording(recording: Recording) -> CheckReport:
     problems += _repeated(of_person)
     unanswered = sorted({*_unfinished(of_person), *(commands - _answered(of_person))})
     repairs += [f"the command {call_id} did not end" for call_id in unanswered]
+    problems += job_problems(own)
+    repairs += [f"the job {job.job_id} did not end" for job in open_jobs(own)]
     for run, last in _runs(of_agent):
         open_calls = _unanswered(run)
         unfinished = _unfinished(run)

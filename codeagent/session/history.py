@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import (
     CheckpointRestored,
+    JobFinished,
     KnownEvent,
     MessageAdded,
     Notice,
@@ -19,12 +21,14 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.job_note import job_note, told_by
 from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.moments import Moments, walk
 from codeagent.core.policy import Mode
 from codeagent.core.shell import shell_note
 from codeagent.core.taken_back import restored_note
+from codeagent.session.jobs import ended_jobs
 
 MAIN = "main"
 ENDED = "cancelled: session ended"
@@ -69,7 +73,9 @@ class History:
     """In the order of their calls; in `messages` each has an error result already."""
     undelivered: tuple[QueuedText, ...]
     notes: tuple[UserMessage, ...]
-    """Of commands the person shared, in order; the model was not told of them yet."""
+    """Of commands the person shared and of jobs that ended, in order; the model was not told of them yet."""
+    jobs: tuple[EndedJob, ...]
+    """In the order they were started; one without an end is not among them."""
     mode: Mode | None
     """In force at the end; None where no run began."""
     details: tuple[ToolDetails, ...]
@@ -98,6 +104,7 @@ def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
         open_calls=tuple(OpenCall(call, call.id in started) for call in told.calls if call.id not in results),
         undelivered=_undelivered(own),
         notes=_notes(own),
+        jobs=ended_jobs(own),
         mode=last_mode(own),
         details=tuple(
             ToolDetails(result.name, result.details)
@@ -212,10 +219,16 @@ def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[QueuedTex
 def _notes(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[UserMessage, ...]:
     """A note is the same text wherever it is made, so that its delivery is known by it."""
     waiting: list[UserMessage] = []
+    ends: dict[str, UserMessage] = {}
     for event in events:
         match event:
             case ToolResultAdded() if (note := shell_note(event)) is not None:
                 waiting.append(note)
+            case ToolResultAdded() if (told := told_by(event)) is not None:
+                waiting = [note for note in waiting if note != ends.get(told)]
+            case JobFinished():
+                ends[event.job_id] = job_note(event)
+                waiting.append(ends[event.job_id])
             case CheckpointRestored() if (note := restored_note(event)) is not None:
                 waiting.append(note)
             case MessageAdded(message=UserMessage(source="note") as message) if message in waiting:

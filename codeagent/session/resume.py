@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from codeagent.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    JobFinished,
     KnownEvent,
     MessageAdded,
     RunFinished,
@@ -23,12 +24,13 @@ from codeagent.core.messages import AssistantMessage, TextPart, ToolCall, Usage,
 from codeagent.core.shell import SHELL
 from codeagent.core.tool import ErrorInfo
 from codeagent.session.history import ENDED, ENDED_MIDWAY, MAIN, OpenCall, fold
+from codeagent.session.jobs import lost, open_jobs
 
 AnyEvent = KnownEvent | UnknownEvent
 
 
 def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now: float) -> tuple[KnownEvent, ...]:
-    """Give every approval its answer, every call its one result, and the run its end.
+    """Give every approval its answer, every call its one result, every job and the run their end.
 
     Text that had left its queue becomes the message it was about to be; what is still queued stays so.
     Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run.
@@ -53,6 +55,8 @@ def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now
         _add_result(writer, OpenCall(call, started=False))
     for command in _open_commands(own):
         _add_result(writer, OpenCall(ToolCall(id=command.call_id, name=SHELL), started=True), dict(command.arguments))
+    for job in open_jobs(own):
+        writer.add(JobFinished, **lost(job, own, now))
     for queued in history.undelivered:
         if queued.taken_out:
             writer.add(MessageAdded, message=UserMessage.from_text(queued.text, queued.kind))

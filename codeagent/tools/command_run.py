@@ -1,7 +1,6 @@
 """One command line in the sandbox, from its start to a result that a model and a person can read."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +16,6 @@ from codeagent.tools.command_output import CommandOutput
 
 OnUpdate = Callable[..., Awaitable[None]]
 """As `ToolContext.on_update`."""
-_LIVE_BYTES_PER_SECOND = 1 << 20
 _Ending = Literal["done", "timeout", "cancelled"]
 
 
@@ -100,28 +98,14 @@ async def run_command(
 
 
 class _Live:
-    """Passes output on as it comes; a flood is thinned out for whoever watches, never for the result."""
+    """Passes output on as it comes."""
 
     def __init__(self, output: CommandOutput, on_update: OnUpdate) -> None:
         self._output = output
         self._on_update = on_update
-        self._window = time.monotonic()
-        self._shown = 0
-        self._held_back = 0
 
     async def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
-        text = self._output.feed(stream, data)
-        now = time.monotonic()
-        if now - self._window >= 1:
-            self._window, self._shown = now, 0
-        self._shown += len(data)
-        if self._shown > _LIVE_BYTES_PER_SECOND:
-            self._held_back += len(text)
-            return
-        if self._held_back:
-            text = f"\n[… {self._held_back} characters went by too fast to show …]\n{text}"
-            self._held_back = 0
-        if text:
+        if text := self._output.feed(stream, data):
             await self._on_update(text, stream)
 
 

@@ -49,8 +49,9 @@ class _Record:
 class SeenFiles:
     """The session's memory of file contents; paths are resolved ones, relative to the root.
 
-    `before_command` and `after_command` go around each of the agent's own commands: a file that
-    was as the model knew it, and that the command changed, is not held against the model.
+    `before_command` and `after_command` go around each of the agent's own commands, also of those that overlap: a file
+    that was as the model knew it, and that the command changed, is not held against the model. What changed during a
+    job may be anybody's doing, a person's too, so it is not taken as known: the model is shown what changed instead.
     """
 
     def __init__(self, workspace: Workspace, kept_bytes: int = 8 << 20) -> None:
@@ -59,7 +60,6 @@ class SeenFiles:
         self._records: dict[str, _Record] = {}
         self._copies: OrderedDict[str, bytes] = OrderedDict()
         self._kept_bytes = kept_bytes
-        self._fresh: set[str] = set()
 
     def read(self, path: str, data: bytes, lines: Lines, *, whole: bool) -> dict[str, JsonValue]:
         """Lines of a file were shown to the model. Returns the details that `restore` takes."""
@@ -89,14 +89,14 @@ class SeenFiles:
         what = _changes(path, before, data) if before is not None else ""
         raise Failed(f"{path} has changed since you read it; nothing was written.{what}\nRead it again first.")
 
-    def before_command(self) -> None:
-        """Note which files are still as the model knows them."""
-        self._fresh = {path for path, record in self._records.items() if self._is_fresh(path, record)}
+    def before_command(self) -> frozenset[str]:
+        """The files that are still as the model knows them."""
+        return frozenset(path for path, record in tuple(self._records.items()) if self._is_fresh(path, record))
 
-    def after_command(self) -> dict[str, JsonValue]:
+    def after_command(self, fresh: frozenset[str]) -> dict[str, JsonValue]:
         """Take what the command did to those files as known; the details that `restore` takes."""
         changed: dict[str, JsonValue] = {}
-        for path in sorted(self._fresh):
+        for path in sorted(fresh):
             record = self._records[path]
             if record.stamp is not None and record.stamp == self._stamp(path):
                 continue
@@ -107,7 +107,6 @@ class SeenFiles:
             if sha256 != record.seen.sha256:
                 changed[path] = sha256
             self._keep(path, data, replace(record.seen, sha256=sha256))
-        self._fresh = set()
         return {"rehashed": changed} if changed else {}
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:

@@ -198,7 +198,14 @@ async def test_a_stop_says_what_was_cut_off_killed_kept_and_not_run() -> None:
     s.agent.observe(stop)
     await s.run()
     [notice] = notices(s, "run.stopped")
-    assert notice.data == {"stream_closed": False, "killed": 2, "edits_kept": ["a.py"], "not_run": 2, "left_running": 0}
+    assert notice.data == {
+        "stream_closed": False,
+        "killed": 2,
+        "edits_kept": ["a.py"],
+        "not_run": 2,
+        "left_running": 0,
+        "jobs_running": 0,
+    }
     assert notice.text == "stopped: 2 processes killed, 1 edited file kept, 2 calls not run"
 
 

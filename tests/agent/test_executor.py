@@ -51,7 +51,7 @@ async def test_a_crashing_tool_names_its_exception_and_the_run_goes_on() -> None
 async def test_a_call_over_its_time_is_stopped_and_keeps_its_output() -> None:
     result = await one(Turn("", (do("partial"),)), limits=Limits(timeout_per_call=0.05))
     assert (result.error.kind, result.executed) == ("timeout", True)
-    assert text_of(result.content) == "half the output\nTimed out: after 0.05 s; stopped"
+    assert text_of(result.content) == "half the output\nTimed out after 0.05 s; stopped"
 
 
 async def test_one_call_can_be_cancelled_and_its_sibling_goes_on() -> None:

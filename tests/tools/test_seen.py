@@ -43,9 +43,9 @@ def test_a_resumed_session_knows_what_it_had_read(workspace: LocalWorkspace) -> 
 def test_a_resumed_session_knows_what_its_commands_changed(workspace: LocalWorkspace) -> None:
     seen = SeenFiles(workspace)
     details = seen.read("a.txt", b"one\n", (1, 1), whole=True)
-    seen.before_command()
+    fresh = seen.before_command()
     put(workspace.root, "a.txt", "two\n")
-    changed = seen.after_command()
+    changed = seen.after_command(fresh)
     assert restored(workspace, details, changed).check("a.txt", b"two\n").whole
 
 
@@ -58,15 +58,28 @@ def test_details_of_other_tools_are_passed_over(workspace: LocalWorkspace) -> No
 def test_a_file_a_command_removed_or_a_person_changed_stays_as_it_was_known(workspace: LocalWorkspace) -> None:
     seen = SeenFiles(workspace)
     seen.read("a.txt", b"one\n", (1, 1), whole=True)
-    seen.before_command()
+    fresh = seen.before_command()
     (workspace.root / "a.txt").unlink()
-    assert seen.after_command() == {}
+    assert seen.after_command(fresh) == {}
     put(workspace.root, "a.txt", "two\n")
-    seen.before_command()
+    fresh = seen.before_command()
     put(workspace.root, "a.txt", "three\n")
-    seen.after_command()
+    seen.after_command(fresh)
     with pytest.raises(Failed, match="changed since"):
         seen.check("a.txt", b"three\n")
+
+
+def test_commands_that_overlap_each_take_only_what_was_known_at_their_start(workspace: LocalWorkspace) -> None:
+    seen = SeenFiles(workspace)
+    put(workspace.root, "a.txt", "one\n")
+    seen.read("a.txt", b"one\n", (1, 1), whole=True)
+    long = seen.before_command()
+    put(workspace.root, "a.txt", "a person's\n")
+    short = seen.before_command()
+    assert (long, short) == ({"a.txt"}, frozenset())
+    assert seen.after_command(short) == {}
+    with pytest.raises(Failed, match="changed since"):
+        seen.check("a.txt", b"a person's\n")
 
 
 def test_copies_are_bounded_and_without_one_the_error_is_plain(workspace: LocalWorkspace) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
@@ -30,6 +30,9 @@ def _command(value: str) -> str:
 class BashArgs(ToolArgs):
     command: Annotated[str, AfterValidator(_command)]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
+    run_in_background: Annotated[bool, Field(description="Go on as a job; no time limit unless timeout says so")] = (
+        False
+    )
     network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = False
 
 
@@ -65,6 +68,14 @@ class Bash(Tool[BashArgs]):
         self._max_timeout = max_timeout
         self._always_ask = always_ask
 
+    def time_limit(self, args: BashArgs) -> float | None:
+        if args.run_in_background:
+            return args.timeout
+        return min(args.timeout or self._default_timeout, self._max_timeout)
+
+    def in_background(self, args: BashArgs) -> bool:
+        return args.run_in_background
+
     def approval_key(self, args: BashArgs) -> ApprovalKey:
         key = command_key(args.command)
         if args.network:
@@ -89,11 +100,12 @@ class Bash(Tool[BashArgs]):
     async def run(self, args: BashArgs, ctx: ToolContext) -> ToolResult:
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
-        timeout = min(args.timeout or self._default_timeout, self._max_timeout)
         command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
-        await asyncio.to_thread(self._seen.before_command)
+        fresh = await asyncio.to_thread(self._seen.before_command)
+        rehashed: dict[str, JsonValue] = {}
         try:
-            run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout)
+            run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout=None)
         finally:
-            rehashed = await asyncio.to_thread(self._seen.after_command)
+            if not ctx.is_job():
+                rehashed = await asyncio.to_thread(self._seen.after_command, fresh)
         return run.answer(rehashed)

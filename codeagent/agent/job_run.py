@@ -1,0 +1,137 @@
+"""One job of this process: from its start to the event that says how it ended."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from codeagent.agent.job_output import JobOutput, end_of
+from codeagent.agent.work import Work
+from codeagent.core.jobs import Job, JobStatus
+from codeagent.core.messages import text_of
+from codeagent.core.ports import OutputPage, OutputStore
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import ToolResult
+
+TAIL = 4_000
+"""Characters of its output that the model is told at its end."""
+_SUMMARY = 300
+_FLUSH_SECONDS = 0.5
+
+
+class JobRun:
+    """What it printed can be read while it runs and afterwards; its work is let go of when it has ended."""
+
+    def __init__(self, job: Job, work: Work, outputs: OutputStore, printed: Callable[[], None]) -> None:
+        """`printed` is called with every piece of its output."""
+        self._job = job
+        self._outputs = outputs
+        self._printed = printed
+        self._flushing = False
+        self._handle: str | None = None
+        self.work: Work | None = work
+        self.output: JobOutput = work.watch.output
+        self.sandboxed = work.prepared.tool.sandboxed
+        self.stopping = ""
+        """Why it is being stopped."""
+        self.over = asyncio.Event()
+        self.output.keep(outputs, job.id)
+        work.watch.becomes(job.id, self._print)
+
+    @property
+    def job(self) -> Job:
+        return replace(self._job, lines=self.output.lines)
+
+    @property
+    def running(self) -> bool:
+        return self._job.status == "running"
+
+    def listens(self, port: int) -> None:
+        self._job = replace(self._job, ports=(*self._job.ports, port))
+
+    def stop(self, reason: str) -> None:
+        if self.work is not None:
+            self.stopping = self.stopping or reason
+            self.work.token.cancel(reason)
+
+    def read(self, offset: int | None, lines: int) -> OutputPage:
+        if self._handle is None:
+            return self.output.read(offset, lines)
+        return page_of(self._outputs, self._handle, offset, lines)
+
+    async def ended(self, now: Callable[[], float]) -> dict[str, Any]:
+        """Wait for its end; the fields of `job.finished`."""
+        assert self.work is not None
+        result = await self.work.result()
+        self.work.watch.ended = True
+        self.work.token.close()
+        self.output.end()
+        fields = self._fields(result, round(now(), 3))
+        self.work = None
+        return fields
+
+    def _fields(self, result: ToolResult, ended: float) -> dict[str, Any]:
+        status, code = self._status(result), result.details.get("exit_code")
+        exit_code = code if isinstance(code, int) else None
+        tail, handle = self._told(result)
+        summary = f"exit code {exit_code}" if exit_code is not None else ""
+        if result.error is not None:
+            summary = one_line(result.error.message, _SUMMARY)
+        elif result.child_session is not None:
+            summary = one_line(f"{summary} session {result.child_session}", _SUMMARY)
+        job = self._job = replace(self._job, status=status, ended=ended, exit_code=exit_code, summary=summary)
+        return {
+            "job_id": job.id,
+            "call_id": job.call_id,
+            "name": job.tool,
+            "title": job.title,
+            "status": status,
+            "summary": summary,
+            "tail": tail,
+            "exit_code": exit_code,
+            "lines": self.output.lines,
+            "handle": handle,
+            "duration_ms": max(0, round((ended - job.started) * 1000)),
+        }
+
+    def _status(self, result: ToolResult) -> JobStatus:
+        if result.error is None:
+            return "done"
+        return "stopped" if self.stopping and result.error.kind == "cancelled" else "failed"
+
+    def _told(self, result: ToolResult) -> tuple[str, str | None]:
+        """What the model is told, and where all of it is where that is more."""
+        kept = result.details.get("handle")
+        self._handle = kept if isinstance(kept, str) and not self.output.whole else None
+        answer = text_of(result.content)
+        if not answer:
+            return self.output.tail(TAIL), None if self.output.characters <= TAIL else self.output.handle
+        if len(answer) <= TAIL and self._handle is None and not result.details.get("truncated"):
+            return answer, None
+        return end_of(answer, TAIL), self._handle or self._of_answer(answer)
+
+    def _of_answer(self, answer: str) -> str | None:
+        """Where all of an answer is: what was printed, or the answer itself where it is something else."""
+        if self.output.characters >= len(answer) // 2:
+            return self.output.handle
+        sink = self._outputs.create(self._job.call_id)
+        sink.write(answer)
+        sink.close()
+        return sink.handle
+
+    def _print(self) -> None:
+        self._printed()
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        self.output.flush()
+
+
+def page_of(outputs: OutputStore, handle: str, offset: int | None, lines: int) -> OutputPage:
+    """Lines from `offset`, None: the last ones. Raises KeyError. Blocks."""
+    if offset is None:
+        offset = max(1, outputs.read(handle, 1, 0).total - lines + 1)
+    return outputs.read(handle, offset, lines)
