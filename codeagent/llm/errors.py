@@ -23,6 +23,16 @@ _OVERFLOW = re.compile(
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
 _POLICY = re.compile(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
+_TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
+_NO_TOOLS = re.compile(
+    rf"(?:not|n't) support (?:native |the use of )?[`'\"]?{_TOOLS}\b"
+    rf"|\b{_TOOLS}[`'\"]? (?:is|are) (?:not (?:currently )?|un)(?:supported|enabled|available|implemented)"
+    r"|no endpoints found that support tool use"
+    r"|--enable-auto-tool-choice|--tool-call-parser|requires? --jinja|cannot use tools with stream"
+    r"|not support parameters: \[[^\]]*'tools'"
+    r"|(?:unrecognized|unknown|unsupported|unexpected)[^\n]{0,40}[`'\": ]tools(?![\w.\[])",
+    re.IGNORECASE,
+)
 _PREFIX = re.compile(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
@@ -112,6 +122,11 @@ class Failure:
         status = None if kind in ("connection", "timeout", "cut") else self._status
         after = retry_after(_header(self._chain, "retry-after"), time.time) if retryable else None
         return ModelError(f"{self._model}: {text}", kind=kind, status=status, retryable=retryable, retry_after=after)
+
+
+def refuses_tools(error: ModelError) -> bool:
+    """Whether the provider says that it, or the model, has no native tool calls; wrong tools are another matter."""
+    return error.kind in ("bad_request", "server") and _NO_TOOLS.search(str(error)) is not None
 
 
 def retry_after(value: str | None, now: Callable[[], float]) -> float | None:

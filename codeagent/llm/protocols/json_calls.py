@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection
-from json.decoder import JSONDecoder, scanstring
+from json.decoder import JSONDecoder
 
 CALL_KEYS = frozenset({"name", "arguments", "parameters", "id", "call_id", "index", "type", "function", "tool_calls"})
 """What the outermost object of a call may have."""
@@ -90,7 +90,9 @@ def _members(text: str) -> dict[str, str]:
     if text[position] == "}":
         return found
     while True:
-        key, position = scanstring(text, _after(text, position, '"', space=False))
+        if text[position] != '"':
+            raise ValueError("a key is no string")
+        key, position = _decoder.raw_decode(text, position)
         position = _after(text, _skip(text, position), ":")
         _, end = _decoder.raw_decode(text, position)
         if key in found:
@@ -114,10 +116,10 @@ def _items(text: str) -> list[str]:
     return items
 
 
-def _after(text: str, position: int, character: str, *, space: bool = True) -> int:
+def _after(text: str, position: int, character: str) -> int:
     if text[position] != character:
         raise ValueError(f"no {character} at {position}")
-    return _skip(text, position + 1) if space else position + 1
+    return _skip(text, position + 1)
 
 
 def _skip(text: str, position: int) -> int:

@@ -1,8 +1,9 @@
 """Takes a model's streamed text apart: words, code, and the blocks that are calls."""
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
-from re import Match, compile, escape
+from itertools import groupby
 from typing import Literal
 
 from codeagent.llm.protocols.bare_json import INFOS, BareJson, FencedJson
@@ -18,7 +19,7 @@ _LONGEST_INFO = 20
 _SMALLEST_FENCE = 3
 _DEEPEST_MARGIN = 3
 _BEFORE_JSON = ";>"
-_INLINE = compile(r"[`\n]")
+_INLINE = re.compile(r"[`\n]")
 
 
 class Reader:
@@ -34,7 +35,7 @@ class Reader:
             self._marks[mark.first].append(mark)
         self._bare = bare
         characters = {*self._marks, "`", "~", *("{[" if bare else "")}
-        self._interest = compile("[" + "".join(map(escape, sorted(characters))) + "]")
+        self._interest = re.compile("[" + "".join(map(re.escape, sorted(characters))) + "]")
         self._out: list[Piece] = []
         self._pending: deque[str] = deque()
         self._tail = ""
@@ -64,8 +65,14 @@ class Reader:
         return self._taken()
 
     def _taken(self) -> list[Piece]:
-        out, self._out = self._out, []
-        return out
+        """What was found, with text in one piece between the blocks."""
+        found: list[Piece] = []
+        for is_text, group in groupby(self._out, lambda piece: isinstance(piece, Text)):
+            pieces = list(group)
+            whole = "".join(piece.text for piece in pieces if isinstance(piece, Text))
+            found += [Text(whole)] if is_text else pieces
+        self._out.clear()
+        return found
 
     def _drive(self) -> None:
         while self._pending:
@@ -161,7 +168,7 @@ class Reader:
             return len(data)
         at, character = found.start(), found[0]
         self._emit(data[position:at])
-        for mark in self._marks[character] if character in self._marks else ():
+        for mark in self._marks.get(character, ()):
             if mark.only_first and self._begun:
                 continue
             opened = mark.match(data, at)
@@ -180,7 +187,7 @@ class Reader:
         self._emit(character)
         return at + 1
 
-    def _open(self, mark: Mark, opened: Match[str]) -> None:
+    def _open(self, mark: Mark, opened: re.Match[str]) -> None:
         if mark.make is not None:
             self._block, self._state = mark.make(opened), "block"
         else:

@@ -1,0 +1,52 @@
+"""Decides how a model is given its tools: natively, as text, or as text once its provider refused them."""
+
+from collections.abc import AsyncIterator
+
+from codeagent.core.errors import ModelError
+from codeagent.core.model import Model, ModelEvent, ModelRequest, Retrying
+from codeagent.llm.errors import refuses_tools
+from codeagent.llm.protocols.protocol import TextProtocol
+from codeagent.llm.protocols.text_tool_model import TextToolModel
+
+
+class ChoosingModel:
+    """Native calls until the provider says that it has none; from then on the same conversation as text."""
+
+    def __init__(self, inner: Model, protocol: TextProtocol) -> None:
+        self._inner = inner
+        self._protocol = protocol
+        self._as_text: TextToolModel | None = None
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self._inner.context_window
+
+    async def prepare(self) -> None:
+        """Start what the model below needs before its first request, where it needs anything."""
+        prepare = getattr(self._inner, "prepare", None)
+        if prepare is not None:
+            await prepare()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if self._as_text is None:
+            begun = False
+            try:
+                async for event in self._inner.stream(request):
+                    begun = True
+                    yield event
+                return
+            except ModelError as error:
+                if begun or not request.tools or not refuses_tools(error):
+                    raise
+                reason = f"{error}; tools are written as text from here on ({self._protocol.name})"
+            self._as_text = TextToolModel(self._inner, self._protocol)
+            yield Retrying(reason, 2, 0.0)
+        async for event in self._as_text.stream(request):
+            yield event

@@ -1,0 +1,182 @@
+"""Gives tools to a model that has no native calls: they go out, and come back, as text."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import assert_never
+
+from codeagent.core.messages import (
+    AssistantMessage,
+    ContentPart,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from codeagent.core.model import (
+    Answer,
+    CallClosed,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    Retrying,
+    TextDelta,
+)
+from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Text
+from codeagent.llm.protocols.protocol import Parser, TextProtocol
+
+_NAMELESS = "tool_call"
+"""Stands for the tool in a block that does not name one."""
+_REPORT_ENDS = ":\n"
+
+
+class TextToolModel:
+    """A model whose calls are text of one protocol; the loop sees the same events as with native calls.
+
+    A block that must not run becomes a call too, with arguments that are no JSON and begin with the
+    reason: its error result is what tells the model, and the person.
+    """
+
+    def __init__(self, inner: Model, protocol: TextProtocol) -> None:
+        self._inner = inner
+        self._protocol = protocol
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self._inner.context_window
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """As `Model.stream`. What the model writes while it has no tools is text."""
+        parser = self._protocol.parser(request.tools)
+        answer = _Growing(parser, reads=bool(request.tools))
+        async for event in self._inner.stream(as_text(request, self._protocol)):
+            match event:
+                case TextDelta(text):
+                    for found in answer.add(text):
+                        yield found
+                case ReasoningDelta():
+                    yield event
+                case CallClosed():
+                    yield event
+                case Retrying():
+                    answer = _Growing(self._protocol.parser(request.tools), reads=bool(request.tools))
+                    yield event
+                case Answer(message, usage):
+                    for found in answer.end():
+                        yield found
+                    yield Answer(answer.message(message), usage)
+                case _:
+                    assert_never(event)
+
+
+class _Growing:
+    """One answer as its text comes in."""
+
+    def __init__(self, parser: Parser, *, reads: bool) -> None:
+        self._parser, self._reads = parser, reads
+        self._text: list[str] = []
+        self._calls: list[ToolCall] = []
+
+    def add(self, text: str) -> Iterator[ModelEvent]:
+        return self._events(self._parser.feed(text) if self._reads else [Text(text)])
+
+    def end(self) -> Iterator[ModelEvent]:
+        return self._events(self._parser.close() if self._reads else [])
+
+    def message(self, whole: AssistantMessage) -> AssistantMessage:
+        """The text without the blocks, and the calls; those that were native all the same stay."""
+        calls = (*whole.calls, *self._calls)
+        stop = "tool_calls" if self._calls and whole.stop == "end" else whole.stop
+        return whole.model_copy(update={"text": "".join(self._text), "calls": calls, "stop": stop})
+
+    def _events(self, pieces: list[Piece]) -> Iterator[ModelEvent]:
+        for piece in pieces:
+            match piece:
+                case Text(text):
+                    self._text.append(text)
+                    yield TextDelta(text)
+                case Closed(name, arguments):
+                    yield self._closed(name, arguments)
+                case Broken(name, raw, why):
+                    yield self._closed(name or _NAMELESS, f"{why}{_REPORT_ENDS}{raw}")
+                case _:
+                    assert_never(piece)
+
+    def _closed(self, name: str, arguments: str) -> CallClosed:
+        call = ToolCall(id=f"call_{uuid.uuid4().hex}", name=name, arguments=arguments)
+        self._calls.append(call)
+        return CallClosed(call)
+
+
+def as_text(request: ModelRequest, protocol: TextProtocol) -> ModelRequest:
+    """The same request without native tools: a request only appends to the one before it, as ever."""
+    system = request.system
+    if request.tools:
+        section = protocol.render_tools(request.tools)
+        system = f"{system}\n\n{section}" if system else section
+    return ModelRequest(system, tuple(_merged(_rendered(request.messages, protocol))), ())
+
+
+def _rendered(messages: Sequence[Message], protocol: TextProtocol) -> Iterator[Message]:
+    results: list[ToolMessage] = []
+    for message in messages:
+        if results and not isinstance(message, ToolMessage):
+            yield _results(results, protocol)
+            results = []
+        match message:
+            case ToolMessage():
+                results.append(message)
+            case AssistantMessage() if message.calls:
+                yield _with_blocks(message, protocol)
+            case _:
+                yield message
+    if results:
+        yield _results(results, protocol)
+
+
+def _with_blocks(message: AssistantMessage, protocol: TextProtocol) -> AssistantMessage:
+    blocks = [protocol.render_call(call) for call in message.calls]
+    text = "\n".join([message.text, *blocks] if message.text else blocks)
+    return message.model_copy(update={"text": text, "calls": (), "stop": "end"})
+
+
+def _results(results: Sequence[ToolMessage], protocol: TextProtocol) -> UserMessage:
+    content: list[ContentPart] = [TextPart(text=protocol.render_results(results))]
+    for result in results:
+        images = [part for part in result.content if isinstance(part, ImagePart)]
+        if images:
+            content += [TextPart(text=f"From the result of {result.name}:"), *images]
+    return UserMessage(content=tuple(content), source="note")
+
+
+def _merged(messages: Iterator[Message]) -> Iterator[Message]:
+    """Never two user messages in a row: many chat templates refuse them."""
+    waiting: UserMessage | None = None
+    for message in messages:
+        if isinstance(message, UserMessage):
+            waiting = message if waiting is None else _joined(waiting, message)
+            continue
+        if waiting is not None:
+            yield waiting
+            waiting = None
+        yield message
+    if waiting is not None:
+        yield waiting
+
+
+def _joined(one: UserMessage, other: UserMessage) -> UserMessage:
+    """One text stays one text: some servers take nothing else."""
+    match (*one.content, *other.content):
+        case (TextPart(text=first), TextPart(text=second)):
+            return UserMessage.from_text(f"{first}\n\n{second}", one.source)
+        case parts:
+            return one.model_copy(update={"content": parts})
