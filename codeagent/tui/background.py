@@ -98,8 +98,7 @@ class Background:
         board.end(ended, event.tail)
         card = document.find_card(event.call_id)
         if card is not None:
-            exit_code = f" · exit {event.exit_code}" if event.exit_code else ""
-            card.state, card.job, card.note = event.status, event.job_id, event.job_id + exit_code
+            card.state, card.job, card.note = event.status, event.job_id, _note_of(event)
             card.duration_ms, card.output = event.duration_ms, board.output(event.job_id)
             document.touch_card(event.call_id)
         document.remark(job_line(event))
@@ -109,3 +108,13 @@ class Background:
         row = self._stage.jobs.get(str(job_id))
         if row is not None and isinstance(port, int):
             self._stage.jobs.change(row.id, ports=tuple(sorted({*row.ports, port})))
+
+
+def _note_of(ended: JobFinished) -> str:
+    """What its card says behind the state; of a call that is done the state is no word."""
+    said = [
+        "done" if ended.status == "done" else "",
+        ended.job_id,
+        f"exit {ended.exit_code}" if ended.exit_code else "",
+    ]
+    return " · ".join(part for part in said if part)

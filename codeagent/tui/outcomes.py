@@ -29,7 +29,7 @@ from codeagent.tui.rendering.shown import (
 )
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.spelling import duration
-from codeagent.tui.transcript.wrap import flat
+from codeagent.tui.transcript.wrap import cut, flat
 
 SHELL = "shell"
 """What calls are named that are commands of the person's own."""
@@ -100,7 +100,7 @@ def error_of(result: ToolResultAdded) -> str:
 def job_line(ended: JobFinished) -> str:
     """One line: which job ended, and how."""
     after = f" after {duration(ended.duration_ms / 1000)}" if ended.duration_ms else ""
-    said = f"{ended.job_id} {ended.status}{after}: {flat(ended.title, 120)}"
+    said = f"{ended.job_id} {ended.status}{after}: {cut(flat(ended.title), 48)}"
     return f"{said} · {flat(ended.summary, 120)}" if ended.summary else said
 
 

@@ -59,12 +59,12 @@ def every_state() -> Recording:
         recording.job(f"job-{number}", call_id, title, after=2.0, takes_input=call_id == "c10")
         recording.result(call_id, "bash", f"job-{number} started", seconds=0.1)
     recording.job_output("job-6", ">>> import dates\n>>> dates.days(1900)\n\x1b[33m366\x1b[0m\n")
+    recording.end_job("job-4", "c8", titles["c8"], "stopped", seconds=12.0, summary="stopped by the user", lines=88)
     recording.end_job("job-2", "c6", titles["c6"], "done", seconds=31.0, summary="exit code 0", exit_code=0, lines=12)
     recording.end_job(
         "job-3", "c7", titles["c7"], "failed", seconds=125.0, summary="exit code 1", exit_code=1, lines=1204,
         tail="E   assert 366 == 365\n1 failed, 310 passed\n",
     )  # fmt: skip
-    recording.end_job("job-4", "c8", titles["c8"], "stopped", seconds=12.0, summary="stopped by the user", lines=88)
     return recording.end_job("job-5", "c9", titles["c9"], "lost", summary="the process that ran it is gone")
 
 

@@ -218,7 +218,9 @@ class Recording:
         seconds: float = 0.0,
         **fields: Any,
     ) -> "Recording":
-        """`fields`: `summary`, `tail`, `exit_code`, `lines`."""
+        """`seconds` after it was started. `fields`: `summary`, `tail`, `exit_code`, `lines`."""
+        started = (event.ts for event in self.events if isinstance(event, JobStarted) and event.job_id == job_id)
+        self.now = max(self.now, next(started, self.now) + seconds)
         self.add(
             JobFinished,
             job_id=job_id,

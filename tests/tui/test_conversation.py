@@ -5,15 +5,19 @@ from collections.abc import Callable
 
 import pytest
 
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import Notice
 from codeagent.core.policy import Decision
 from codeagent.core.runtime import Queued
+from codeagent.core.toolbox import Toolbox
 from codeagent.tui.conversation import Conversation
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import Missing, ModelRow, Wish
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.blocks import Prompt, Remark
-from tests.tui.fake_launcher import FakeLauncher
+from tests.tui.fake_jobs import FakeToolbox
+from tests.tui.fake_launcher import SESSION, FakeLauncher
+from tests.tui.job_scenes import background
 from tests.tui.scripts import Recording, looked_around, running_tests
 
 
@@ -282,4 +286,67 @@ async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_sc
     await until(lambda: stage.status.now.phase == "idle")
     assert given_back == ["fix it"]
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [why]
+    await talk.close()
+
+
+async def test_what_is_asked_of_jobs_and_calls_reaches_the_agent() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    jobs = launcher.agent.jobs
+
+    assert talk.promote("c4") and launcher.agent.told == [("promote", "c4")]
+    assert await talk.job_output("job-1") == "one\ntwo\nthree"
+    await talk.stop_job("job-1")
+    assert talk.send_to_job("job-1", "q")
+    jobs.takes = False
+    assert not talk.send_to_job("job-1", "q")
+    assert jobs.told == [("stop", "job-1", "stopped by the user"), ("send", "job-1", "q"), ("send", "job-1", "q")]
+    await talk.close()
+
+
+async def test_a_job_that_is_not_known_is_one_line_and_its_output_is_gone() -> None:
+    talk, _, _ = await ready(FakeLauncher())
+
+    assert await talk.job_output("job-9") is None
+    with pytest.raises(CodeagentError, match="job-9 is no job of this session; /jobs lists them"):
+        await talk.stop_job("job-9")
+    with pytest.raises(CodeagentError, match="job-9 is no job of this session"):
+        talk.send_to_job("job-9", "q")
+    await talk.close()
+
+
+async def test_the_toolbox_is_the_agents_and_trust_is_kept_there() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    assert talk.toolbox() is None
+    with pytest.raises(CodeagentError, match="nothing was changed"):
+        await talk.trust_tools(True)
+
+    box = Toolbox(untrusted=("a.py",))
+    launcher.agent.toolbox = keeper = FakeToolbox(box)
+    assert talk.toolbox() == box
+    await talk.trust_tools(True)
+    await talk.trust_tools(False)
+    assert keeper.told == ["trust", "distrust"]
+    keeper.refuses = "it cannot be written"
+    with pytest.raises(CodeagentError, match="it cannot be written"):
+        await talk.trust_tools(True)
+    await talk.close()
+
+
+async def test_jobs_of_a_process_that_died_are_lost_in_the_session_that_goes_on() -> None:
+    launcher = FakeLauncher(log=tuple(background().events))
+    talk, stage, _ = await opened(launcher, Wish(resume=SESSION))
+
+    assert [(row.id, row.state) for row in stage.jobs.rows] == [("job-1", "lost")]
+    assert stage.status.now.jobs == 0
+    await talk.close()
+
+
+async def test_what_a_live_job_prints_reaches_its_place() -> None:
+    launcher, recording = FakeLauncher(), background()
+    talk, stage, _ = await ready(launcher)
+    launcher.agent.emit(*recording.job_output("job-1", "one\n").job_output("job-1", "two\n").events)
+
+    await until(lambda: bool(stage.jobs.rows) and stage.jobs.output("job-1").last(1) == ["two"])
     await talk.close()

@@ -108,6 +108,11 @@ class JobsScreen(ModalScreen[None]):
         self._stage.jobs.unwatch(self._changed)
         self._stage.desk.unwatch(self._changed)
 
+    @property
+    def ticking(self) -> bool:
+        """A timer runs."""
+        return self._ticker is not None
+
     def on_resize(self, event: Resize) -> None:
         whole = event.size.height < _SMALL
         self.query_one(Vertical).set_class(whole, "-whole")
@@ -245,9 +250,8 @@ class JobsScreen(ModalScreen[None]):
         self._title.tell(" · ".join([*waits, f"{running} running", f"{count} in all"]))
         self._list.sync()
         if (row := self._list.marked) is not None:
-            said = [row.state, ports_text(row) and f"listens on {ports_text(row)}, inside the sandbox", row.summary]
             self._about.name_it(f"{row.id} · {row.title}")
-            self._about.tell(" · ".join(part for part in said if part))
+            self._about.tell(row.summary or (f"{ports_text(row)} inside the sandbox" if row.ports else ""))
             self._tail.show(row.id)
         if not self._writing_to:
             self._hints.show(self._keys())

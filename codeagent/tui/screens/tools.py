@@ -56,6 +56,7 @@ class ToolsScreen(Page):
 
     def action_trust(self) -> None:
         self._look()
+        self._pane.turn("home")  # what trusting means stands there
         self._asked = self._shown.untrusted
         files = counted(len(self._asked), "file", "files")
         self.hint_row.tell(f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING)

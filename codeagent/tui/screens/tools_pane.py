@@ -64,12 +64,12 @@ class ToolsPane(LinePane):
             for problem in box.problems:
                 yield from _problem(problem, width, palette)
             yield line([])
+        name = min(_LONGEST_NAME, max((cell_len(flat(tool.name)) for tool in box.tools), default=0))
         sources = dict.fromkeys(["builtin", *(tool.source for tool in box.tools)])
         for source in sources:
             tools = [tool for tool in box.tools if tool.source == source]
             if tools:
                 yield _heading(_SOURCES.get(source, flat(source)), palette.heading)
-                name = min(_LONGEST_NAME, max(cell_len(flat(tool.name)) for tool in tools))
                 for tool in tools:
                     yield from _tool(tool, name, width, palette)
                 yield line([])

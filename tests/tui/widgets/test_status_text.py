@@ -147,3 +147,26 @@ def test_token_counts_are_short(count: int, words: str) -> None:
 )
 def test_a_cost_never_looks_like_nothing_when_it_is_something(cost: float, words: str) -> None:
     assert dollars(cost) == words
+
+
+def test_jobs_that_run_are_counted_in_every_phase() -> None:
+    assert "1 job · " in said(replace(FULL, jobs=1), 120)
+    assert said(Status(phase="idle", jobs=2), 80) == "ready · 2 jobs · ? keys"
+
+
+def test_a_call_that_is_waited_for_a_minute_may_go_to_the_background() -> None:
+    offer = "60 s · ctrl+b moves it to the background"
+    waits = replace(FULL, waits_since=100.0)
+    assert offer not in said(waits, 120, now=159.9)
+    assert offer in said(waits, 120, now=160.0)
+    assert offer in said(replace(waits, phase="pausing"), 120, now=200.0)
+
+
+@pytest.mark.parametrize("phase", ["waiting", "paused", "idle", "thinking"])
+def test_nothing_is_offered_while_it_is_the_persons_turn_or_nothing_runs(phase: Phase) -> None:
+    assert "background" not in said(replace(FULL, phase=phase, waits_since=0.0), 200, now=500.0)
+
+
+def test_the_offer_makes_room_for_what_just_happened() -> None:
+    status = replace(FULL, waits_since=0.0, notice="copied 3 lines")
+    assert "background" not in said(status, 200, now=500.0)

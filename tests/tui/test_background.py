@@ -1,0 +1,140 @@
+"""What runs in the background shows on the stage: on its card, in the list of jobs, and in the status."""
+
+from codeagent.tui.background import Background
+from codeagent.tui.bridge import Bridge
+from codeagent.tui.stage import Stage
+from codeagent.tui.transcript.blocks import Card, Remark
+from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
+from tests.tui.scripts import Recording, looked_around
+
+
+def show(recording: Recording, *, recorded: bool = False) -> Stage:
+    stage = Stage()
+    bridge = Bridge(stage, live=not recorded)
+    for event in recording.events:
+        bridge.show(event)
+    if recorded:
+        bridge.end_recording()
+    return stage
+
+
+def card(stage: Stage, call_id: str) -> Card:
+    found = stage.document.find_card(call_id)
+    assert found is not None
+    return found
+
+
+def remarks(stage: Stage) -> list[str]:
+    return [block.text for block in stage.document.blocks if isinstance(block, Remark)]
+
+
+def test_a_call_that_goes_on_as_a_job_says_so_on_its_card_and_its_placeholder_does_not_end_it() -> None:
+    stage = show(background())
+
+    assert (card(stage, "c4").state, card(stage, "c4").job) == ("background", "job-1")
+    assert card(stage, "c5").state == "running"
+    assert (stage.jobs.running, stage.status.now.jobs) == (1, 1)
+
+
+def test_a_placeholder_that_comes_before_its_job_is_started_leaves_nothing_behind() -> None:
+    recording = looked_around().plan(("c4", "bash", "make", "auto")).start("c4", "bash", "make")
+    recording.result("c4", "bash", "job-1 started", details={"exit_code": 0}, seconds=2.0).job("job-1", "c4", "make")
+
+    found = card(show(recording), "c4")
+    assert (found.state, found.note, found.duration_ms) == ("background", "", 0)
+
+
+def test_what_a_promoted_call_had_printed_goes_over_to_its_job() -> None:
+    stage = show(promoted())
+
+    row = stage.jobs.get("job-1")
+    assert row is not None and (row.promoted, row.began) == (True, card(stage, "c4").began)
+    assert list(stage.jobs.output("job-1").lines()) == ["tests/integration/test_api.py ......"]
+    assert (card(stage, "c4").state, card(stage, "c4").output) == ("background", None)
+
+
+def test_what_a_job_prints_changes_nothing_in_the_conversation() -> None:
+    recording, stage = background(), Stage()
+    bridge = Bridge(stage, live=True)
+    for event in recording.events:
+        bridge.show(event)
+    stage.document.take_changes()
+    before = len(recording.events)
+    recording.job_output("job-1", "GET /\n" * 1_000)
+    for event in recording.events[before:]:
+        bridge.show(event)
+
+    assert stage.document.take_changes() == frozenset()
+    row = stage.jobs.get("job-1")
+    assert row is not None and row.lines == 1_005
+
+
+def test_each_end_has_its_word_on_the_card_and_one_line_in_the_conversation() -> None:
+    stage = show(every_state())
+
+    states = {row.id: (row.state, card(stage, row.call_id).state) for row in stage.jobs.rows}
+    assert states == {
+        "job-1": ("running", "background"),
+        "job-2": ("done", "done"),
+        "job-3": ("failed", "failed"),
+        "job-4": ("stopped", "stopped"),
+        "job-5": ("lost", "lost"),
+        "job-6": ("running", "background"),
+    }
+    assert remarks(stage)[-4:] == [
+        "job-4 stopped after 12 s: tail -f log/server.log · stopped by the user",
+        "job-2 done after 31 s: make docs · exit code 0",
+        "job-3 failed after 2 min 5 s: pytest -q --slow tests/integration && make cove… · exit code 1",
+        "job-5 lost: cargo build --release · the process that ran it is gone",
+    ]
+    assert card(stage, "c7").note == "job-3 · exit 1"
+
+
+def test_a_port_is_said_once_and_stays_with_its_job() -> None:
+    stage = show(background())
+
+    row = stage.jobs.get("job-1")
+    assert row is not None and row.ports == (8000,)
+    assert remarks(stage) == ["job-1 listens on port 8000, inside the sandbox"]
+
+
+def test_in_a_recording_that_ended_jobs_that_ran_are_lost() -> None:
+    stage = show(background(), recorded=True)
+
+    assert [row.state for row in stage.jobs.rows] == ["lost"]
+    assert (card(stage, "c4").state, stage.status.now.jobs, stage.status.now.waits_since) == ("lost", 0, None)
+
+
+def test_the_end_of_a_job_is_known_without_its_beginning() -> None:
+    stage = show(Recording().end_job("job-7", "c9", "make", "lost"))
+
+    assert [(row.id, row.state) for row in stage.jobs.rows] == [("job-7", "lost")]
+    assert remarks(stage) == ["job-7 lost: make"]
+
+
+def test_the_call_that_is_waited_for_longest_is_the_one_that_counts() -> None:
+    recording = two_take_long()
+    stage = show(recording)
+    first, second = stage.document.running_calls()
+    assert stage.status.now.waits_since == first.began
+
+    recording.result("c4", "bash", seconds=0.0)
+    assert show(recording).status.now.waits_since == second.began
+
+
+def test_nothing_is_waited_for_once_the_call_went_to_the_background_or_the_run_ended() -> None:
+    assert show(takes_long()).status.now.waits_since is not None
+    assert show(promoted()).status.now.waits_since is None
+    assert show(takes_long().finish("interrupted")).status.now.waits_since is None
+
+
+def test_a_command_of_the_persons_own_is_not_offered() -> None:
+    recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
+    stage = show(recording)
+    assert (stage.status.now.waits_since, stage.document.running_calls()) == (None, ())
+
+
+def test_a_stage_that_never_had_a_job_can_lose_them() -> None:
+    stage = Stage()
+    Background(stage).lose()
+    assert stage.jobs.rows == ()

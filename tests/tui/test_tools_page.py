@@ -1,0 +1,152 @@
+"""/tools: where every tool comes from, what is wrong with which file, and which files wait for trust."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.toolbox import Toolbox
+from codeagent.tui.screens.text import TextScreen
+from codeagent.tui.screens.tools import ToolsScreen
+from tests.tui.job_scenes import TOOLBOX
+from tests.tui.replay import ReplayApp, settled
+
+
+@asynccontextmanager
+async def typed(
+    line: str, folder: Path, toolbox: Toolbox | None = TOOLBOX
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+    """The chat after that line was sent."""
+    app = ReplayApp([], folder, now=0.0)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await settled(pilot)
+        app.talks[-1].tools_in_use = toolbox
+        await pilot.press(*({"/": "slash", " ": "space"}.get(letter, letter) for letter in line), "enter")
+        yield pilot, app
+    assert app.crash is None
+
+
+@asynccontextmanager
+async def page(
+    folder: Path, toolbox: Toolbox = TOOLBOX, line: str = "/tools"
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+    async with typed(line, folder, toolbox) as (pilot, app):
+        await until(pilot, lambda: isinstance(app.screen, ToolsScreen))
+        await until(pilot, lambda: "Built in" in shown(app))
+        yield pilot, app
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await pilot.pause(0.02)
+
+
+def shown(app: ReplayApp) -> str:
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+async def test_tools_stand_below_where_they_come_from_with_what_holds_for_them(tmp_path: Path) -> None:
+    async with page(tmp_path) as (_, app):
+        text = shown(app)
+        places = [text.index(heading) for heading in ("Built in", "From Python files", "From YAML files")]
+        assert places == sorted(places)
+        assert "background · on your machine · .codeagent/tools/deploy.py:12" in text
+        assert "in the sandbox · ~/.config/codeagent/tools/lint.yaml:1" in text
+
+
+async def test_problems_name_file_line_and_key_in_full(tmp_path: Path) -> None:
+    long = replace(TOOLBOX.problems[1], where=".codeagent/tools/" + "deep/" * 30 + "report.yaml:4: timeout")
+    async with page(tmp_path, replace(TOOLBOX, problems=(*TOOLBOX.problems, long))) as (_, app):
+        text = shown(app)
+        assert ".codeagent/tools/broken.py:7" in text and "expected ':' after the function's signature" in text
+        assert "error" in text and "warning" in text
+        assert "".join(text.split()).count("report.yaml:4:timeout") == 2
+
+
+async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:
+    async with page(tmp_path) as (pilot, app):
+        assert "Python tools of this project run on your machine, as you" in shown(app)
+        await pilot.press("t")
+        assert app.told == [] and "trust 2 files? y loads them" in shown(app)
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [("trust_tools", True)])
+        await until(pilot, lambda: "loaded" in shown(app).splitlines()[-1])
+
+
+@pytest.mark.parametrize("keys", [("y",), ("t", "down", "y"), ("t", "enter"), ("t", "space", "y"), ("t", "t")])
+async def test_no_other_keys_load_anything(keys: tuple[str, ...], tmp_path: Path) -> None:
+    async with page(tmp_path) as (pilot, app):
+        await pilot.press(*keys)
+        await pilot.pause(0.05)
+        assert app.told == []
+
+
+async def test_a_file_that_changes_after_the_question_is_asked_about_anew(tmp_path: Path) -> None:
+    async with page(tmp_path) as (pilot, app):
+        await pilot.press("t")
+        app.talks[-1].tools_in_use = replace(TOOLBOX, untrusted=(*TOOLBOX.untrusted, ".codeagent/tools/new.py"))
+        await pilot.press("y")
+        await until(pilot, lambda: "new.py" in shown(app))
+        assert app.told == []
+
+
+async def test_d_trusts_them_no_more(tmp_path: Path) -> None:
+    async with page(tmp_path) as (pilot, app):
+        await pilot.press("d")
+        await until(pilot, lambda: app.told == [("trust_tools", False)])
+
+
+async def test_where_nothing_waits_t_says_so(tmp_path: Path) -> None:
+    async with page(tmp_path, replace(TOOLBOX, untrusted=())) as (pilot, app):
+        await pilot.press("t", "y")
+        assert app.told == []
+
+
+async def test_what_cannot_be_kept_is_told_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(trusted: bool) -> None:
+        raise ConfigError("trusted.json cannot be written; nothing was changed")
+
+    async with page(tmp_path) as (pilot, app):
+        monkeypatch.setattr(app.talks[-1], "trust_tools", refuse)
+        await pilot.press("d")
+        await until(pilot, lambda: "trusted.json cannot be written" in shown(app))
+
+
+async def test_a_file_that_changes_meanwhile_shows(tmp_path: Path) -> None:
+    async with page(tmp_path) as (pilot, app):
+        app.talks[-1].tools_in_use = replace(TOOLBOX, problems=())
+        await until(pilot, lambda: "Problems" not in shown(app))
+
+
+async def test_the_command_asks_on_the_page_and_distrusts_at_once(tmp_path: Path) -> None:
+    async with page(tmp_path, line="/tools trust") as (pilot, app):
+        await until(pilot, lambda: "trust 2 files? y loads them" in shown(app))
+        assert app.told == []
+    (tmp_path / "second").mkdir()
+    async with typed("/tools distrust", tmp_path / "second") as (pilot, app):
+        await until(pilot, lambda: app.told == [("trust_tools", False)])
+        await until(pilot, lambda: "no tool file of this project" in app.chat.stage.status.now.notice)
+
+
+async def test_a_word_it_does_not_know_is_reported(tmp_path: Path) -> None:
+    async with typed("/tools reload", tmp_path) as (pilot, app):
+        await until(pilot, lambda: "not 'reload'" in app.chat.stage.status.now.notice)
+
+
+async def test_where_tools_cannot_change_they_are_a_page_to_read(tmp_path: Path) -> None:
+    async with typed("/tools", tmp_path, None) as (pilot, app):
+        await until(pilot, lambda: isinstance(app.screen, TextScreen))
+
+
+async def test_what_a_file_says_of_itself_is_drawn_and_never_obeyed(tmp_path: Path) -> None:
+    tool = replace(TOOLBOX.tools[2], description="[b]\x1b[2Jdeploy", origin="a\x1b]0;x\x07.py:1")
+    problem = replace(TOOLBOX.problems[0], where="b\x1b[2J.py:1", text="[red]\x1b[31mwrong")
+    async with page(tmp_path, Toolbox((TOOLBOX.tools[0], tool), (problem,), ("c\x1b[2J.py",))) as (_, app):
+        assert "\x1b" not in shown(app) and "[red]" in shown(app)
