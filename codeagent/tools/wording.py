@@ -37,7 +37,7 @@ class Fault:
                 return f"Validation Error: {subject}{self.text} for tool '{tool}'"
             case "wrong":
                 subject = f"Argument '{self.where}'" if self.where else "The arguments"
-                given = f"; got {kind_of(self.given)} {quoted(as_json(self.given))}" if self.where else ""
+                given = f"; got {kind_of(self.given)} {quoted(text_or_json(self.given))}" if self.where else ""
                 return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
 
 
@@ -55,7 +55,7 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def as_json(value: Any) -> str:
+def text_or_json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
