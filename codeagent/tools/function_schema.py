@@ -78,7 +78,7 @@ class FunctionSchema:
 def function_schema(function: Callable[..., Any], description: str | None = None) -> FunctionSchema:
     """`description` replaces the docstring's. Raises NotATool with everything that is wrong at once."""
     parameters = inspect.signature(function).parameters
-    docstring = read_docstring(inspect.getdoc(inspect.unwrap(function)))
+    docstring = read_docstring(inspect.unwrap(function).__doc__)
     text = (description or docstring.text).strip()
     reasons: list[str] = []
     if not text:
