@@ -38,8 +38,13 @@ class ArgumentBlock:
     that tag was forgotten, at a line that begins another argument of the tool.
     """
 
-    def __init__(self, tags: Tags, opened: str, name: str, schema: Mapping[str, Any]) -> None:
-        """`opened` is the opening mark as it stood there, `schema` that of the tool's arguments."""
+    def __init__(
+        self, tags: Tags, opened: str, name: str, schema: Mapping[str, Any], *, well_formed: bool = True
+    ) -> None:
+        """`opened` is the opening mark as it stood there, `schema` that of the tool's arguments.
+
+        A block that is not `well_formed` from its opening on is only looked through for its end.
+        """
         self._tags, self._opened, self._name, self._schema = tags, opened, name, schema
         self._raw: list[str] = []
         self._arguments: list[_Argument] = []
@@ -47,7 +52,7 @@ class ArgumentBlock:
         self._behind: list[str] = []
         self._depth = 0
         self._tail = ""
-        self._state: _State = "between"
+        self._state: _State = "between" if well_formed else "broken"
         self._outcome: Step | None = None
 
     def read(self, data: str, position: int) -> Step:
@@ -233,12 +238,12 @@ class ArgumentBlock:
         if self._tags.trims_lines and not argument.exact:
             text = text.removeprefix("\n").removesuffix("\n")
         match argument.said:
-            case "string" | "true":
+            case "string":
                 return as_string(text)
-            case "json" | "false":
+            case "json":
                 return as_said(text)
-            case _:
-                return as_json(text, self._schema, argument.key)
+            case said:
+                return as_json(text, self._schema, argument.key, typed=said == "false")
 
 
 def _skip(data: str, position: int) -> int:

@@ -7,17 +7,24 @@ from typing import Any
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _KINDS: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list}
+_ALIASES = {"float": "number", "double": "number", "int": "integer", "bool": "boolean", "str": "string"}
+"""Words of other schema dialects."""
 _DEEPEST = 8
 
 
-def as_json(text: str, schema: Mapping[str, Any], name: str) -> str:
-    """The JSON of the argument `name`: a string wherever the text does not fit, so that validation says so."""
+def as_json(text: str, schema: Mapping[str, Any], name: str, *, typed: bool = False) -> str:
+    """The JSON of the argument `name`: a string wherever the text does not fit, so that validation says so.
+
+    Where the schema says nothing, `typed` text is the JSON it looks like.
+    """
     properties = schema.get("properties")
     about = properties.get(name) if isinstance(properties, Mapping) else None
     kinds = _kinds(about, schema, 0)
     bare = text.strip()
     if "null" in kinds and bare.lower() == "null":
         return "null"
+    if typed and not kinds:
+        return as_said(text)
     if not kinds or "string" in kinds:
         return as_string(text)
     if "boolean" in kinds and bare.lower() in ("true", "false"):
@@ -54,9 +61,9 @@ def _kinds(about: object, root: Mapping[str, Any], depth: int) -> set[str]:
     kinds: set[str] = set()
     match about.get("type"):
         case str(kind):
-            kinds.add(kind)
+            kinds.add(_ALIASES.get(kind, kind))
         case list(several):
-            kinds.update(kind for kind in several if isinstance(kind, str))
+            kinds.update(_ALIASES.get(kind, kind) for kind in several if isinstance(kind, str))
     values = [about["const"]] if "const" in about else about.get("enum")
     if not kinds and isinstance(values, list):
         kinds.update(map(_kind_of, values))

@@ -59,6 +59,8 @@ _TAGS: tuple[tuple[tuple[Part, ...], Tags], ...] = (
     (("<tool_call>", SPACE, _NAME, SPACE, Ahead("<arg_key>")), GLM),
     (("<tool_call>", SPACE, _NAME, SPACE, Ahead("</tool_call>")), GLM),
 )
+_UNFINISHED: tuple[Part, ...] = ("<function=", _NAME, Run(r"\s", 1))
+"""The `>` is missing."""
 _AROUND = (
     "<tool_call>",
     "</tool_call>",
@@ -95,12 +97,17 @@ class HermesProtocol:
     def parser(self, tools: Sequence[ToolDefinition]) -> Parser:
         marks = [Mark(parts, partial(_json_block, closers, fenced)) for parts, closers, fenced in _BODIES]
         marks += [Mark(parts, partial(_argument_block, tags, schemas(tools))) for parts, tags in _TAGS]
+        marks.append(Mark(_UNFINISHED, _unfinished))
         marks += [Mark((around,), None) for around in _AROUND]
         return Reader((THINKING, *marks))
 
 
 def _json_block(closers: tuple[str, ...], fenced: bool, opened: Match[str]) -> Block:
     return JsonBlock(opened[0], closers, name=opened.groupdict().get("name") or "", fenced=fenced)
+
+
+def _unfinished(opened: Match[str]) -> Block:
+    return ArgumentBlock(QWEN, opened[0], opened["name"], {}, well_formed=False)
 
 
 def _argument_block(tags: Tags, known: Schemas, opened: Match[str]) -> Block:

@@ -66,6 +66,9 @@ class JsonBlock:
         if self._scanner.state == "more":
             return Step(end), end
         if self._scanner.state == "bad":
+            left = data[end:]
+            if any(closer != left and closer.startswith(left) for closer in self._closers):
+                return Step(end), end
             self._cleanly = self._at_closer(data, end)
             return self._break(end)
         self._values.append("".join(self._value))

@@ -18,7 +18,7 @@ _SLICE = 4096
 _LONGEST_INFO = 20
 _SMALLEST_FENCE = 3
 _DEEPEST_MARGIN = 3
-_BEFORE_JSON = ";>"
+_BEFORE_JSON = ";"
 _INLINE = re.compile(r"[`\n]")
 
 
@@ -43,6 +43,7 @@ class Reader:
         self._block: Block | None = None
         self._space: list[str] = []
         self._after_block = self._begun = self._doubt = False
+        self._is_first = False
         self._margin, self._last = 0, "\n"
         self._run_character, self._run, self._run_in_margin, self._inline = "`", 0, False, 0
         self._info, self._holds_info = "", False
@@ -98,6 +99,7 @@ class Reader:
             self._give(piece)
         if step.ended:
             self._block, self._state = None, "text"
+            self._last = "\n" if self._is_first else self._last
             if step.fence:
                 self._state, self._fence = "fence", FenceEnd("`", step.fence)
             self._pending.extendleft(reversed([*_slices(step.again), rest] if rest else _slices(step.again)))
@@ -188,6 +190,7 @@ class Reader:
         return at + 1
 
     def _open(self, mark: Mark, opened: re.Match[str]) -> None:
+        self._is_first = mark.only_first
         if mark.make is not None:
             self._block, self._state = mark.make(opened), "block"
         else:

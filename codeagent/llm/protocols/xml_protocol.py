@@ -26,7 +26,7 @@ _FORM = (
     "<![CDATA[...]]>, with ]]> inside written as ]]]]><![CDATA[>."
 )
 _RESULT = "the next message holds each result in <result> tags, in the order of the calls."
-_PREFIXES = ("", "antml:", "atem:", "steptml:", "｜DSML｜", "｜DSML｜ ")
+_PREFIXES = ("", "antml:", "｜DSML｜", "｜DSML｜ ")
 """What models put before `invoke` and `parameter`."""
 _AROUND = (
     *(f"{prefix}{name}" for prefix in _PREFIXES for name in ("function_calls", "tool_calls", "calls")),
@@ -69,12 +69,17 @@ class XmlProtocol:
             head = (tags.nested, Run(r"\s", 0), 'name="', _NAME, '"', SPACE, ">")
             marks.append(Mark((*head, SPACE, Ahead("{")), partial(_json_block, tags)))
             marks.append(Mark(head, partial(_argument_block, tags, known)))
+        marks.append(Mark(("<dots_function_call>", SPACE, Ahead("{")), _dots))
         marks += [Mark((f"<{slash}{name}>",), None) for name in _AROUND for slash in ("", "/")]
         return Reader((THINKING, *marks))
 
 
 def _json_block(tags: Tags, opened: Match[str]) -> Block:
     return JsonBlock(opened[0], (tags.end,), name=unescape(opened["name"], ENTITIES))
+
+
+def _dots(opened: Match[str]) -> Block:
+    return JsonBlock(opened[0], ("</dots_function_call>",))
 
 
 def _argument_block(tags: Tags, known: Schemas, opened: Match[str]) -> Block:
