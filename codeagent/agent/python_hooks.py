@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import stat
 import sys
 import traceback
 from collections.abc import Sequence
@@ -48,11 +49,14 @@ class _Broken(Exception):
         """The file's, as far as it could be read."""
 
 
-def load_python_hooks(folder: Path) -> tuple[tuple[Hook, ...], tuple[HookFileProblem, ...]]:
+def load_python_hooks(
+    folder: Path, workspace: Path | None = None
+) -> tuple[tuple[Hook, ...], tuple[HookFileProblem, ...]]:
     """The hooks of `folder/*.py`, by the names of the files and then in the order they stand in; and what is wrong.
 
-    Runs the files, so it may take as long as they do. The folder is the person's own, never a project's. Names that
-    begin with `_` or a dot are left alone. In place of a broken file stands a hook that denies. Raises nothing.
+    Runs the files, so it may take as long as they do. The folder is the person's own; a file that turns out to lie in
+    the workspace, where the agent writes, is not run. Names that begin with `_` or a dot are left alone. In place of a
+    broken file stands a hook that denies. Raises nothing.
     """
     threads = HookThreads()
     hooks: list[Hook] = []
@@ -66,7 +70,7 @@ def load_python_hooks(folder: Path) -> tuple[tuple[Hook, ...], tuple[HookFilePro
         return (_denying(problem, ""),), (problem,)
     for path in files:
         try:
-            registered = _load(path)
+            registered = _load(path, workspace)
         except _Broken as broken:
             problem = HookFileProblem(path, broken.line, one_line(str(broken), _LONGEST))
             problems.append(problem)
@@ -76,16 +80,9 @@ def load_python_hooks(folder: Path) -> tuple[tuple[Hook, ...], tuple[HookFilePro
     return tuple(hooks), tuple(problems)
 
 
-def _load(path: Path) -> Sequence[Registration]:
+def _load(path: Path, workspace: Path | None) -> Sequence[Registration]:
     """Raises _Broken."""
-    try:
-        if not path.is_file():
-            raise _Broken(1, "it is no file")
-        text = importlib.util.decode_source(path.read_bytes())
-    except OSError as error:
-        raise _Broken(1, f"it cannot be read ({error.strerror})") from error
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        raise _Broken(1, f"it is no text: {error}") from error
+    text = _read(path, workspace)
     module = ModuleType(f"codeagent_hook_file_{path.stem}")
     module.__file__ = str(path)
     try:
@@ -107,6 +104,22 @@ def _load(path: Path) -> Sequence[Registration]:
     if not registered:
         raise _Broken(1, "it registers no hook: decorate a function with @hook(…)", text)
     return registered
+
+
+def _read(path: Path, workspace: Path | None) -> str:
+    """Raises _Broken, also for a file that somebody else could have written."""
+    try:
+        if not path.is_file():
+            raise _Broken(1, "it is no file")
+        if workspace is not None and path.resolve().is_relative_to(workspace.resolve()):
+            raise _Broken(1, "it lies in the workspace, where the agent could write it, so it was not run")
+        if path.stat().st_mode & stat.S_IWOTH:
+            raise _Broken(1, "everybody on this machine can write it, so it was not run: chmod o-w")
+        return importlib.util.decode_source(path.read_bytes())
+    except (OSError, RuntimeError) as error:
+        raise _Broken(1, f"it cannot be read ({getattr(error, 'strerror', error)})") from error
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise _Broken(1, f"it is no text: {error}") from error
 
 
 def _line(error: BaseException, path: Path) -> int:

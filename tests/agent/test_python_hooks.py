@@ -205,6 +205,21 @@ async def test_a_file_that_is_no_text_or_no_file_denies_every_call(tmp_path: Pat
     assert await hooks.before_tool(CALL) == Deny(str(problems[0]))
 
 
+async def test_a_file_that_the_agent_or_anybody_could_write_is_not_run_and_denies(tmp_path: Path) -> None:
+    workspace, folder = tmp_path / "work", tmp_path / "hooks"
+    workspace.mkdir()
+    folder.mkdir()
+    (workspace / "a.py").write_text("raise SystemExit('it ran')")
+    (folder / "a.py").symlink_to(workspace / "a.py")
+    for hooks, problems in (load_python_hooks(folder, workspace), load_python_hooks(workspace, workspace)):
+        assert "it lies in the workspace, where the agent could write it, so it was not run" in str(problems[0])
+        assert await Hooks(hooks).before_tool(CALL) == Deny(str(problems[0]))
+    write(folder, b="raise SystemExit('it ran')")
+    (folder / "b.py").chmod(0o666)
+    hooks, problems = load_python_hooks(folder)
+    assert "everybody on this machine can write it, so it was not run: chmod o-w" in str(problems[1])
+
+
 async def test_a_folder_that_cannot_be_read_denies_every_call(tmp_path: Path) -> None:
     (tmp_path / "hooks").write_text("")
     hooks, (problem,) = loaded(tmp_path / "hooks")
