@@ -3,6 +3,7 @@
 import argparse
 import ast
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -12,6 +13,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from codeagent.agent.hook_contract import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
 from codeagent.cli import COMMANDS, build_parser, build_screen_parser
 from codeagent.core.display import (
@@ -53,6 +55,8 @@ def main() -> int:
     pages = {
         "reference/cli.md": command_line(),
         "reference/events.md": events(),
+        "reference/hooks.md": hooks(),
+        "reference/hooks.schema.json": hooks_schema(),
         "reference/keys.md": keys(),
         "explanation/loop.md": loop(),
     }
@@ -116,6 +120,39 @@ def events() -> str:
         own = inspect.cleandoc(value.__doc__ or "") if value.__doc__ != Frozen.__doc__ else ""
         parts += [f"## {value.__name__}", own, _table(value, inherited=True)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def hooks() -> str:
+    """The page about what hook programs are told and may answer."""
+    parts = [
+        "# Hook programs",
+        _NOTE,
+        "What a [hook program](../how-to/hooks.md) reads on standard input, and what it may print: one JSON object "
+        "each, with no other keys. The same as [a JSON Schema](hooks.schema.json).",
+    ]
+    for event, told in TOLD.items():
+        answers = get_args(get_args(ANSWERS[event])[0]) if event in ANSWERS else ()
+        decisions = " or ".join(f"`{_decision(answer)}`" for answer in answers)
+        last = f"Answer: {decisions}." if answers else "What it prints is not looked at."
+        parts += [f"## {event}", _table(told, inherited=True), last]
+    parts += ["# Answers", "No output at all is the same as `allow`."]
+    for answer in get_args(ProgramAnswer):
+        own = inspect.cleandoc(answer.__doc__ or "") if answer.__doc__ else ""
+        parts += [f"## {_decision(answer)}", own, _table(answer, inherited=True)]
+    parts.append("# Values")
+    for value in (ToolCall, CallResult, ErrorInfo, Usage):
+        own = inspect.cleandoc(value.__doc__ or "") if value.__doc__ != Frozen.__doc__ else ""
+        parts += [f"## {value.__name__}", own, _table(value, inherited=True)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _decision(answer: type[BaseModel]) -> str:
+    return str(get_args(answer.model_fields["decision"].annotation)[0])
+
+
+def hooks_schema() -> str:
+    """The same for programs."""
+    return json.dumps(contract_schema(), indent=2) + "\n"
 
 
 def loop() -> str:

@@ -4,13 +4,16 @@ import re
 import runpy
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from codeagent.agent.python_hooks import load_python_hooks
 from codeagent.agent.rule_examples import decides
 from codeagent.cli import COMMANDS
 from codeagent.config.loader import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
+from codeagent.core.hook_events import HookEvent
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
@@ -30,6 +33,8 @@ def name(path: Path) -> str:
     [
         ("reference/cli.md", "command_line"),
         ("reference/events.md", "events"),
+        ("reference/hooks.md", "hooks"),
+        ("reference/hooks.schema.json", "hooks_schema"),
         ("reference/keys.md", "keys"),
         ("explanation/loop.md", "loop"),
     ],
@@ -83,6 +88,22 @@ def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> N
         {}, environment={}, user_file=tmp_path / "config.toml", workspace=tmp_path, decides=decides
     )
     assert len(parse_rules(settings.rules)) == 4
+
+
+def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:
+    text = (DOCS / "how-to/hooks.md").read_text()
+    [program] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    [hook] = FileSettings.model_validate(tomllib.loads(program)).hooks
+    assert (hook.event, hook.tools) == ("before_tool", "bash*")
+    [functions] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "guard.py").write_text(functions)
+    hooks, problems = load_python_hooks(tmp_path)
+    assert ([hook.name for hook in hooks], problems) == (["guard.py:quiet_installs", "guard.py:no_card_numbers"], ())
+
+
+def test_the_page_about_hooks_names_every_event_with_what_it_is_given() -> None:
+    text = (DOCS / "how-to/hooks.md").read_text()
+    assert [event for event in get_args(HookEvent) if f"| `{event}(" not in text] == []
 
 
 def test_the_example_of_a_file_of_keys_is_one(tmp_path: Path) -> None:
