@@ -99,10 +99,12 @@ def is_refused(call: tuple[str, Any], tools: list[ToolDefinition]) -> bool:
     """The executor would: there is no such tool, or its arguments are no object or hold what it does not have."""
     name, arguments = call
     known = {tool.name: tool.parameters.get("properties") for tool in tools}
+    if not isinstance(arguments, dict):
+        return True
     if name not in known:
         return bool(known)
     properties = known[name]
-    return not isinstance(arguments, dict) or (
+    return (
         isinstance(properties, dict) and not arguments.keys() <= properties.keys()
     )
 

@@ -23,6 +23,8 @@ from codeagent.config.settings import (
     SandboxSettings,
     Section,
     Settings,
+    TextToolSetting,
+    TextToolSettings,
 )
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
@@ -36,8 +38,13 @@ ENVIRONMENT = {
     "CODEAGENT_SANDBOX_IMAGE": ("sandbox", "image"),
 }
 """Variables and the setting each one sets."""
-_SECTIONS: dict[str, type[Section]] = {"limits": LimitSettings, "rules": RuleSettings, "sandbox": SandboxSettings}
-_LISTED: dict[str, type[Section]] = {"rules": RuleSetting, "hooks": HookSettings}
+_SECTIONS: dict[str, type[Section]] = {
+    "limits": LimitSettings,
+    "rules": RuleSettings,
+    "sandbox": SandboxSettings,
+    "text_tools": TextToolSettings,
+}
+_LISTED: dict[str, type[Section]] = {"rules": RuleSetting, "hooks": HookSettings, "text_tools": TextToolSetting}
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
 _TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask")})

@@ -116,6 +116,36 @@ class HookSettings(Section):
         return self
 
 
+class TextToolSetting(Section):
+    """How the models of one pattern are told about tools."""
+
+    model: Annotated[str, Field(min_length=1)]
+    """Glob over the model's name as it is given to `--model`."""
+    protocol: Literal["native", "json", "xml", "hermes", "delimited"]
+    open: str = ""
+    close: str = ""
+    """What a call stands between; for `delimited` only, and needed there."""
+    body: Literal["json", "name and arguments"] = "json"
+    """What stands there; for `delimited` only."""
+
+    @model_validator(mode="after")
+    def _marks_belong_to_delimited(self) -> Self:
+        if self.protocol == "delimited" and not (self.open.strip() and self.close.strip()):
+            raise PydanticCustomError("marks", "delimited needs open and close")
+        if self.protocol != "delimited" and (self.open or self.close or self.body != "json"):
+            raise PydanticCustomError("marks", "open, close and body are for delimited only")
+        return self
+
+
+class TextToolSettings(Section):
+    """Models without native tool calls; see docs/how-to/text-tools.md."""
+
+    when_refused: Literal["json", "xml", "hermes"] = "json"
+    """What a model speaks from the moment on that its provider refused native calls."""
+    models: tuple[TextToolSetting, ...] = ()
+    """The first pattern that matches holds."""
+
+
 class CommonSettings(Section):
     """What a file and a run have in common: everything but the shape of the rules."""
 
@@ -125,6 +155,7 @@ class CommonSettings(Section):
     strategy: StrategyText = "parallel"
     limits: LimitSettings = LimitSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    text_tools: TextToolSettings = TextToolSettings()
     hooks: tuple[HookSettings, ...] = ()
     read_only_commands: Literal["allow", "ask"] = "allow"
     """What is done about commands that are known to only read, in the sandbox; a project may set `ask`."""
