@@ -15,6 +15,7 @@ from codeagent.core.ports import OutputStore
 from codeagent.core.tool import BaseChanged, ErrorInfo, ErrorKind, ToolError, ToolResult
 
 _HEAD_SHARE = 0.6
+_LONG_LINE = 2000
 _PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_found": "", "failed": ""}
 
 
@@ -97,6 +98,12 @@ def as_edited(result: ToolResult, arguments: str) -> ToolResult:
     )
 
 
+def _whole_lines(head: str, tail: str) -> tuple[str, str]:
+    """Both without the line they cut through, unless it is a long one."""
+    end, start = head.rfind("\n") + 1, tail.find("\n") + 1
+    return head[: end if len(head) - end < _LONG_LINE else None], tail[start if start <= _LONG_LINE else 0 :]
+
+
 def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str) -> ToolResult:
     """The result with its text cut to `limit` characters, head and tail; all of it is kept in `outputs`.
 
@@ -108,9 +115,10 @@ def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call
     sink = outputs.create(call_id)
     sink.write(text)
     sink.close()
-    head = text[: int(limit * _HEAD_SHARE)]
-    tail = text[-(limit - len(head)) :]
+    room = int(limit * _HEAD_SHARE)
+    head, tail = _whole_lines(text[:room], text[room - limit :])
     left_out = len(text) - len(head) - len(tail)
-    marker = f'\n[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
+    gap = "" if head.endswith("\n") else "\n"
+    marker = f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
     others: tuple[ContentPart, ...] = tuple(part for part in result.content if not isinstance(part, TextPart))
     return result.model_copy(update={"content": (TextPart(text=head + marker + tail), *others)})

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from codeagent.commands.approval_table import approval_lines
 from codeagent.config.paths import state_dir
+from codeagent.core.audit import CallRecord, audit
 from codeagent.core.decisions import decisions
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
@@ -32,18 +33,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="as one JSON list")
     showing = actions.add_parser("show", help="what was said and done")
     add_session_argument(showing)
-    showing.add_argument("--json", action="store_true", help="the events, or the decisions, one per line")
-    showing.add_argument(
+    showing.add_argument("--json", action="store_true", help="the events, decisions or calls, one per line")
+    what = showing.add_mutually_exclusive_group()
+    what.add_argument(
         "--approvals", action="store_true", help="who allowed or denied what, by which rule, and what exactly"
+    )
+    what.add_argument(
+        "--calls", action="store_true", help="every call: who allowed it, where it ran, its exit code, its time"
     )
     checking = actions.add_parser("check", help="is it sound: records, order, one result per call")
     add_session_argument(checking)
 
 
-def add_session_argument(parser: argparse.ArgumentParser) -> None:
+def add_session_argument(parser: argparse.ArgumentParser, **others: str) -> None:
+    """`others` are further flags in its place, each with its help."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its id is enough")
     which.add_argument("--last", action="store_true", help="the session written to last (default)")
+    for name, about in others.items():
+        which.add_argument(f"--{name}", action="store_true", help=about)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -53,6 +61,8 @@ def main(args: argparse.Namespace) -> int:
             return _list(store, as_json=args.json)
         case "show" if args.approvals:
             return _approvals(store, chosen(store, args), as_json=args.json)
+        case "show" if args.calls:
+            return _calls(store, chosen(store, args), as_json=args.json)
         case "show":
             return _show(store, chosen(store, args), as_json=args.json)
         case _:
@@ -96,6 +106,28 @@ def _approvals(store: SessionStore, session_id: str, *, as_json: bool) -> int:
     for line in (json.dumps(asdict(row)) for row in rows) if as_json else approval_lines(rows):
         print(line)
     return 0
+
+
+def _calls(store: SessionStore, session_id: str, *, as_json: bool) -> int:
+    rows = audit(store.read(session_id).events)
+    for line in (json.dumps(asdict(row)) for row in rows) if as_json else map(_call_line, rows):
+        print(line)
+    return 0
+
+
+def _call_line(row: CallRecord) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
+    facts = [
+        f"by {row.approval}" + (f" {visible(row.rule)}" if row.rule else "") if row.approval else "",
+        row.sandbox or "",
+        f"exit {row.exit}" if row.exit is not None else "",
+        row.error or ("done" if row.answered else "no result"),
+        "" if row.executed else "not run",
+        f"job {visible(row.job)}" if row.job else "",
+        f"{row.duration_ms} ms",
+    ]
+    how = ", ".join(fact for fact in facts if fact)
+    return f"{when}  {visible(row.id)}  {visible(row.tool)}  {how}\n    {one_line(row.arguments, 200)}"
 
 
 def _line(event: KnownEvent | UnknownEvent) -> str:

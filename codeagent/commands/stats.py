@@ -1,38 +1,60 @@
-"""`codeagent stats`: calls, durations, tokens and cost of a session."""
+"""`codeagent stats`: calls, durations, tokens and cost of a session, or of many together."""
 
 import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from codeagent.commands.sessions import add_session_argument, chosen, open_store
-from codeagent.core.stats import SessionStats, gather_stats
+from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.sanitize import visible
+from codeagent.core.stats import COUNTED, SessionStats, gather_stats
+from codeagent.session.store import SessionStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_session_argument(parser)
+    add_session_argument(parser, here="all sessions of this folder together", all="all sessions there are together")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
 
 
 def main(args: argparse.Namespace) -> int:
     store = open_store()
-    session_id = chosen(store, args)
-    stats = gather_stats(store.read(session_id).events)
+    if args.here or args.all:
+        ids = [one for one in store.ids() if args.all or store.is_of(one, str(Path.cwd().resolve()))]
+        title = f"{len(ids)} session{'s' * (len(ids) != 1)}"
+    else:
+        title = chosen(store, args)
+        ids = [title]
+    stats = gather_stats(_counted(store, ids))
     if args.json:
         print(stats.model_dump_json(indent=2))
     else:
-        print("\n".join(_lines(session_id, stats)))
+        print("\n".join(_lines(title, stats)))
     return 0
 
 
-def _lines(session_id: str, stats: SessionStats) -> list[str]:
+def _counted(store: SessionStore, ids: Iterable[str]) -> Iterator[KnownEvent | UnknownEvent]:
+    for session_id in ids:
+        yield from store.read_only(session_id, COUNTED)
+
+
+def _lines(title: str, stats: SessionStats) -> list[str]:
     lines = [
-        f"session   {session_id}",
+        f"session   {title}",
         f"calls     {stats.total_calls} ({stats.successful} successful, {stats.failed} failed), "
         f"{stats.total_duration_ms / 1000:.1f} s in all",
     ]
+    width = max([12, *(len(visible(name)) + 1 for name in stats.tools)])
     lines += [
-        f"  {name:<12}{tool.calls:>5} calls {tool.failed:>4} failed {tool.duration_ms / 1000:>8.1f} s"
+        f"  {visible(name):<{width}}{tool.calls:>5} calls {tool.failed:>4} failed {tool.duration_ms / 1000:>8.1f} s"
         for name, tool in stats.tools.items()
     ]
     lines += [f"  {kind}: {count}" for kind, count in stats.errors.items()]
+    counted = {"approval": stats.approvals, "jobs": stats.jobs, "limits": stats.limits}
+    lines += [
+        f"{label:<10}{', '.join(f'{name} {count}' for name, count in counts.items())}"
+        for label, counts in counted.items()
+        if counts
+    ]
     usage = stats.usage
     cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
     cached = f" ({usage.cache_read_tokens:,} from the cache)" if usage.cache_read_tokens else ""

@@ -6,11 +6,20 @@ from collections.abc import Mapping
 
 _SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:$|_)", re.IGNORECASE)
 _SHORTEST = 8
+_DEEPEST_JSON = 3
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name is taken to hold a secret."""
     return _SECRET_NAME.search(name) is not None
+
+
+def _spellings(value: str) -> set[str]:
+    """The value, and as it stands in JSON, also in JSON within JSON: the arguments of a call are text in an event."""
+    found = {value}
+    for _ in range(_DEEPEST_JSON):
+        found |= {json.dumps(one, ensure_ascii=ascii_only)[1:-1] for one in found for ascii_only in (True, False)}
+    return found
 
 
 class Redactor:
@@ -32,9 +41,7 @@ class Redactor:
     def _add(self, secrets: Mapping[str, str]) -> None:
         for name, value in secrets.items():
             if len(value) >= _SHORTEST:
-                self._names[value] = name
-                self._names[json.dumps(value)[1:-1]] = name
-                self._names[json.dumps(value, ensure_ascii=False)[1:-1]] = name
+                self._names |= dict.fromkeys(_spellings(value), name)
         longest_first = sorted(self._names, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 

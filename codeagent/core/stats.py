@@ -1,10 +1,11 @@
 """What a session's tool calls and requests add up to (FEATURES F33)."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from pydantic import Field
 
-from codeagent.core.events import KnownEvent, ToolResultAdded, TurnFinished, UnknownEvent
+from codeagent.core.events import JobFinished, KnownEvent, LimitReached, ToolResultAdded, TurnFinished, UnknownEvent
 from codeagent.core.messages import Frozen, Usage
 
 
@@ -28,21 +29,39 @@ class SessionStats(Frozen):
     tools: dict[str, ToolStats] = Field(default_factory=dict)
     errors: dict[str, int] = Field(default_factory=dict)
     """Failed calls by error kind."""
+    approvals: dict[str, int] = Field(default_factory=dict)
+    """Calls by who allowed or denied them: `auto`, `user`, `rule` or `hook`."""
+    jobs: dict[str, int] = Field(default_factory=dict)
+    """Calls that went on in the background, by how they ended."""
+    limits: dict[str, int] = Field(default_factory=dict)
+    """How often each limit was reached."""
     turns: int = 0
     usage: Usage = Usage()
 
 
+COUNTED = frozenset({"turn.finished", "tool.result", "job.finished", "limit.reached"})
+"""The types of the events that are counted; others change nothing."""
+
+
 def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
+    """Of one session, or of several one after the other."""
     tools: dict[str, ToolStats] = {}
-    errors: dict[str, int] = {}
+    errors, approvals, jobs, limits = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     usage, turns = Usage(), 0
     for event in events:
-        if isinstance(event, TurnFinished):
-            usage, turns = usage + event.usage, turns + 1
-        if isinstance(event, ToolResultAdded):
-            tools[event.name] = _with(tools.get(event.name, ToolStats()), event)
-            if event.error is not None:
-                errors[event.error.kind] = errors.get(event.error.kind, 0) + 1
+        match event:
+            case TurnFinished():
+                usage, turns = usage + event.usage, turns + 1
+            case ToolResultAdded():
+                tools[event.name] = _with(tools.get(event.name, ToolStats()), event)
+                errors.update([event.error.kind] if event.error is not None else [])
+                approvals.update([event.approval] if event.approval is not None else [])
+            case JobFinished():
+                jobs[event.status] += 1
+            case LimitReached():
+                limits[event.limit] += 1
+            case _:
+                pass
     return SessionStats(
         total_calls=sum(tool.calls for tool in tools.values()),
         successful=sum(tool.successful for tool in tools.values()),
@@ -50,6 +69,9 @@ def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
         total_duration_ms=sum(tool.duration_ms for tool in tools.values()),
         tools=dict(sorted(tools.items())),
         errors=dict(sorted(errors.items())),
+        approvals=dict(sorted(approvals.items())),
+        jobs=dict(sorted(jobs.items())),
+        limits=dict(sorted(limits.items())),
         turns=turns,
         usage=usage,
     )

@@ -15,8 +15,6 @@ from codeagent.session.records import unseal
 from codeagent.session.store import LOG, SessionStore
 
 _SECONDS = 2.0
-_HEAD = 64 * 1024
-"""Bytes of a log in which its first `run.started` stands."""
 _LONGEST_RECORD = 1 << 20
 """Longer ones hold no prompt, answer or command that somebody would look for."""
 _BEFORE, _SNIPPET = 60, 240
@@ -55,9 +53,9 @@ class SessionMemory:
         for session_id in self._newest_first():
             if len(hits) >= limit or self._clock() > end:
                 return Found(tuple(hits[:limit]), sessions, False)
-            path = self._store.folder(session_id) / LOG
-            if not self._is_here(path):
+            if not self._store.is_of(session_id, self._workspace):
                 continue
+            path = self._store.folder(session_id) / LOG
             sessions += 1
             hits += self._search_log(path, session_id, folded, limit - len(hits), end)
         return Found(tuple(hits[:limit]), sessions, self._clock() <= end)
@@ -65,15 +63,6 @@ class SessionMemory:
     def _newest_first(self) -> list[str]:
         """An id begins with the time at which its session began."""
         return [session_id for session_id in reversed(self._store.ids()) if session_id != self._without]
-
-    def _is_here(self, path: Path) -> bool:
-        try:
-            with path.open("rb") as file:
-                head = file.read(_HEAD)
-        except OSError:
-            return False
-        wanted = f'"workspace":{json.dumps(self._workspace, ensure_ascii=False)},'.encode("utf-8", "replace")
-        return wanted in head
 
     def _search_log(self, path: Path, session_id: str, words: tuple[str, ...], limit: int, end: float) -> list[Hit]:
         """The newest of this log's hits, the newest first."""

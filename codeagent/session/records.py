@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent, parse_e
 
 _SEAL_LENGTH = len(b',"crc":"01234567"}')
 _START = b'{"v":'
+_TYPE_WITHIN = 300
+"""Bytes of a record within which its type stands."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,20 @@ def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
         return []
     events = [_read_line(line)[0] for line in lines]
     return [event for event in events if event is not None]
+
+
+def read_kinds(path: Path, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
+    """The sound events of these types, one after the other as they stand, each once. Raises OSError."""
+    wanted = tuple(f'"type":"{kind}"'.encode() for kind in kinds)
+    seen: set[int] = set()
+    with path.open("rb") as file:
+        for line in file:
+            if not any(one in line[:_TYPE_WITHIN] for one in wanted):
+                continue
+            event, _ = _read_line(line.rstrip(b"\n"))
+            if event is not None and event.type in kinds and event.seq not in seen:
+                seen.add(event.seq)
+                yield event
 
 
 def _read_line(line: bytes) -> tuple[KnownEvent | UnknownEvent | None, str]:

@@ -1,25 +1,29 @@
 """The folder of sessions: one folder each, with its log, its lock and its long outputs."""
 
+import json
 import os
 import re
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from codeagent.core.errors import SessionError, SessionNotFound
-from codeagent.core.events import MessageAdded, RunStarted
+from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
 from codeagent.session.lock import SessionLock, is_locked
 from codeagent.session.log import SessionLog
-from codeagent.session.records import Recording, read_head, read_recording
+from codeagent.session.records import Recording, read_head, read_kinds, read_recording
 
 LOG = "events.jsonl"
 DAMAGED = "events.damaged"
 LOCK = "lock"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _HEAD = 256 * 1024
+_FIRST_RUN = 64 * 1024
+"""Bytes of a log in which its first `run.started` stands."""
 
 
 class SessionStore:
@@ -107,6 +111,22 @@ class SessionStore:
         """Every session, the one written to last first."""
         found = [self._summary(session_id) for session_id in self.ids()]
         return sorted(found, key=lambda summary: (summary.modified, summary.id), reverse=True)
+
+    def is_of(self, session_id: str, workspace: str) -> bool:
+        """Whether its first run was there; a quick look at the first bytes of the log."""
+        wanted = f'"workspace":{json.dumps(workspace, ensure_ascii=False)},'.encode("utf-8", "replace")
+        try:
+            with (self.folder(session_id) / LOG).open("rb") as file:
+                return wanted in file.read(_FIRST_RUN)
+        except OSError:
+            return False
+
+    def read_only(self, session_id: str, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
+        """The sound events of these types, one after the other in the order of the log. Raises SessionError."""
+        try:
+            yield from read_kinds(self.folder(session_id) / LOG, kinds)
+        except OSError as error:
+            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def ids(self) -> list[str]:
         """Every session, in the order in which they began."""

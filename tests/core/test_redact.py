@@ -23,3 +23,14 @@ def test_a_secret_never_survives_inside_json(secret: str, before: str, after: st
     line = json.dumps({"text": before + secret + after}, ensure_ascii=ascii_only)
     cleaned = Redactor({"MY_TOKEN": secret}).clean(line)
     assert json.dumps(secret, ensure_ascii=ascii_only)[1:-1] not in cleaned or secret in "[secret MY_TOKEN]"
+
+
+@given(st.text(min_size=8), st.text(), st.text(), st.lists(st.booleans(), min_size=1, max_size=3))
+def test_a_secret_never_survives_inside_json_within_json(
+    secret: str, before: str, after: str, ascii_only: list[bool]
+) -> None:
+    text, spelled = before + secret + after, secret
+    for level in ascii_only:
+        text = json.dumps({"text": text}, ensure_ascii=level)
+        spelled = json.dumps(spelled, ensure_ascii=level)[1:-1]
+    assert spelled not in Redactor({"MY_TOKEN": secret}).clean(text) or secret in "[secret MY_TOKEN]"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent, Notice, UnknownEvent
 from codeagent.core.redact import Redactor
-from codeagent.session.records import read_head, read_recording, seal, unseal
+from codeagent.session.records import read_head, read_kinds, read_recording, seal, unseal
 from tests.session.eventlogs import SESSION, finished_run
 
 NOTHING = Redactor({})
@@ -151,3 +151,11 @@ def test_a_mutated_log_is_always_read_without_an_error(
     recording = read_recording(write(tmp_path_factory.mktemp("mutated"), bytes(data)))
     originals = {event.seq: event for event in finished_run()}
     assert all(originals[event.seq] == event for event in recording.events)
+
+
+def test_only_the_events_of_some_types_are_read_each_once_and_damage_is_passed_over(tmp_path: Path) -> None:
+    events = finished_run()
+    lines = lines_of(events)
+    log = write(tmp_path, b"".join([*lines, lines[-1], b'{"v":1,"type":"turn.finished"}\n', lines[0][:40]]))
+    found = list(read_kinds(log, frozenset({"turn.finished", "tool.result", "run.finished"})))
+    assert found == [event for event in events if event.type in ("turn.finished", "tool.result", "run.finished")]
