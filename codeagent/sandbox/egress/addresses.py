@@ -27,10 +27,10 @@ def is_public(address: Address) -> bool:
         return False
     if any(address in network for network in _NOT_PUBLIC if network.version == address.version):
         return False
-    return not _is_ours(address)
+    return not is_ours(address)
 
 
-def _is_ours(address: Address) -> bool:
+def is_ours(address: Address) -> bool:
     """Whether this machine has the address: only then can a socket be bound to it. True in doubt."""
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     try:
