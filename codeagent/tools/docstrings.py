@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_ARGUMENTS = re.compile(r"^([ \t]*)(?:args|arguments|parameters|params):[ \t]*$", re.IGNORECASE | re.MULTILINE)
+"""The heading of the Google style, which many write in their own way."""
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*(?=\S)")
 
 
@@ -24,7 +26,7 @@ def read_docstring(text: str | None) -> Docstring:
     import docstring_parser  # 20 ms that only people's tools need
 
     try:
-        parsed = docstring_parser.parse(text or "")
+        parsed = docstring_parser.parse(_ARGUMENTS.sub(r"\1Args:", text or ""))
     except docstring_parser.ParseError:
         return Docstring(cleaned, {})
     described = {

@@ -115,10 +115,10 @@ def _schema_of(
         hint = _described(hints[key], parameter.default, docstring.parameters.get(key))
         if attribute != key:
             hint = Annotated[hint, Field(alias=key)]
-        default = ... if parameter.default is _EMPTY else parameter.default
-        found = list(_problems(key, hint, default))
+        definition = hint if parameter.default is _EMPTY else (hint, parameter.default)
+        found = list(_problems(key, definition))
         if not found:
-            definitions[attribute] = (hint, default)
+            definitions[attribute] = definition
         reasons += found
     if reasons:
         raise NotATool(tuple(reasons))
@@ -147,9 +147,8 @@ def _described(hint: Any, default: Any, from_docstring: str | None) -> Any:
     return Annotated[hint, Field(description=description)] if description else hint
 
 
-def _problems(name: str, hint: Any, default: Any) -> Iterator[str]:
-    """Why this parameter cannot be described, or its default is none."""
-    definition: Any = (hint, default)
+def _problems(name: str, definition: Any) -> Iterator[str]:
+    """Why this parameter (its hint, or that and its default) cannot be described, or its default is none."""
     try:
         model = create_model("Parameter", __base__=FunctionArgs, value=definition)
         schema = model.model_json_schema()
@@ -159,9 +158,10 @@ def _problems(name: str, hint: Any, default: Any) -> Iterator[str]:
     if _holds_bytes(schema):
         yield f"{name!r} holds bytes, which JSON has not; take str, or pydantic.Base64Bytes for base64"
         return
-    given = model.model_fields["value"].get_default() if isinstance(default, FieldInfo) else default
+    given = model.model_fields["value"].default
     if given is ... or given is PydanticUndefined:
         return
+    hint = definition[0] if isinstance(definition, tuple) else definition
     bearer = create_model("Default", __base__=FunctionArgs, value=(hint, ...))
     try:
         bearer.model_validate(_by_alias(bearer, given))
