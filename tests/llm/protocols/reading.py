@@ -1,0 +1,61 @@
+"""Reading a model's text in a test: protocols, tools, and what came out."""
+
+from collections.abc import Iterable, Sequence
+
+from codeagent.core.messages import ToolCall
+from codeagent.core.tool import ToolDefinition
+from codeagent.llm.protocols.delimited_protocol import DelimitedProtocol
+from codeagent.llm.protocols.hermes_protocol import HermesProtocol
+from codeagent.llm.protocols.json_protocol import JsonProtocol
+from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Text
+from codeagent.llm.protocols.protocol import TextProtocol
+from codeagent.llm.protocols.xml_protocol import XmlProtocol
+
+JSON, XML, HERMES = JsonProtocol(), XmlProtocol(), HermesProtocol()
+MARKED = DelimitedProtocol("<<call", ">>")
+NAMED = DelimitedProtocol("@call", "@end", "name and arguments")
+PROTOCOLS: tuple[TextProtocol, ...] = (JSON, XML, HERMES, MARKED, NAMED)
+BASH = ToolDefinition(
+    "bash",
+    "Runs a command.",
+    {"type": "object", "properties": {"command": {"type": "string"}, "timeout": {"type": "integer"}}},
+)
+WRITE = ToolDefinition(
+    "write",
+    "Writes a file.",
+    {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}},
+)
+TOOLS = (BASH, WRITE)
+
+
+def read(protocol: TextProtocol, chunks: Iterable[str], tools: Sequence[ToolDefinition] = TOOLS) -> list[Piece]:
+    parser = protocol.parser(tools)
+    pieces = [piece for chunk in chunks for piece in parser.feed(chunk)]
+    return joined([*pieces, *parser.close()])
+
+
+def joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """With neighbouring texts in one, as they look however the stream was cut."""
+    out: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Text) and out and isinstance(out[-1], Text):
+            out[-1] = Text(out[-1].text + piece.text)
+        else:
+            out.append(piece)
+    return out
+
+
+def calls(pieces: Iterable[Piece]) -> list[Closed]:
+    return [piece for piece in pieces if isinstance(piece, Closed)]
+
+
+def broken(pieces: Iterable[Piece]) -> list[Broken]:
+    return [piece for piece in pieces if isinstance(piece, Broken)]
+
+
+def text(pieces: Iterable[Piece]) -> str:
+    return "".join(piece.text for piece in pieces if isinstance(piece, Text))
+
+
+def call(name: str, arguments: str) -> ToolCall:
+    return ToolCall(id="1", name=name, arguments=arguments)
