@@ -1,6 +1,7 @@
 """What the job tools share: how a job is found, and how it is told of in a line."""
 
 import time
+
 from codeagent.core.jobs import Job, JobBook
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.tool import NotFound

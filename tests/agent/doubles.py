@@ -10,6 +10,7 @@ from codeagent.agent.agent import Agent, Past
 from codeagent.agent.batches import Strategy
 from codeagent.agent.executor import Surroundings
 from codeagent.agent.hooks import Hooks
+from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.questions import Questions
@@ -24,6 +25,7 @@ from codeagent.core.ports import OutputPage, Sandbox
 from codeagent.core.tool import Access, Cancelled, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.transcript import transcript_problems
 from codeagent.tools.extra.ask_user import AskUser
+from codeagent.tools.extra.jobs import job_tools
 from codeagent.tools.registry import ToolRegistry
 
 
@@ -260,19 +262,21 @@ def scene(
     attended: bool = False,
     checkpoints: Checkpoints | None = None,
     more: tuple[Tool[Any], ...] = (),
+    jobs: Jobs | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = Questions()
     model, journal, outputs = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
-    registry = ToolRegistry((*tools.values(), AskUser(questions), *more))
+    registry = ToolRegistry((*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more))
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
     around = Surroundings(
         registry, place, sandbox, kind, outputs, policy or Policy(), limits, hooks or Hooks(), attended
     )
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
-    return Scene(Agent(conversation, around, journal, past, questions, checkpoints), model, journal, outputs, tools)
+    agent = Agent(conversation, around, journal, past, questions, checkpoints, jobs)
+    return Scene(agent, model, journal, outputs, tools)
 
 
 def do(what: str, tool: str = "do", key: str = "") -> tuple[str, str]:
