@@ -1,0 +1,97 @@
+"""The `python` tool: a piece of Python in the sandbox."""
+
+import asyncio
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from codeagent.core.display import TerminalBlock
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Command, OutputStore
+from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.command_run import run_command
+from codeagent.tools.seen import SeenFiles
+
+_MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
+_END = "END_OF_CODE"
+
+
+def _code(value: str) -> str:
+    if not value.strip():
+        raise ValueError("the code is empty")
+    if "\0" in value:
+        raise ValueError("code cannot hold a NUL character; write \\0 in a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("code cannot hold half a surrogate pair; write \\u escapes in a string") from error
+    return value
+
+
+class PythonArgs(ToolArgs):
+    code: Annotated[str, AfterValidator(_code)]
+    timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
+
+
+class Python(Tool[PythonArgs]):
+    """Runs alone, and is never known to only read."""
+
+    name = "python"
+    label = "Python"
+    description = "Run code with python3, where and as bash runs a command. Print what you want to see."
+    Args = PythonArgs
+    permission = "prompt"
+    effect = "anything"
+    sandboxed = True
+
+    def __init__(
+        self,
+        outputs: OutputStore,
+        seen: SeenFiles,
+        default_timeout: float = 120,
+        max_timeout: float = 600,
+        always_ask: str | None = None,
+    ) -> None:
+        """As Bash."""
+        self._outputs = outputs
+        self._seen = seen
+        self._default_timeout = min(default_timeout, max_timeout)
+        self._max_timeout = max_timeout
+        self._always_ask = always_ask
+
+    def time_limit(self, args: PythonArgs) -> float | None:
+        return min(args.timeout or self._default_timeout, self._max_timeout)
+
+    def approval_key(self, args: PythonArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.code,), sensitive=self._always_ask)
+
+    def target(self, args: PythonArgs) -> str:
+        first, _, rest = args.code.strip().partition("\n")
+        return f"{first} …" if rest.strip() else first
+
+    async def preview(self, args: PythonArgs, ctx: ToolContext) -> Preview:
+        return Preview(self.target(args), (TerminalBlock(command=args.code),))
+
+    async def run(self, args: PythonArgs, ctx: ToolContext) -> ToolResult:
+        if ctx.sandbox is None:
+            raise Failed("there is no sandbox, so code cannot run; the file tools still work")
+        command = Command(command_for(args.code), ctx.call_id, ctx.read_only)
+        fresh = await asyncio.to_thread(self._seen.before_command)
+        rehashed: dict[str, JsonValue] = {}
+        try:
+            run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout=None)
+        finally:
+            if not ctx.is_job():
+                rehashed = await asyncio.to_thread(self._seen.after_command, fresh)
+        return replace(run, command=args.code).answer(rehashed)
+
+
+def command_for(code: str) -> str:
+    """A command line for bash that gives python3 exactly `code`, whatever is in it, with a newline at its end."""
+    end = _END
+    while end in code:
+        end += "_"
+    whole = code if code.endswith("\n") else f"{code}\n"
+    found = f"type -P python3 > /dev/null || {{ echo '{_MISSING}' >&2; exit 127; }}"
+    return f"{found}\nexec python3 -u - <<'{end}'\n{whole}{end}\n"
