@@ -35,6 +35,7 @@ _AROUND = frozenset({
 """What a value may stand in without more being asked."""
 _NEVER = {
     "expansion": "inside ${…} it would be evaluated; put it in a variable of its own first",
+    "simple_expansion": "it would be taken for a part of the variable's name; write ${NAME} in front of it",
     "subscript": "an index is evaluated as arithmetic",
     "heredoc_start": "it would be the end mark of a here-document",
     "heredoc_end": "it would be the end mark of a here-document",

@@ -22,6 +22,7 @@ from codeagent.tools.sources.template_text import (
     texts_of,
 )
 
+_RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
 _SAFE_IN_ARITHMETIC = frozenset({"integer", "boolean"})
 
 
@@ -141,7 +142,7 @@ def _literal(slot: _Slot, values: Values) -> str:
     text = text_of(value)
     match slot.place.quoting:
         case "bare":
-            return shlex.quote(text)
+            return f"'{text}'" if text in _RESERVED else shlex.quote(text)
         case "double" | "document":
             return re.sub(r'([\\"$`])', r"\\\1", text)
         case "single":
