@@ -1,6 +1,7 @@
 """What a person does that is handed on to the agent as it is, once there is one."""
 
 import asyncio
+from collections.abc import Mapping
 
 from codeagent.core.decisions import decisions
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
@@ -55,6 +56,10 @@ class AgentSide:
 
     def promote(self, call_id: str | None = None) -> bool:
         return self._agent().promote(call_id)
+
+    def job_lines(self) -> Mapping[str, int]:
+        jobs = () if self._runtime is None else self._runtime.agent.jobs.jobs()
+        return {job.id: job.lines for job in jobs if job.status == "running"}
 
     async def job_output(self, job_id: str) -> str | None:
         try:

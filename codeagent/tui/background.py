@@ -14,6 +14,8 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.job_note import job_note
+from codeagent.core.messages import UserMessage, text_of
 from codeagent.tui.job_board import JobRow
 from codeagent.tui.outcomes import SHELL, job_line
 from codeagent.tui.stage import Stage
@@ -49,6 +51,10 @@ class Background:
                 return
         self._stage.status.set(jobs=self._stage.jobs.running, waits_since=min(self._waited.values(), default=None))
 
+    def tells_end(self, message: UserMessage) -> bool:
+        """It only tells the model how a job ended, which is said already."""
+        return message.source == "note" and text_of(message.content) in self._stage.jobs.end_notes
+
     def lose(self) -> None:
         """The process they ran in is gone."""
         for row in self._stage.jobs.rows:
@@ -70,7 +76,7 @@ class Background:
             event.name,
             event.title,
             "running",
-            event.ts if card.began is None else card.began,
+            event.ts,
             takes_input=event.takes_input,
             promoted=event.promoted,
         )
@@ -96,6 +102,7 @@ class Background:
             takes_input=False,
         )
         board.end(ended, event.tail)
+        board.end_notes.add(text_of(job_note(event).content))
         card = document.find_card(event.call_id)
         if card is not None:
             card.state, card.job, card.note = event.status, event.job_id, _note_of(event)

@@ -146,6 +146,8 @@ class Bridge:
                 document.stream_thoughts(event.text, event.ts)
             case ToolCallAdded():
                 document.close_thoughts(event.ts)
+            case MessageAdded(message=UserMessage() as message) if self._background.tells_end(message):
+                pass
             case MessageAdded(message=UserMessage() as message):
                 document.say(text_of(message.content), message.source)
             case MessageAdded(message=AssistantMessage() as message):

@@ -1,5 +1,6 @@
 """The jobs of a conversation as the screen keeps them: what is known of each, and the end of what it printed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -50,6 +51,8 @@ class JobBoard(Watched):
         super().__init__()
         self._rows: dict[str, JobRow] = {}
         self._outputs: dict[str, OutputBuffer] = {}
+        self.end_notes: set[str] = set()
+        """What the model is told of jobs that ended; the screen says it in its own way."""
 
     @property
     def rows(self) -> tuple[JobRow, ...]:
@@ -78,6 +81,14 @@ class JobBoard(Watched):
             self._outputs[job_id].feed(text)
             self._count(job_id)
 
+    def count(self, lines: Mapping[str, int]) -> None:
+        """Lines printed so far by id, as somebody knows them who saw all of it."""
+        more = {job_id: known for job_id, known in lines.items() if self._lines_of(job_id) < known}
+        for job_id, known in more.items():
+            self._rows[job_id] = replace(self._rows[job_id], lines=known)
+        if more:
+            self._changed()
+
     def change(self, job_id: str, **changes: Any) -> None:
         """Replace fields of its `JobRow` by name; nothing where there is no such job."""
         if job_id in self._rows:
@@ -86,8 +97,9 @@ class JobBoard(Watched):
 
     def end(self, row: JobRow, tail: str) -> None:
         """It has ended as `row` says; `tail` is the end of what it printed, or its answer."""
-        before = self._outputs.get(row.id)
-        printed = [] if before is None else before.last(_TAIL_ENDED)
+        before = self._outputs.get(row.id) or OutputBuffer()
+        # What comes too fast is not all seen, and then the log knows the end better, if without its colours.
+        printed = before.last(_TAIL_ENDED) if before.total >= row.lines or not tail.strip() else []
         answered = row.exit_code is None and row.state == "done" and tail.rstrip() != "\n".join(printed).rstrip()
         buffer = OutputBuffer(0, _TAIL_ENDED)
         buffer.feed("\n".join([*printed, *([tail] if answered or not printed else [])]))
@@ -101,6 +113,10 @@ class JobBoard(Watched):
             if row.state == "running":
                 self._rows[row.id] = replace(row, state="lost", ended=row.began, takes_input=False)
         self._changed()
+
+    def _lines_of(self, job_id: str) -> float:
+        row = self._rows.get(job_id)
+        return float("inf") if row is None else row.lines
 
     def _count(self, job_id: str) -> None:
         row = self._rows[job_id]

@@ -1,6 +1,6 @@
 """What the screen asks of a conversation, in plain values: importing this costs nothing before the first frame."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -179,6 +179,9 @@ class Talk(Protocol):
 
         Raises CodeagentError.
         """
+
+    def job_lines(self) -> Mapping[str, int]:
+        """Lines each job that runs printed so far, by its id; what comes too fast to be shown is counted."""
 
     async def job_output(self, job_id: str) -> str | None:
         """All a job printed so far; None where it is gone. Raises CodeagentError."""

@@ -7,7 +7,7 @@ from codeagent.core.jobs import Job
 from codeagent.core.ports import OutputPage
 from codeagent.core.toolbox import Toolbox
 
-JOB = Job("job-1", "c1", "bash", "npm run dev", "running", 0.0)
+JOB = Job("job-1", "c1", "bash", "npm run dev", "running", 0.0, lines=3)
 
 
 class FakeJobs:

@@ -1,7 +1,7 @@
 """The real app on recorded events: what snapshot, payload and key tests open, with time that stands still."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class ReplayTalk:
         self._status = status
         self.rules_in_force: tuple[Rule, ...] = ()
         self.tools_in_use: Toolbox | None = None
+        self.lines: Mapping[str, int] = {}
         self.obeys = True
         """What is asked of a job or a call is done."""
         self.past = FakeRewind()
@@ -160,6 +161,9 @@ class ReplayTalk:
     def promote(self, call_id: str | None = None) -> bool:
         self.told.append(("promote", call_id))
         return self.obeys
+
+    def job_lines(self) -> Mapping[str, int]:
+        return self.lines
 
     async def job_output(self, job_id: str) -> str | None:
         return "\n".join(f"{job_id} line {number}" for number in range(1, 1001))

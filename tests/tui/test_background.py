@@ -1,9 +1,12 @@
 """What runs in the background shows on the stage: on its card, in the list of jobs, and in the status."""
 
+from codeagent.core.events import JobFinished, MessageAdded
+from codeagent.core.job_note import job_note
+from codeagent.core.messages import UserMessage
 from codeagent.tui.background import Background
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import Stage
-from codeagent.tui.transcript.blocks import Card, Remark
+from codeagent.tui.transcript.blocks import Card, Prompt, Remark
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
 from tests.tui.scripts import Recording, looked_around
 
@@ -48,7 +51,7 @@ def test_what_a_promoted_call_had_printed_goes_over_to_its_job() -> None:
     stage = show(promoted())
 
     row = stage.jobs.get("job-1")
-    assert row is not None and (row.promoted, row.began) == (True, card(stage, "c4").began)
+    assert row is not None and row.promoted
     assert list(stage.jobs.output("job-1").lines()) == ["tests/integration/test_api.py ......"]
     assert (card(stage, "c4").state, card(stage, "c4").output) == ("background", None)
 
@@ -138,3 +141,21 @@ def test_a_stage_that_never_had_a_job_can_lose_them() -> None:
     stage = Stage()
     Background(stage).lose()
     assert stage.jobs.rows == ()
+
+
+def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
+    recording = every_state()
+    ended = recording.events[-1]
+    assert isinstance(ended, JobFinished)
+    recording.add(MessageAdded, message=job_note(ended))
+    recording.add(MessageAdded, message=UserMessage.from_text("(the person undid batch 2)", source="note"))
+
+    stage = Stage()
+    first = Bridge(stage, live=False)
+    for event in recording.events[:-2]:
+        first.show(event)
+    then = Bridge(stage, live=True)  # the session goes on with another reader
+    for event in recording.events[-2:]:
+        then.show(event)
+    said = [block.text for block in stage.document.blocks if isinstance(block, Prompt) and block.source == "note"]
+    assert said == ["(the person undid batch 2)"]

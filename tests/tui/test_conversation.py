@@ -295,6 +295,7 @@ async def test_what_is_asked_of_jobs_and_calls_reaches_the_agent() -> None:
     jobs = launcher.agent.jobs
 
     assert talk.promote("c4") and launcher.agent.told == [("promote", "c4")]
+    assert talk.job_lines() == {"job-1": 3}
     assert await talk.job_output("job-1") == "one\ntwo\nthree"
     await talk.stop_job("job-1")
     assert talk.send_to_job("job-1", "q")

@@ -93,3 +93,20 @@ def test_a_job_nobody_started_is_left_alone(act: object) -> None:
     assert callable(act)
     act(board)
     assert [row.id for row in board.rows] == ["job-1"]
+
+
+def test_where_pieces_were_missed_the_log_knows_the_end() -> None:
+    board = board_of("job-1")
+    board.feed("job-1", "line 1\n")
+    board.end(ended("failed", 1, 900), "line 899\nline 900\n")
+    assert list(board.output("job-1").lines()) == ["line 899", "line 900"]
+
+
+def test_lines_that_went_by_unseen_are_counted_and_no_count_goes_back() -> None:
+    board = board_of("job-1")
+    board.feed("job-1", "line 1\n")
+    board.count({"job-1": 900, "job-9": 3})
+    board.count({"job-1": 5})
+    board.feed("job-1", "line 901\n")
+    row = board.get("job-1")
+    assert row is not None and row.lines == 900

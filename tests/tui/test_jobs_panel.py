@@ -326,3 +326,10 @@ async def test_text_of_a_job_is_drawn_and_never_obeyed(tmp_path: Path) -> None:
     async with panel(tmp_path, recording) as (pilot, app):
         await until(pilot, lambda: "[red]printed" in shown(app))
         assert "\x1b" not in shown(app) and "[b]" in shown(app)
+
+
+async def test_lines_that_went_by_too_fast_are_counted(tmp_path: Path) -> None:
+    async with panel(tmp_path, background()) as (pilot, app):
+        app.talks[-1].lines = {"job-1": 12_345}
+        await until(pilot, lambda: "12,345 lines" in shown(app))
+        await until(pilot, lambda: "… 12,340 lines more: o shows everything" in shown(app))

@@ -256,10 +256,14 @@ class JobsScreen(ModalScreen[None]):
         if not self._writing_to:
             self._hints.show(self._keys())
         if running and self._ticker is None:
-            self._ticker = self.set_interval(1.0, self._list.refresh)
+            self._ticker = self.set_interval(1.0, self._tick)
         elif not running and self._ticker is not None:
             self._ticker.stop()
             self._ticker = None
+
+    def _tick(self) -> None:
+        self._stage.jobs.count(self._talk.job_lines())
+        self._list.refresh()
 
     def _keys(self) -> tuple[HintKey, ...]:
         """What can be done with the marked job."""

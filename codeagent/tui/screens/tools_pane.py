@@ -83,17 +83,23 @@ def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[
     """What it is about stands beside its name where nothing else is to be said, else below."""
     styles: dict[Permission, Style] = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
     lead = len(_INDENT) + name + 2 + _WORD + 2
-    about, description = _about(tool), flat(tool.description)
+    beside = max(8, width - lead)
+    rows: list[list[tuple[str, Style | None]]] = []
+    if about := _about(tool):
+        rows += [row.parts for row in wrap([(about, palette.text)], beside)]
+    if description := cut_end(flat(tool.description), beside):
+        rows.append([(description, palette.muted)])
+    first, others = (rows[0] if rows else []), rows[1:]
     yield line(
         [
             (_INDENT, None),
             (set_cell_size(cut_middle(flat(tool.name), name), name) + "  ", palette.strong),
             (f"{WORDS[tool.permission]:<{_WORD}}  ", styles[tool.permission]),
-            (cut_end(about or description, width - lead), palette.text if about else palette.muted),
+            *first,
         ]
     )
-    if about and description:
-        yield line([(" " * lead, None), (cut_end(description, width - lead), palette.muted)])
+    for parts in others:
+        yield line([(" " * lead, None), *parts])
 
 
 def _about(tool: ToolFacts) -> str:

@@ -59,7 +59,7 @@ def status_parts(
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
     before, after = _hints(status.phase, boundary)
-    offer = f"60 s · {to_background} moves it to the background" if _takes_long(status, now) else ""
+    offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
     return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 40))
 
 
@@ -99,6 +99,12 @@ def dollars(cost: float) -> str:
     if 0 < cost < 0.001:
         return "<$0.001"
     return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"
+
+
+def _waited(status: Status, now: float) -> str:
+    """`60 s`, `2 min`: it changes only once a minute."""
+    minutes = int(now - (status.waits_since or now)) // 60
+    return "60 s" if minutes < 2 else f"{minutes} min"
 
 
 def _takes_long(status: Status, now: float) -> bool:

@@ -160,6 +160,7 @@ def test_a_call_that_is_waited_for_a_minute_may_go_to_the_background() -> None:
     assert offer not in said(waits, 120, now=159.9)
     assert offer in said(waits, 120, now=160.0)
     assert offer in said(replace(waits, phase="pausing"), 120, now=200.0)
+    assert "3 min · ctrl+b moves it to the background" in said(waits, 120, now=299.0)
 
 
 @pytest.mark.parametrize("phase", ["waiting", "paused", "idle", "thinking"])
