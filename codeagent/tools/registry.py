@@ -9,6 +9,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.shell import SHELL
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.tools.schema_check import tool_schema
+from codeagent.tools.terse import terse
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAMES = 40
@@ -22,7 +23,7 @@ class ToolRegistry:
         self._tools: dict[str, Tool[Any]] = {}
         for tool in tools:
             self._add(tool)
-        self._definitions = tuple(ToolDefinition(tool.name, tool.description, tool_schema(tool)) for tool in self)
+        self._definitions = tuple(ToolDefinition(tool.name, tool.description, _shown(tool)) for tool in self)
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         return iter(self._tools.values())
@@ -74,3 +75,9 @@ def refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
     if there.source == tool.source:
         return f"{tool.source} has two tools named {tool.name}"
     return f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name"
+
+
+def _shown(tool: Tool[Any]) -> dict[str, Any]:
+    """What people wrote for a model is shown as they wrote it."""
+    schema = tool_schema(tool)
+    return terse(schema) if tool.source == "builtin" else schema

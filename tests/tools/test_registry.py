@@ -74,17 +74,12 @@ def test_definitions_are_plain_schemas_in_a_stable_order() -> None:
     assert definitions[0].parameters["properties"] == {
         "many": {
             "type": "array",
-            "default": [],
-            "items": {
-                "type": "object",
-                "properties": {"value": {"type": "integer", "default": 3}},
-                "additionalProperties": False,
-            },
+            "items": {"type": "object", "properties": {"value": {"type": "integer", "default": 3}}},
         },
         "maybe": {"type": "string"},
     }
 
 
-def test_the_seven_tools_cost_the_model_less_than_five_and_a_half_kilobytes(box: Toolbox) -> None:
+def test_the_seven_tools_cost_the_model_less_than_four_kilobytes(box: Toolbox) -> None:
     sent = [[tool.name, tool.description, tool.parameters] for tool in box.registry.definitions()]
-    assert len(json.dumps(sent)) < 5500
+    assert len(json.dumps(sent)) < 4000

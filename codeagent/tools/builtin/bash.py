@@ -42,8 +42,7 @@ class Bash(Tool[BashArgs]):
     name = "bash"
     label = "Bash"
     description = (
-        "Run a command with bash in the workspace root. Nothing is kept between calls but files. "
-        "Standard input is empty. Long output is cut in the middle; output_read shows the rest."
+        "Run a bash command in the workspace root. Only files are kept between calls. Standard input is empty."
     )
     Args = BashArgs
     permission = "prompt"

@@ -1,9 +1,9 @@
 """The `edit` tool: replaces pieces of one file, all of them or none."""
 
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from codeagent.core.errors import MissingPath
 from codeagent.core.messages import TextPart
@@ -34,7 +34,7 @@ class EditArgs(ToolArgs):
     old_string: str | None = None
     new_string: str | None = None
     replace_all: bool = False
-    edits: Annotated[tuple[Replacement, ...] | None, Field(description="Several edits, instead of one")] = None
+    edits: tuple[Replacement, ...] | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -71,10 +71,9 @@ class Edit(Tool[EditArgs]):
     name = "edit"
     label = "Edit"
     description = (
-        "Replace old_string by new_string in a file that was read. old_string must be there exactly once, unless "
-        "replace_all is set: copy it from the file, with enough lines around it. Several edits of a file go in "
-        "edits; each sees what the one before it made, and all are applied or none. An empty old_string makes a "
-        "new file."
+        "Replace old_string, copied from a file that was read, by new_string. It must be there exactly once, unless "
+        "replace_all is set. Several edits of a file go in edits: each sees what the one before it made; all are "
+        "applied or none. An empty old_string makes a new file."
     )
     Args = EditArgs
     permission = "prompt"

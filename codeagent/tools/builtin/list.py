@@ -37,8 +37,8 @@ class List(Tool[ListArgs]):
     name = "list"
     label = "List"
     description = (
-        f"Show a directory as a tree with file sizes, {_DEPTH} levels deep. Ignored files (.gitignore) are left out "
-        "and counted. With glob, list the paths of matching files instead, such as *.py or src/**/test_*."
+        f"Show a directory as a tree with file sizes, {_DEPTH} levels deep, ignored files (.gitignore) left out and "
+        "counted. With glob, list matching paths instead: *.py, src/**/test_*."
     )
     Args = ListArgs
     permission = "auto"

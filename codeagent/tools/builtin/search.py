@@ -51,9 +51,8 @@ class Search(Tool[SearchArgs]):
     name = "search"
     label = "Search"
     description = (
-        "Search file contents with a regular expression (ripgrep), or a literal text. Answers path:line:text. "
-        "Ignored and binary files are left out. glob narrows the files, such as *.py or "
-        f"src/**. limit is the number of matching lines ({_LIMIT})."
+        "Search file contents with a regular expression (ripgrep) or literal text; answers path:line:text. "
+        "Ignored and binary files are left out. glob narrows the files: *.py, src/**."
     )
     Args = SearchArgs
     permission = "auto"

@@ -27,8 +27,8 @@ class Write(Tool[WriteArgs]):
     name = "write"
     label = "Write"
     description = (
-        "Create a file with content, or replace all of an existing one, which must have been read whole. "
-        "append adds to its end instead. Missing directories are made. To change a part of a file use edit."
+        "Create a file, or replace all of an existing one that was read whole; append adds to its end. "
+        "Missing directories are made. To change part of a file use edit."
     )
     Args = WriteArgs
     permission = "prompt"

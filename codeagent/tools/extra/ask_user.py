@@ -32,8 +32,7 @@ class AskUser(Tool[AskUserArgs]):
     name = "ask_user"
     label = "Question"
     description = (
-        "Ask the person what only they can decide, and wait for the answer. options are answers to choose from; "
-        "they may give another."
+        "Ask the person what only they can decide, and wait. options are answers to choose from; they may give another."
     )
     Args = AskUserArgs
     permission = "auto"

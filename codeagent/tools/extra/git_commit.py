@@ -44,13 +44,13 @@ class GitCommit(Tool[GitCommitArgs]):
     name = "git_commit"
     label = "Commit"
     description = (
-        "Commit files to the person's git repository: paths (files or folders, deleted files too) go in as they are on "
-        "disk, nothing else does, and what else is staged stays staged. The person sees the diff first. "
-        "Commit only when you were asked to."
+        "Commit files to the person's git repository: the paths (files or folders, deleted ones too) as they are on "
+        "disk, and nothing else; what is staged stays staged. The person sees the diff first. "
+        "Only when you were asked to."
     )
     hint = (
-        "git in bash can only read here: git add, commit, stash and checkout fail with a read-only file system. "
-        "Use git_commit to commit; ask the person for anything else that changes the repository."
+        "git in bash only reads: git add, commit, stash and checkout fail. Commit with git_commit; for anything else "
+        "that changes the repository ask the person."
     )
     Args = GitCommitArgs
     permission = "prompt"

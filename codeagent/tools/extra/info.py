@@ -15,7 +15,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.skills import Skill, Skills
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.schema import arguments_schema
+from codeagent.tools.schema_check import tool_schema
 
 _MOST_NAMES = 40
 _PERMISSIONS = {"auto": "not asked about", "prompt": "the person is asked", "deny": "denied"}
@@ -99,8 +99,7 @@ def _about_tool(tool: Tool[Any]) -> str:
         f"at most {tool.timeout:g} s" if tool.timeout is not None else "",
         f"at most {tool.max_calls} calls in a run" if tool.max_calls is not None else "",
     ]
-    schema = tool.schema if tool.schema is not None else arguments_schema(tool.Args)
     parts = [f"# {tool.name} ({origin})", visible(tool.description.strip()), visible(tool.documentation.strip())]
     parts += [f"Facts: {', '.join(fact for fact in facts if fact)}."]
-    parts += [f"Arguments (JSON Schema): {json.dumps(schema, ensure_ascii=False)}"]
+    parts += [f"Arguments (JSON Schema): {json.dumps(tool_schema(tool), ensure_ascii=False)}"]
     return "\n\n".join(part for part in parts if part)
