@@ -1,13 +1,21 @@
 """Hooks: their order, and that one which fails or hangs denies (FEATURES F11)."""
 
 import asyncio
+import json
 
-from codeagent.agent.hooks import Allow, Deny, Hook, Hooks, Modify
-from codeagent.core.events import ToolResultAdded, ToolStarted, ToolUpdated
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.agent.hook_subjects import Compaction, Prompt
+from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Hooks, Modify, TextAnswer
+from codeagent.core.events import ApprovalRequested, RunFinished, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import ToolResult
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
+
+CALL = ToolCall(id="c1", name="bash", arguments='{"command": "ls"}')
 
 
 def hooked(*hooks: Hook, what: str = "ok", timeout: float = 5, **options: object) -> Scene:
@@ -129,3 +137,152 @@ async def test_an_update_after_the_call_has_settled_is_ignored() -> None:
     await late[0].on_update("too late")  # type: ignore[attr-defined]  # a ToolContext
     assert of(events, ToolUpdated) == []
     assert "tool.updated" not in names(s.journal.events)
+
+
+async def test_the_person_is_asked_about_the_arguments_as_the_hook_left_them() -> None:
+    async def change(call: ToolCall) -> Modify:
+        return Modify({"what": "fail"})
+
+    s = scene(Turn("", (do("ok", "asking"),)), Turn("done"), hooks=Hooks((Hook("h", change),)))
+    events = await s.run()
+    (asked,), (started,) = of(events, ApprovalRequested), of(events, ToolStarted)
+    assert (asked.target, json.loads(asked.arguments)["what"]) == ("fail", "fail")
+    assert (started.target, started.arguments["what"]) == ("fail", "fail")
+
+
+async def test_what_a_hook_does_to_its_arguments_afterwards_changes_nothing() -> None:
+    arguments = {"command": ["ls"]}
+
+    async def change(call: ToolCall) -> Modify:
+        return Modify(arguments)
+
+    answer = await Hooks((Hook("h", change),)).before_tool(CALL)
+    arguments["command"].append("-l")
+    assert answer == Modify({"command": ["ls"]})
+
+
+@given(answer=st.none() | st.integers() | st.text() | st.lists(st.booleans()) | st.dictionaries(st.text(), st.text()))
+async def test_an_answer_that_is_none_of_the_four_denies_always(answer: object) -> None:
+    async def odd(*subjects: object) -> object:
+        return answer
+
+    hooks = Hooks((Hook("odd", odd, before_update=odd, prompt_submit=odd, compaction=odd),))  # type: ignore[arg-type]  # wrong answers are the test
+    denied = Deny(f"the hook odd failed: it answered {type(answer).__name__}, which is no decision here")
+    assert await hooks.before_tool(CALL) == denied
+    assert await hooks.prompt_submit(Prompt("go")) == denied
+    assert await hooks.compaction(Compaction(3, 1000)) == denied
+    assert not await hooks.before_update(CALL, "piece")
+
+
+async def test_a_hook_that_cancels_itself_or_says_much_denies_in_one_line() -> None:
+    async def cancel(call: ToolCall) -> bool:
+        raise asyncio.CancelledError
+
+    async def ramble(call: ToolCall) -> bool:
+        raise RuntimeError("first\nsecond" + "x" * 9999)
+
+    assert await Hooks((Hook("h", cancel),)).before_tool(CALL) == Deny("the hook h failed: it was cancelled")
+    denied = await Hooks((Hook("h", ramble),)).before_tool(CALL)
+    assert isinstance(denied, Deny) and "\n" not in denied.reason and len(denied.reason) < 500
+
+
+async def test_the_first_denial_ends_the_asking() -> None:
+    seen: list[str] = []
+
+    def hook(name: str, answer: bool) -> Hook:
+        async def before(call: ToolCall) -> bool:
+            seen.append(name)
+            return answer
+
+        return Hook(name, before)
+
+    denied = await Hooks((hook("a", True), hook("b", False), hook("c", True))).before_tool(CALL)
+    assert (denied, seen) == (Deny("denied by the hook b"), ["a", "b"])
+
+
+async def test_a_hook_for_some_tools_is_not_called_for_others() -> None:
+    seen: list[str] = []
+
+    async def note(call: ToolCall, *rest: object) -> bool:
+        seen.append(call.name)
+        return True
+
+    hooks = Hooks((Hook("h", note, note, note, note, tools="bash*"),))  # type: ignore[arg-type]  # one function for all four
+    for name in ("bash", "bash_output", "read", "BASH"):
+        call = CALL.model_copy(update={"name": name})
+        await hooks.before_tool(call)
+        await hooks.after_tool(call, ToolResult.from_text(""))
+        await hooks.before_update(call, "")
+        await hooks.after_update(call, "")
+    assert seen == ["bash"] * 4 + ["bash_output"] * 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown", "told"),
+    [
+        (True, True, []),
+        (Allow(), True, []),
+        (False, False, []),
+        (Deny("no"), False, []),
+        (None, False, ["the hook h failed: it answered NoneType, which is no decision here"]),
+    ],
+)
+async def test_an_update_is_shown_or_suppressed(answer: object, shown: bool, told: list[str]) -> None:
+    async def before(call: ToolCall, text: str) -> object:
+        return answer
+
+    reported: list[str] = []
+    hooks = Hooks((Hook("h", before_update=before),), on_failure=reported.append)  # type: ignore[arg-type]  # wrong answers are part of the test
+    assert (await hooks.before_update(CALL, "piece"), reported) == (shown, told)
+
+
+async def test_a_hook_that_is_only_told_and_fails_or_hangs_is_reported_and_the_run_goes_on() -> None:
+    async def crash(*subjects: object) -> None:
+        raise RuntimeError("no")
+
+    async def hang(*subjects: object) -> None:
+        await asyncio.sleep(60)
+
+    reported: list[str] = []
+    crashing = Hook("crash", after_tool=crash, after_update=crash, run_finished=crash, session_start=crash)
+    hanging = Hook("hang", after_tool=hang, session_end=hang)
+    s = scene(Turn("", (do("update"),)), Turn("done"), hooks=Hooks((crashing, hanging), 0.05, reported.append))
+    await s.agent.begin_session(resumed=False)
+    assert of(await s.run(), RunFinished)[0].reason == "done"
+    await s.agent.close()
+    failed, late = "the hook crash failed: no", "the hook hang did not answer within 0.05 s"
+    assert reported == [failed, failed, failed, failed, late, failed, late]
+
+
+async def test_the_same_hooks_hold_for_every_agent() -> None:
+    seen: list[str] = []
+
+    async def deny(call: ToolCall) -> Deny:
+        seen.append(call.id)
+        return Deny("for all")
+
+    hooks = Hooks((Hook("h", deny),))
+    for _ in range(2):
+        (result,) = of(await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run(), ToolResultAdded)
+        assert (result.approval, text_of(result.content)) == ("hook", "for all")
+    assert len(seen) == 2
+
+
+async def test_hints_for_a_compaction_come_in_order_and_the_first_denial_ends_it() -> None:
+    def hook(answer: TextAnswer) -> Hook:
+        async def compaction(told: Compaction) -> TextAnswer:
+            assert told == Compaction(messages=12, tokens=90_000)
+            return answer
+
+        return Hook("h", compaction=compaction)
+
+    async def judged(*answers: TextAnswer) -> Deny | tuple[str, ...]:
+        return await Hooks(tuple(hook(answer) for answer in answers)).compaction(Compaction(12, 90_000))
+
+    assert await judged() == ()
+    assert await judged(True, AddContext("keep the plan"), Allow(), AddContext("and the paths")) == (
+        "keep the plan",
+        "and the paths",
+    )
+    assert await judged(AddContext("x"), Deny("not now"), AddContext("y")) == Deny("not now")
+    assert await judged(False) == Deny("denied by the hook h")
