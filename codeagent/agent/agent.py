@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.boundary import Boundary
+from codeagent.agent.briefing import tell
 from codeagent.agent.channel import EventChannel
 from codeagent.agent.checkpointing import Checkpointing
 from codeagent.agent.emitter import Emitter
@@ -40,6 +41,7 @@ from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import Queued
 from codeagent.core.toolbox import ToolKeeper
+from codeagent.tools.catalog import Change
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,8 @@ class Agent:
 
     @property
     def toolbox(self) -> ToolKeeper | None:
-        return None
+        briefing = self._conversation.briefing
+        return None if briefing is None else briefing.catalog
 
     def respond(self, approval_id: str, decision: Decision) -> bool:
         return self._approvals.respond(approval_id, decision)
@@ -274,6 +277,11 @@ class Agent:
     def notify(self, code: str, text: str) -> None:
         """Log and show a warning that belongs to the session, such as a missing sandbox."""
         self._emitter.emit(Notice(**self._emitter.head(), level="warning", code=code, text=text))
+
+    def tell_tools(self, found: Change | None) -> None:
+        """Say what the first look at the tool files brought, where something of it has to be known."""
+        if found is not None:
+            tell(replace(found, added=(), removed=(), changed=()), self._emitter)
 
     def use_model(self, model: Model, api_base: str | None) -> Model:
         """Go on with this model; returns the one before, to be closed. Raises CodeagentError during a run."""

@@ -1,27 +1,30 @@
 """What the model is told before the conversation, tools and prompt, and how that changes at a boundary."""
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import JsonValue
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.events import Notice
 from codeagent.core.tool import Tool, ToolDefinition
-from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.catalog import Change, ToolCatalog
 
 Prompt = Callable[[Sequence[Tool[Any]]], str]
 """The system prompt that goes with these tools: the same text for the same tools."""
+LookAgain = Callable[[], bool]
+"""Looks at what else the prompt is made of; True where it is another than before. May block on small files."""
 _RUNS_HERE = "their code runs on your machine"
 
 
 class Briefing:
     """System prompt and tools as they are from one boundary to the next: byte-identical where no file changed."""
 
-    def __init__(self, catalog: ToolCatalog, prompt: Prompt) -> None:
+    def __init__(self, catalog: ToolCatalog, prompt: Prompt, look_again: LookAgain = lambda: False) -> None:
         self.catalog = catalog
         self._prompt = prompt
+        self._look_again = look_again
         self._take()
 
     @property
@@ -34,11 +37,12 @@ class Briefing:
 
     async def at_boundary(self, emitter: Emitter) -> None:
         """Take in tool files that changed, and say so."""
+        others = await asyncio.to_thread(self._look_again)
         change = await self.catalog.refresh()
-        if change is None:
-            return
-        self._take()
-        tell(change, emitter)
+        if change is not None or others:
+            self._take()
+        if change is not None:
+            tell(change, emitter)
 
     def _take(self) -> None:
         self._text = self._prompt(tuple(self.catalog))
@@ -51,7 +55,10 @@ def tell(change: Change, emitter: Emitter) -> None:
         names = {"added": list(change.added), "changed": list(change.changed), "removed": list(change.removed)}
         emitter.notice("tools.changed", f"tools: {words}", **names)
     for problem in change.problems:
-        _warn(emitter, problem)
+        if problem.level == "error":  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
+            where: dict[str, JsonValue] = {"where": problem.where}
+            text = f"{problem}; its tools are not in use"
+            emitter.emit(Notice(**emitter.head(), level="warning", code="tools.problem", text=text, data=where))
     if change.untrusted:
         files = ", ".join(change.untrusted)
         text = f"not loaded, because you have not said yes to it as it is now: {files}. /tools shows it"
@@ -59,15 +66,6 @@ def tell(change: Change, emitter: Emitter) -> None:
             text = f"{text}; {_RUNS_HERE}"
         data: dict[str, JsonValue] = {"files": list(change.untrusted)}
         emitter.emit(Notice(**emitter.head(), level="warning", code="tools.untrusted", text=text, data=data))
-
-
-def _warn(emitter: Emitter, problem: ToolProblem) -> None:
-    """A warning about a tool that is in use is only for whoever writes it."""
-    broken = problem.level == "error"
-    data: dict[str, JsonValue] = {"where": problem.where, "level": problem.level}
-    text = f"{problem}; its tools are not in use" if broken else str(problem)
-    level: Literal["warning", "info"] = "warning" if broken else "info"
-    emitter.emit(Notice(**emitter.head(), level=level, code="tools.problem", text=text, data=data))
 
 
 def _in_words(change: Change) -> str:

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from codeagent.agent.agent import Agent
 from codeagent.bootstrap.place import Place
+from codeagent.config.settings import TextToolSettings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.runtime import Runtime
 from codeagent.llm.hosted import context_window, key_variables
+from codeagent.llm.protocols.named import ProtocolChoice, TextTools
 from codeagent.llm.resolve import open_model as resolve_model
 from codeagent.llm.retry import RetryingModel
 
@@ -23,9 +25,10 @@ class ModelChange:
     runtime: Runtime
     agent: Agent
     place: Place
+    text_tools: TextTools
 
     async def __call__(self, name: str, api_base: str | None) -> Runtime:
-        model = await open_model(name, api_base, self.place)
+        model = await open_model(name, api_base, self.place, self.text_tools)
         try:
             before = self.agent.use_model(model, api_base)
         except BaseException:
@@ -36,14 +39,22 @@ class ModelChange:
         return replace(self.runtime, model=name, context_window=window or model.context_window, use_model=self)
 
 
-async def open_model(name: str, api_base: str | None, place: Place) -> RetryingModel:
+async def open_model(name: str, api_base: str | None, place: Place, text_tools: TextTools) -> RetryingModel:
     """The model, its library on the way; with a kept key where the environment has none. Raises CodeagentError."""
     key = await asyncio.to_thread(_kept_key, name, api_base, place)
     if key is not None:
         place.redactor.learn(*key)
-    model = resolve_model(name, api_base=api_base, api_key=key and key[1])
+    model = resolve_model(name, api_base=api_base, api_key=key and key[1], text_tools=text_tools)
     await model.prepare()
     return model
+
+
+def text_tools_of(settings: TextToolSettings) -> TextTools:
+    choices = (
+        ProtocolChoice(choice.model, choice.protocol, choice.open, choice.close, choice.body)
+        for choice in settings.models
+    )
+    return TextTools(tuple(choices), settings.when_refused)
 
 
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:

@@ -7,17 +7,21 @@ from dataclasses import replace
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
+from codeagent.agent.briefing import Briefing
 from codeagent.agent.command_hooks import CommandHook, command_hooks
 from codeagent.agent.executor import Surroundings
 from codeagent.agent.hooks import Hooks
+from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.python_hooks import load_python_hooks
 from codeagent.agent.questions import Questions
-from codeagent.bootstrap.models import ModelChange, no_other_model, open_model
+from codeagent.bootstrap.describing import prompt_for
+from codeagent.bootstrap.models import ModelChange, no_other_model, open_model, text_tools_of
 from codeagent.bootstrap.place import Place
-from codeagent.bootstrap.sandboxes import Tell, start_sandbox
+from codeagent.bootstrap.sandboxes import StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sessions import opened_session, past_of
-from codeagent.bootstrap.tools import assemble_prompt, commit_tool, seen_files, tools_for
+from codeagent.bootstrap.tools import ToolMakings, seen_files
 from codeagent.config.loader import parse_rules
 from codeagent.config.rule_book import RuleBookFile
 from codeagent.config.settings import Settings
@@ -27,6 +31,8 @@ from codeagent.core.policy import Policy
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.llm.hosted import context_window
+from codeagent.session.history import History
+from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
 from codeagent.tools.breadth import too_broad
@@ -54,45 +60,80 @@ async def open_runtime(
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
-        model = await open_model(settings.model, settings.api_base, place)
+        text_tools = text_tools_of(settings.text_tools)
+        model = await open_model(settings.model, settings.api_base, place, text_tools)
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
         log, history = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack)
-        outputs = FileOutputs(log.folder / "outputs", place.redactor)
-        questions = Questions()
-        commit = commit_tool(workspace, place, hooks=settings.commit_hooks)
-        tools = tools_for(sandbox.kind, workspace, outputs, seen_files(workspace, history), questions, commit)
-        limits, hooks = _limits(settings), _hooks(settings, workspace, tell)
-        around = Surroundings(tools, workspace, sandbox.sandbox, sandbox.kind, outputs, policy, limits, hooks)
+        makings = _makings(settings, place, workspace, sandbox, log, history)
+        catalog = await asyncio.to_thread(makings.catalog)
+        found = await catalog.refresh()
+        hooks = await asyncio.to_thread(_hooks, settings, place, workspace, tell)
+        around = Surroundings(
+            catalog, workspace, sandbox.sandbox, sandbox.kind, makings.outputs, policy, _limits(settings), hooks
+        )
         around = replace(around, attended=attended, book=book, objection=too_broad)
-        prompt = assemble_prompt(tools, workspace, sandbox.kind)
-        conversation = Conversation(model, prompt, tools.definitions(), strategy, limits, attended)
+        prompt = await asyncio.to_thread(prompt_for, workspace, sandbox.kind, makings.skills)
+        briefing = Briefing(catalog, prompt, makings.skills.refresh)
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
-        agent = Agent(conversation, around, log, past_of(history), questions, checkpoints)
+        conversation = Conversation(
+            model, briefing.system_prompt, briefing.tools, strategy, around.limits, attended, briefing
+        )
+        agent = Agent(conversation, around, log, past_of(history), makings.questions, checkpoints, makings.jobs)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()
+        agent.tell_tools(found)
         if (trouble := sandbox.trouble) is not None:
             agent.notify("sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}")
         window = await asyncio.to_thread(context_window, settings.model)
-        runtime = Runtime(
-            agent=agent,
-            workspace=workspace,
-            sandbox=sandbox.sandbox,
-            sandbox_info=sandbox.info,
-            outputs=outputs,
-            tools=tools.definitions(),
-            system_prompt=prompt,
-            model=settings.model,
-            context_window=window or model.context_window,
-            rewind=agent.rewind,
-            use_model=no_other_model,
-            close=stack.pop_all().aclose,
-        )
-        return replace(runtime, use_model=ModelChange(runtime, agent, place))
+        runtime = _runtime(agent, around, sandbox, briefing, settings.model, window or model.context_window)
+        runtime = replace(runtime, close=stack.pop_all().aclose)
+        return replace(runtime, use_model=ModelChange(runtime, agent, place, text_tools))
+
+
+def _runtime(
+    agent: Agent,
+    around: Surroundings,
+    sandbox: StartedSandbox,
+    briefing: Briefing,
+    model: str,
+    context_window: int | None,
+) -> Runtime:
+    """Without another model to go to, and to be closed by the agent alone."""
+    return Runtime(
+        agent=agent,
+        workspace=around.workspace,
+        sandbox=around.sandbox,
+        sandbox_info=sandbox.info,
+        outputs=around.outputs,
+        tools=briefing.tools,
+        system_prompt=briefing.system_prompt,
+        model=model,
+        context_window=context_window,
+        rewind=agent.rewind,
+        use_model=no_other_model,
+        close=agent.close,
+    )
+
+
+def _makings(
+    settings: Settings, place: Place, workspace: Workspace, sandbox: StartedSandbox, log: SessionLog, history: History
+) -> ToolMakings:
+    return ToolMakings(
+        place,
+        sandbox.kind,
+        workspace,
+        FileOutputs(log.folder / "outputs", place.redactor),
+        seen_files(workspace, history),
+        Questions(),
+        Jobs(),
+        (log.session_id, log.folder),
+        settings.commit_hooks,
+    )
 
 
 def _policy(settings: Settings, book: RuleBookFile | None, tell: Tell) -> Policy:
@@ -106,9 +147,17 @@ def _limits(settings: Settings) -> Limits:
         max_calls=settings.limits.max_calls,
         timeout_per_call=settings.limits.timeout_per_call,
         max_cost_usd=settings.limits.budget,
+        max_concurrency=settings.limits.max_concurrency,
+        max_tokens=settings.limits.max_tokens,
+        max_seconds=settings.limits.max_seconds,
     )
 
 
-def _hooks(settings: Settings, workspace: Workspace, tell: Tell) -> Hooks:
-    commands = [CommandHook(hook.event, hook.command, workspace.root) for hook in settings.hooks]
-    return Hooks(command_hooks(commands), on_failure=tell)
+def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -> Hooks:
+    """Programs in the order of the configuration, then the functions of the person's files; runs those files."""
+    commands = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
+    own = place.own_folder
+    functions, problems = ((), ()) if own is None else load_python_hooks(own / "hooks", workspace.root)
+    for problem in problems:
+        tell(str(problem))
+    return Hooks((*command_hooks(commands), *functions), on_failure=tell)

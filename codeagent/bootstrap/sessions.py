@@ -18,7 +18,12 @@ from codeagent.session.store import SessionStore
 def past_of(history: History) -> Past:
     queued = tuple(Queued(item.id, item.kind, item.text) for item in history.undelivered)
     return Past(
-        line=history.line, call_ids=history.call_ids, moments=history.moments, queued=queued, notes=history.notes
+        line=history.line,
+        call_ids=history.call_ids,
+        moments=history.moments,
+        queued=queued,
+        notes=history.notes,
+        jobs=history.jobs,
     )
 
 

@@ -1,88 +1,150 @@
-"""The tools of a conversation, and the prompt that goes with them."""
+"""The tools of a conversation: what is built in, and the catalog of what people add."""
 
-import platform
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from codeagent.agent.context import Environment, system_prompt
+from codeagent.agent.jobs import Jobs
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind
-from codeagent.core.ports import Asker, OutputStore, Workspace
-from codeagent.core.redact import Redactor
+from codeagent.config.trust import TrustFile
+from codeagent.core.ports import OutputStore, Workspace
 from codeagent.core.tool import Tool
+from codeagent.core.toolbox import ToolProblem
 from codeagent.session.history import History
-from codeagent.session.outputs import FileOutputs
+from codeagent.session.memory import SessionMemory
+from codeagent.session.scratchpad import NAME, ScratchpadFile, project_scratchpad
+from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.extra.ask_user import AskUser
 from codeagent.tools.extra.git_commit import GitCommit
+from codeagent.tools.extra.info import Info
+from codeagent.tools.extra.job_list import JobList
+from codeagent.tools.extra.job_read import JobRead
+from codeagent.tools.extra.job_send import JobSend
+from codeagent.tools.extra.job_stop import JobStop
+from codeagent.tools.extra.job_wait import JobWait
 from codeagent.tools.extra.output_read import OutputRead
-from codeagent.tools.registry import ToolRegistry
+from codeagent.tools.extra.scratchpad import ScratchpadTool
+from codeagent.tools.extra.search_memory import SearchMemory
 from codeagent.tools.seen import SeenFiles
+from codeagent.tools.source import Loaded, ToolLoader
+from codeagent.tools.sources.python import PythonLoader
+from codeagent.tools.sources.python_packages import entry_point_tools
+from codeagent.tools.sources.yaml_loader import YamlLoader
+from codeagent.tools.tool_folder import ToolFolder
 from codeagent.workspace.commits import GitCommitter
-from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.instructions import read_instructions
+from codeagent.workspace.skills import SkillFolders, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
+_PROJECT_TOOLS = (".codeagent", "tools")
 
 
-def commit_tool(workspace: Workspace, place: Place, *, hooks: bool) -> GitCommit:
-    return GitCommit(workspace, GitCommitter(workspace, place.environment, hooks=hooks), hooks=hooks)
+@dataclass(frozen=True)
+class ToolMakings:
+    """What the tools of one conversation are made from."""
 
+    place: Place
+    kind: SandboxKind | None
+    workspace: Workspace
+    outputs: OutputStore
+    seen: SeenFiles
+    questions: Questions
+    jobs: Jobs
+    session: tuple[str, Path] | None
+    """Id and folder; None: only to be looked at."""
+    commit_hooks: bool = False
 
-def tools_for(
-    kind: SandboxKind | None,
-    workspace: Workspace,
-    outputs: OutputStore,
-    seen: SeenFiles,
-    asker: Asker,
-    commit: GitCommit,
-) -> ToolRegistry:
-    """The tools a model gets; bash only where there is something to run it in, `commit` only where bash cannot."""
-    tools: list[Tool[Any]] = [
-        Read(workspace, seen),
-        Write(workspace, seen),
-        Edit(workspace, seen),
-        List(workspace),
-        Search(workspace),
-        OutputRead(outputs),
-        AskUser(asker),
-    ]
-    match kind:
-        case "docker":
-            tools = [Bash(outputs, seen), *tools, commit]
-        case "host":
-            tools = [Bash(outputs, seen, always_ask=_ON_HOST), *tools]
-        case None:
-            tools = [*tools, commit]
-    return ToolRegistry(tools)
+    @cached_property
+    def skills(self) -> SkillFolders:
+        """Blocks on small files."""
+        own = self.place.own_folder
+        return open_skills(self.workspace, None if own is None else own / "skills")
 
+    def catalog(self) -> ToolCatalog:
+        """All of them; those of files after the first look. Blocks on small files. Raises ConfigError."""
+        built_in = self._built_in()
+        loaders: tuple[ToolLoader, ...] = (PythonLoader(self.outputs, self.seen), self._yaml_loader(built_in))
+        info = Info(lambda: catalog, self.skills)
+        catalog = ToolCatalog(
+            built_in,
+            self._folders(tuple(suffix for loader in loaders for suffix in loader.suffixes)),
+            loaders,
+            self._packages(),
+            self._trust(),
+            accept=self.place.trust_project,
+            companions=lambda tools: (info,) if Info.is_useful(tools, self.skills) else (),
+        )
+        return catalog
 
-def describe_tools(place: Place) -> ToolRegistry:
-    """The tools of a conversation with a sandbox, only to be looked at. Raises CodeagentError."""
-    return _described(place, "docker")[0]
+    def _built_in(self) -> list[Tool[Any]]:
+        """Bash only where there is something to run it in, `git_commit` only where bash cannot commit."""
+        files: list[Tool[Any]] = [
+            Read(self.workspace, self.seen),
+            Write(self.workspace, self.seen),
+            Edit(self.workspace, self.seen),
+            List(self.workspace),
+            Search(self.workspace),
+            OutputRead(self.outputs),
+            AskUser(self.questions),
+        ]
+        match self.kind:
+            case "docker":
+                return [Bash(self.outputs, self.seen), *files, self._commit(), *self._jobs(), *self._kept()]
+            case "host":
+                bash = Bash(self.outputs, self.seen, always_ask=_ON_HOST)
+                return [bash, *files, *self._jobs(), *self._kept()]
+            case None:
+                return [*files, self._commit(), *self._kept()]
 
+    def _commit(self) -> GitCommit:
+        committer = GitCommitter(self.workspace, self.place.environment, hooks=self.commit_hooks)
+        return GitCommit(self.workspace, committer, hooks=self.commit_hooks)
 
-def describe_prompt(place: Place, kind: SandboxKind) -> str:
-    """The system prompt of a conversation there. Raises CodeagentError."""
-    tools, workspace = _described(place, kind)
-    return assemble_prompt(tools, workspace, kind)
+    def _jobs(self) -> tuple[Tool[Any], ...]:
+        jobs = self.jobs
+        return JobList(jobs), JobWait(jobs), JobRead(jobs), JobStop(jobs), JobSend(jobs)
 
+    def _kept(self) -> tuple[Tool[Any], ...]:
+        """Those that read and write what outlives the conversation."""
+        state, root, redactor = self.place.state_dir, self.workspace.root, self.place.redactor
+        session_id, folder = self.session or (None, state / "none")
+        pad = ScratchpadTool(ScratchpadFile(folder / NAME, redactor), project_scratchpad(state, root, redactor))
+        store = SessionStore(state, redactor)
+        return pad, SearchMemory(SessionMemory(store, root, redactor, without=session_id))
 
-def _described(place: Place, kind: SandboxKind) -> tuple[ToolRegistry, Workspace]:
-    workspace = LocalWorkspace(place.workspace)
-    outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    commit = commit_tool(workspace, place, hooks=False)
-    return tools_for(kind, workspace, outputs, SeenFiles(workspace), Questions(), commit), workspace
+    def _yaml_loader(self, built_in: list[Tool[Any]]) -> YamlLoader:
+        always_ask = _ON_HOST if self.kind == "host" else None
+        return YamlLoader(self.outputs, self.seen, {tool.name: tool for tool in built_in}, always_ask=always_ask)
 
+    def _folders(self, suffixes: tuple[str, ...]) -> list[ToolFolder]:
+        folders = [ToolFolder(self.workspace.root, _PROJECT_TOOLS, "project", suffixes)]
+        if (own := self.place.own_folder) is not None:
+            folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
+        return folders
 
-def assemble_prompt(tools: ToolRegistry, workspace: Workspace, kind: SandboxKind | None) -> str:
-    where = Environment(str(workspace.root), f"{platform.system()} {platform.machine()}", kind)
-    return system_prompt(tuple(tools), read_instructions(workspace), where)
+    def _packages(self) -> Loaded:
+        found = entry_point_tools(self.outputs, self.seen)
+        return Loaded(found.tools, (*self._exposed(), *found.problems))
+
+    def _exposed(self) -> tuple[ToolProblem, ...]:
+        folder = self.place.config_dir
+        if folder is None or self.place.own_folder is not None or not (folder / "tools").is_dir():
+            return ()
+        text = "it lies in the workspace, where the agent could change it: nothing of it is loaded"
+        return (ToolProblem(str(folder / "tools"), text),)
+
+    def _trust(self) -> TrustFile | None:
+        folder = self.place.config_dir
+        return None if folder is None else TrustFile(folder, self.workspace.root, Path.home())
 
 
 def seen_files(workspace: Workspace, history: History) -> SeenFiles:

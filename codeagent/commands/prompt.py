@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codeagent.bootstrap import Place, describe_prompt
 from codeagent.commands.given import workspace_of
-from codeagent.config.paths import state_dir
+from codeagent.config.paths import config_dir, state_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ))
+    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir())
     text = describe_prompt(place, "docker" if args.sandbox == "docker" else "host")
     print(hashlib.sha256(text.encode()).hexdigest() if args.hash else text, end="\n" if args.hash else "")
     return 0

@@ -1,44 +1,109 @@
-"""`codeagent tools`: the tools a model can call, as it sees them."""
+"""`codeagent tools`: the tools a model can call, as it sees them; for their authors, to check one and to try it."""
 
 import argparse
 import json
 import os
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools
-from codeagent.config.paths import state_dir
+from codeagent.commands.given import workspace_of
+from codeagent.commands.tool_check import check_file
+from codeagent.commands.tool_run import add_run_arguments, run_tool
+from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
+from codeagent.core.toolbox import Toolbox
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every tool")
+    listing = actions.add_parser("list", help="every tool, and what is wrong with which tool file")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
+    listing.add_argument("--problems", action="store_true", help="only what is wrong with tool files")
     showing = actions.add_parser("show", help="one tool with its arguments")
     showing.add_argument("name", metavar="NAME")
     showing.add_argument("--json", action="store_true", help="as one JSON object")
+    checking = actions.add_parser("check", help="everything that is wrong with a tool file; its tools are not used")
+    checking.add_argument("file", metavar="FILE", type=Path)
+    running = actions.add_parser("run", help="call one tool as a model would, to try it")
+    add_run_arguments(running)
+    for action in (listing, showing, checking, running):
+        action.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    for action in (listing, showing, running):
+        action.add_argument("--trust", action="store_true", help="load the project's tool files as they are now")
 
 
-def main(args: argparse.Namespace) -> int:
-    registry = describe_tools(Place(Path.cwd(), state_dir(), dict(os.environ)))
-    definitions = {definition.name: definition for definition in registry.definitions()}
-    if args.action == "list":
-        found = [_facts(tool, definitions[tool.name]) for tool in registry]
-        if args.json:
-            print(json.dumps(found, indent=2))
-        else:
-            for facts in found:
-                print(f"{facts['name']:<12}{facts['approval']:<8}{one_line(facts['description'], 90)}")
+def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    trust = args.action != "check" and args.trust
+    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trust)
+    match args.action:
+        case "list":
+            return _list(args, place)
+        case "show":
+            return _show(args, place)
+        case "check":
+            return check_file(args.file, place)
+        case _:
+            return run_tool(args, place)
+
+
+def _list(args: argparse.Namespace, place: Place) -> int:
+    tools = describe_tools(place)
+    box = tools.now
+    if args.problems:
+        return _problems(box, as_json=args.json)
+    _complain(box)
+    definitions = {definition.name: definition for definition in tools.definitions()}
+    found = [_facts(tool, definitions[tool.name]) for tool in tools]
+    if args.json:
+        print(json.dumps(found, indent=2))
         return 0
+    widest = max((len(facts["name"]) for facts in found), default=0) + 2
+    for facts in found:
+        start = f"{facts['name']:<{widest}}{facts['approval']:<8}{facts['source']:<9}"
+        print(start + one_line(facts["description"], 80))
+        if facts["origin"]:
+            print(f"{'':<{widest}}{one_line(facts['origin'], 100)}")
+    return 0
+
+
+def _problems(box: Toolbox, *, as_json: bool) -> int:
+    if as_json:
+        found = [{"where": one.where, "level": one.level, "text": one.text} for one in box.problems]
+        found += [{"where": name, "level": "untrusted", "text": _UNTRUSTED} for name in box.untrusted]
+        print(json.dumps(found, indent=2))
+    else:
+        for problem in box.problems:
+            print(f"{problem.level}: {one_line(str(problem), 1000)}")
+        for name in box.untrusted:
+            print(f"untrusted: {one_line(name, 200)}: {_UNTRUSTED}")
+    return 0
+
+
+_UNTRUSTED = "not loaded: nobody trusts this project's tool files as they are now; read them, then --trust"
+
+
+def _complain(box: Toolbox) -> None:
+    """On standard error: why a tool that somebody expects is not there."""
+    for problem in box.problems:
+        print(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}", file=sys.stderr)
+    for name in box.untrusted:
+        print(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}", file=sys.stderr)
+
+
+def _show(args: argparse.Namespace, place: Place) -> int:
+    tools = describe_tools(place)
     try:
-        tool = registry.get(args.name)
+        tool = tools.get(args.name)
     except NotFound as error:
+        _complain(tools.now)
         print(f"codeagent: {error}", file=sys.stderr)
         return 2
-    facts = _facts(tool, definitions[tool.name])
+    [definition] = [one for one in tools.definitions() if one.name == tool.name]
+    facts = _facts(tool, definition)
     print(json.dumps(facts, indent=2) if args.json else _described(facts))
     return 0
 
@@ -48,21 +113,24 @@ def _facts(tool: Tool[Any], definition: ToolDefinition) -> dict[str, Any]:
         "name": tool.name,
         "label": tool.label,
         "source": tool.source,
+        "origin": tool.origin,
         "description": definition.description,
         "approval": tool.permission,
         "effect": tool.effect,
-        "mode": "direct",
+        "mode": tool.mode,
         "concurrency": tool.concurrency,
         "sandboxed": tool.sandboxed,
         "hint": tool.hint,
         "timeout": tool.timeout,
+        "max_calls": tool.max_calls,
         "parameters": definition.parameters,
     }
 
 
 def _described(facts: dict[str, Any]) -> str:
     required = facts["parameters"].get("required", [])
-    lines = [f"{facts['name']} ({facts['source']}, approval: {facts['approval']})", facts["description"], ""]
+    lines = [f"{facts['name']} ({facts['source']}, approval: {facts['approval']})", facts["description"]]
+    lines += [f"from {facts['origin']}", ""] if facts["origin"] else [""]
     for name, schema in facts["parameters"].get("properties", {}).items():
         kind = schema.get("type") or "/".join(str(option.get("type")) for option in schema.get("anyOf", []))
         needed = "required" if name in required else "optional"

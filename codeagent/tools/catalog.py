@@ -1,7 +1,7 @@
 """The tools of one conversation: what is built in, and what people's files and packages add, as it is now."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,9 @@ from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.registry import ToolRegistry, refusal
 from codeagent.tools.source import Loaded, ToolFile, ToolLoader
 from codeagent.tools.tool_folder import FolderState, ToolFolder
+
+Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
+"""The built-in tools that are of use only beside these; they come last."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,18 @@ class ToolCatalog:
         trust: TrustBook | None = None,
         *,
         accept: bool = False,
+        companions: Companions = lambda tools: (),
     ) -> None:
         """`trust` None: nothing of a project is loaded. `accept`: the project's files are taken as the first look
-        finds them, without being asked about, and not beyond this conversation. Raises ConfigError."""
+        finds them, without being asked about, and not beyond this conversation. `companions` are asked with all
+        others. Raises ConfigError."""
         self._builtin = tuple(builtin)
         self._folders = tuple(folders)
         self._loaders = tuple(loaders)
         self._packages = packages or Loaded()
         self._trust = trust
         self._accept_first = accept
+        self._companions = companions
         self._accepted: str | None = None
         self._loaded: dict[ToolFile, Loaded] = {}
         self._states: tuple[FolderState, ...] | None = None
@@ -64,6 +70,10 @@ class ToolCatalog:
     def get(self, name: str) -> Tool[Any]:
         """Raises NotFound, which names the closest tools."""
         return self._registry.get(name)
+
+    def closest(self, name: str) -> tuple[str, ...]:
+        """Names like this one, the nearest first; at most three."""
+        return self._registry.closest(name)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return self._registry.definitions()
@@ -139,7 +149,8 @@ class ToolCatalog:
         before, old = {tool.name: tool for tool in self._registry}, self._now
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         kept, refused = _without_doubles(self._builtin, found)
-        self._registry = ToolRegistry((*self._builtin, *kept))
+        tools = (*self._builtin, *kept)
+        self._registry = ToolRegistry((*tools, *self._companions(tools)))
         problems = [*problems, *refused]
         self._now = Toolbox(tuple(_facts(tool) for tool in self._registry), tuple(problems), untrusted)
         after = {tool.name: tool for tool in self._registry}
