@@ -6,7 +6,8 @@ _SEEN_IN_ERRORS = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems", "minLength", "maxLength"}
 )
 """A call past a bound gets a result that names the bound; few calls come near one."""
-_NO_NEWS = ("", ".", [])
+_NO_NEWS = ("", ".", [], 0)
+"""False is 0."""
 
 
 def terse(schema: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def terse(schema: dict[str, Any]) -> dict[str, Any]:
     for key, value in schema.items():
         if key in _SEEN_IN_ERRORS or (key == "additionalProperties" and value is False):
             continue
-        if key == "default" and (value is False or value in _NO_NEWS):
+        if key == "default" and value in _NO_NEWS:
             continue
         plain[key] = {name: _below(one) for name, one in value.items()} if key == "properties" else _below(value)
     return plain

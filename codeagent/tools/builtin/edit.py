@@ -72,8 +72,8 @@ class Edit(Tool[EditArgs]):
     label = "Edit"
     description = (
         "Replace old_string, copied from a file that was read, by new_string. It must be there exactly once, unless "
-        "replace_all is set. Several edits of a file go in edits: each sees what the one before it made; all are "
-        "applied or none. An empty old_string makes a new file."
+        "replace_all is set. edits holds several, each on what the one before it made: all are applied or none. "
+        "An empty old_string makes a new file."
     )
     Args = EditArgs
     permission = "prompt"

@@ -44,9 +44,8 @@ class GitCommit(Tool[GitCommitArgs]):
     name = "git_commit"
     label = "Commit"
     description = (
-        "Commit files to the person's git repository: the paths (files or folders, deleted ones too) as they are on "
-        "disk, and nothing else; what is staged stays staged. The person sees the diff first. "
-        "Only when you were asked to."
+        "Commit these paths (files, folders, deleted files) to the person's git repository as they are on disk, and "
+        "nothing else; what is staged stays staged. The person sees the diff first. Only when you were asked to."
     )
     hint = (
         "git in bash only reads: git add, commit, stash and checkout fail. Commit with git_commit; for anything else "
