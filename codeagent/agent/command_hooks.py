@@ -4,11 +4,7 @@ A program that is asked allows by ending with 0 and printing nothing or `{"decis
 code denies, with its standard error as the reason; an answer that `hook_contract` does not know denies as well.
 """
 
-import asyncio
 import json
-import os
-import signal
-from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +29,7 @@ from codeagent.agent.hook_contract import (
     ToldSessionStart,
     parse_answer,
 )
+from codeagent.agent.hook_program import run_hook_program
 from codeagent.agent.hook_subjects import Compaction, Prompt, SessionFacts
 from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Modify
 from codeagent.core.events import RunFinished
@@ -41,7 +38,6 @@ from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.tool import ToolResult
 
 _LONGEST_REASON = 500
-_LAST_WORDS_SECONDS = 1.0
 
 
 class _Ended(Exception):
@@ -150,21 +146,12 @@ class CommandHook:
         await self._run(told)
 
     async def _run(self, told: BaseModel) -> bytes:
-        """What the program printed. Raises OSError, _Ended."""
-        process = await asyncio.create_subprocess_exec(
-            *self.command, cwd=self.folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
-        )
-        try:
-            out, err = await process.communicate(json.dumps(told.model_dump()).encode())
-        finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                # Read to the end: asyncio tells of an exit only when the pipes were.
-                await asyncio.wait({asyncio.ensure_future(process.communicate())}, timeout=_LAST_WORDS_SECONDS)
-        if process.returncode != 0:
-            reason = err.decode(errors="replace").strip()[:_LONGEST_REASON]
-            raise _Ended(reason or f"the hook {self.command[0]} ended with {process.returncode}")
-        return out
+        """What the program printed. Raises OSError, ValueError, _Ended."""
+        printed = await run_hook_program(self.command, self.folder, json.dumps(told.model_dump()).encode())
+        if printed.code != 0:
+            reason = printed.err.decode(errors="replace").strip()[:_LONGEST_REASON]
+            raise _Ended(reason or f"the hook {self.command[0]} ended with {printed.code}")
+        return printed.out
 
 
 def command_hooks(hooks: Sequence[CommandHook]) -> tuple[Hook, ...]:

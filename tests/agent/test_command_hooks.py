@@ -10,7 +10,7 @@ from codeagent.agent.command_hooks import CommandHook, command_hooks
 from codeagent.agent.hooks import Hooks
 from codeagent.core.events import ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.hook_events import HookEvent
-from codeagent.core.messages import text_of
+from codeagent.core.messages import ToolCall, text_of
 from tests.agent.doubles import Turn, do, of, scene
 
 
@@ -21,7 +21,7 @@ def program(folder: Path, source: str) -> tuple[str, ...]:
 
 
 def lives(pid_file: Path) -> bool:
-    return Path(f"/proc/{pid_file.read_text()}").exists()
+    return Path(f"/proc/{pid_file.read_text().strip()}").exists()
 
 
 async def result_with(folder: Path, source: str, event: HookEvent = "before_tool", what: str = "ok"):  # type: ignore[no-untyped-def]  # (result, events)
@@ -73,6 +73,21 @@ async def test_a_program_that_hangs_in_a_flood_with_a_child_is_given_up(tmp_path
     hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=0.5)
     events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
     assert of(events, ToolResultAdded)[0].error.kind == "denied"
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+async def test_a_program_that_prints_without_end_denies_and_is_killed(tmp_path: Path, stream: str) -> None:
+    command = ("sh", "-c", f"echo $$ > pid; exec yes >&{stream}")
+    hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=30)
+    events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
+    assert text_of(of(events, ToolResultAdded)[0].content) == "the hook sh failed: it printed more than 1024 KiB"
+    assert not lives(Path(f"{tmp_path}/pid"))
+
+
+async def test_a_program_need_not_read_what_it_is_told(tmp_path: Path) -> None:
+    hooks = Hooks(command_hooks([CommandHook("before_tool", ("true",), tmp_path)]), timeout=30)
+    long = ToolCall(id="c1", name="write", arguments=json.dumps({"content": "x" * 1_000_000}))
+    assert await hooks.before_tool(long) is None
 
 
 async def test_arguments_can_be_changed(tmp_path: Path) -> None:
