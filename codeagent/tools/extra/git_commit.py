@@ -48,8 +48,8 @@ class GitCommit(Tool[GitCommitArgs]):
         "nothing else; what is staged stays staged. The person sees the diff first. Only when you were asked to."
     )
     hint = (
-        "git in bash only reads: git add, commit, stash and checkout fail. Commit with git_commit; for anything else "
-        "that changes the repository ask the person."
+        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; ask the person for anything "
+        "else that changes the repository."
     )
     Args = GitCommitArgs
     permission = "prompt"

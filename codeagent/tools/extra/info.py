@@ -30,7 +30,7 @@ class Info(Tool[InfoArgs]):
 
     name = "info"
     label = "Info"
-    description = "Read all about a tool or skill. name: its name, or skill/file for a file of a skill."
+    description = "Read all about a tool or skill; skill/file reads a file of a skill."
     Args = InfoArgs
     permission = "auto"
     concurrency = "shared"

@@ -28,7 +28,7 @@ class SearchMemory(Tool[SearchMemoryArgs]):
 
     name = "search_memory"
     label = "Memory"
-    description = "Search earlier sessions in this workspace for prompts, answers and commands with all the words."
+    description = "Search the prompts, answers and commands of earlier sessions here for all these words."
     Args = SearchMemoryArgs
     permission = "auto"
     concurrency = "shared"
