@@ -60,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("docker", "off"),
         help="off runs commands on this machine, each one asked about (default: docker)",
     )
+    add(
+        "--trust-project",
+        action="store_true",
+        help="load the tool files of .codeagent/tools as they are now, for this run; Python ones run on this machine",
+    )
     add("--step", action="store_true", help="refused here: nobody could end the pauses; it is for the screen")
     add(
         "--inject",
@@ -83,7 +88,8 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     require_model(settings)
     injections = [Injection.parse(text) for text in args.inject]
     prompt = read_prompt(prompt)
-    place = Place(workspace, state_dir(), dict(os.environ), KeyStore(config_dir()).find, config_dir())
+    find_key, trusts = KeyStore(config_dir()).find, args.trust_project
+    place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts)
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=args.resume)
 
 
