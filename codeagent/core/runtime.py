@@ -53,7 +53,7 @@ class AgentHandle(Protocol):
         """What waits in both lanes, in the order it was typed."""
 
     def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
-        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` that a hook denied it."""
+        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun`: a hook denied it."""
 
     def start(self, prompt: str | None) -> None:
         """As `run`, read through `events`. None starts with what is queued. Raises CodeagentError where one runs."""
