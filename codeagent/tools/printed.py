@@ -31,37 +31,33 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 class _Routes:
-    """Stands before sys.stdout and sys.stderr as long as anyone listens."""
+    """Stands before sys.stdout and sys.stderr as long as anyone listens, whoever has replaced them meanwhile."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
-        self._standing: list[tuple[PrintedStream, _Route]] = []
-        self._home: int | None = None
 
     def begin(self, listener: Listener) -> None:
         with self._lock:
             self._listeners.append(listener)
-            if len(self._listeners) > 1:
-                return
-            self._home = threading.main_thread().ident
-            out, err = _Route("stdout", sys.stdout, self), _Route("stderr", sys.stderr, self)
-            self._standing = [("stdout", out), ("stderr", err)]
-            sys.stdout, sys.stderr = out, err
+            if not isinstance(sys.stdout, _Route):
+                sys.stdout = _Route("stdout", sys.stdout, self)
+            if not isinstance(sys.stderr, _Route):
+                sys.stderr = _Route("stderr", sys.stderr, self)
 
     def end(self, listener: Listener) -> None:
         with self._lock:
             self._listeners.remove(listener)
             if self._listeners:
                 return
-            for name, route in self._standing:
-                if getattr(sys, name) is route:
-                    setattr(sys, name, route.beyond)
-            self._standing = []
+            if isinstance(sys.stdout, _Route):
+                sys.stdout = sys.stdout.beyond
+            if isinstance(sys.stderr, _Route):
+                sys.stderr = sys.stderr.beyond
 
     def listener(self) -> Listener | None:
         own = _listener.get()
-        if own is not None or threading.get_ident() == self._home:
+        if own is not None or threading.current_thread() is threading.main_thread():
             return own
         with self._lock:
             return self._listeners[-1] if self._listeners else None

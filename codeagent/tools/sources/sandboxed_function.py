@@ -87,7 +87,7 @@ class SandboxedFunction(FunctionTool):
             "marker": marker,
         }
         payload = base64.b64encode(json.dumps(job).encode()).decode()
-        return f'exec python3 -I -B -X utf8 -c "{_START}" 3<<END\n{payload}\nEND\n'
+        return f'exec python3 -IBu -X utf8 -c "{_START}" 3<<END\n{payload}\nEND\n'
 
     def _without_answer(self, run: CommandRun, too_large: bool) -> Exception:
         if too_large:
