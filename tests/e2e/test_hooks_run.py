@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.product import Event, Product, bash, calls, of, results, running, say, text_of
 
-_UNWIRED = pytest.mark.xfail(strict=True, reason="the composition root does not load hook files yet")
+_UNWIRED = pytest.mark.xfail(strict=True, reason="the composition root does not call Agent.begin_session yet")
 
 
 def configure(product: Product, event: str, source: str, **more: str) -> Path:
@@ -109,14 +109,12 @@ def test_tools_are_refused_where_no_call_is_meant(product: Product, setting: str
     assert (done.code, "tools cannot be given for run_finished" in done.err) == (2, True), done.err
 
 
-@_UNWIRED
 def test_a_command_hook_may_be_for_some_tools_only(product: Product) -> None:
     configure(product, "before_tool", "sys.exit('no')", tools="read")
     product.run(product.script(calls(bash("touch made")), say("ok")), "--yes")
     assert touched(product)
 
 
-@_UNWIRED
 def test_a_function_in_a_hook_file_changes_the_arguments(product: Product) -> None:
     hook_file(
         product,
@@ -135,12 +133,13 @@ def test_a_function_in_a_hook_file_changes_the_arguments(product: Product) -> No
     assert (product.workspace / "made-by-a-hook").exists() and not touched(product)
 
 
-@_UNWIRED
-def test_a_broken_hook_file_denies_every_call_and_is_named_at_the_start_and_in_the_result(product: Product) -> None:
+def test_a_broken_hook_file_denies_every_call_and_is_named_on_standard_error_and_in_the_result(
+    product: Product,
+) -> None:
     path = hook_file(product, "guard.py", "from codeagent import hook\n1 / 0\n")
     done = product.run(product.script(calls(bash("touch made")), say("ok")), "--yes")
     where = f"{path}:2: ZeroDivisionError: division by zero; "
-    assert where in done.err.splitlines()[0]
+    assert where in done.err
     assert text_of(only_result(product)).startswith(where)
     assert (only_result(product)["approval"], touched(product)) == ("hook", False)
 
