@@ -45,7 +45,10 @@ def upstream_of(environment: Mapping[str, str]) -> UpstreamProxy | None:
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = "Basic " + base64.b64encode(pair.encode()).decode()
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise ValueError("the proxy in https_proxy has no port that can be read") from error
     return UpstreamProxy(parts.hostname, port, parts.scheme == "https", authorization)
 
 
@@ -63,14 +66,21 @@ class Internet:
         upstream: UpstreamProxy | None = None,
         resolve: Resolve = system_resolve,
         allowed: Callable[[Address], bool] = is_public,
+        problem: str | None = None,
     ) -> None:
-        """With `upstream`, names are left to it that this machine cannot resolve, and so is what it connects to."""
+        """With `upstream`, names are left to it that this machine cannot resolve, and so is what it connects to.
+
+        `problem`: why nothing can be reached at all.
+        """
         self._upstream = upstream
+        self._problem = problem
         self._resolve = resolve
         self._allowed = allowed
 
     async def connect(self, name: str, port: int, grant: Grant) -> Streams:
         """Raises Refused, also where there is no answer."""
+        if self._problem is not None:
+            raise Refused(self._problem, 502)
         addresses = await self._addresses(name, grant)
         if self._upstream is not None:
             return await _through(self._upstream, name, port)
@@ -101,6 +111,14 @@ class Internet:
         if not found and self._upstream is None:
             raise Refused("no such name", 502)
         return found
+
+
+def internet_of(environment: Mapping[str, str]) -> Internet:
+    """As this machine's environment reaches it; where that cannot be done, nothing is reached any other way."""
+    try:
+        return Internet(upstream_of(environment))
+    except ValueError as error:
+        return Internet(problem=str(error))
 
 
 async def _through(proxy: UpstreamProxy, name: str, port: int) -> Streams:
