@@ -1,8 +1,8 @@
 """JSON that may be a call, where nothing but its shape says so."""
 
-import json
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from codeagent.llm.protocols.fence_end import FenceEnd
@@ -19,10 +19,10 @@ _BETWEEN = " \t\r\n,;"
 class Candidate:
     """One object or array on its way, and whether it can still be a call of a known tool."""
 
-    def __init__(self, known: Collection[str]) -> None:
+    def __init__(self, known: Collection[str], as_written: Collection[str]) -> None:
+        """`as_written` are the names of the `known` tools as they stand in JSON."""
         self.scanner = JsonScanner()
-        self._known = known
-        self._as_written = {json.dumps(name, ensure_ascii=False)[1:-1] for name in known}
+        self._known, self._as_written = known, as_written
         self._keys_seen = self._strings_seen = 0
         self.possible = True
 
@@ -51,8 +51,9 @@ class Candidate:
 class BareJson:
     """In the open text: it is text again as soon as it cannot be a call."""
 
-    def __init__(self, known: Collection[str]) -> None:
-        self._candidate = Candidate(known)
+    def __init__(self, known: Collection[str], as_written: Collection[str]) -> None:
+        """As for a Candidate."""
+        self._candidate = Candidate(known, as_written)
         self._raw: list[str] = []
 
     def read(self, data: str, position: int) -> Step:
@@ -87,12 +88,13 @@ class BareJson:
 class FencedJson:
     """In a fence of its own: calls if it holds nothing else, and ordinary code otherwise."""
 
-    def __init__(self, opened: str, size: int, known: Collection[str]) -> None:
-        """`opened` is the whole first line, with `size` backticks."""
-        self._opened, self._size, self._known = opened, size, known
+    def __init__(self, opened: str, size: int, known: Collection[str], as_written: Collection[str]) -> None:
+        """`opened` is the whole first line, with `size` backticks; the names as for a Candidate."""
+        self._opened, self._size = opened, size
+        self._new = partial(Candidate, known, as_written)
         self._raw: list[str] = []
         self._calls: list[Call] = []
-        self._candidate = Candidate(known)
+        self._candidate = self._new()
         self._value: list[str] = []
         self._state: Literal["between", "value", "run", "broken"] = "between"
         self._line_start = True
@@ -142,7 +144,7 @@ class FencedJson:
             self._line_start = self._line_start or character == "\n"
             return position + 1
         if character in "{[":
-            self._candidate, self._value = Candidate(self._known), []
+            self._candidate, self._value = self._new(), []
             self._state = "value"
         elif character == "`" and self._line_start and self._calls:
             self._state = "run"

@@ -62,11 +62,11 @@ class Mark:
     """It counts only where nothing but white space came before."""
 
     @property
-    def first(self) -> str:
-        """The character it begins with."""
+    def head(self) -> str:
+        """The literal it begins with."""
         head = self.parts[0]
         assert isinstance(head, str)
-        return head[0]
+        return head
 
     @cached_property
     def _whole(self) -> re.Pattern[str]:

@@ -1,7 +1,8 @@
 """Takes a model's streamed text apart: words, code, and the blocks that are calls."""
 
+import json
 import re
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Literal
@@ -19,6 +20,9 @@ _LONGEST_INFO = 20
 _SMALLEST_FENCE = 3
 _DEEPEST_MARGIN = 3
 _BEFORE_JSON = ";"
+_BARE_BEGINS = re.compile(r'\{\s{0,64}"|\[\s{0,64}\{')
+_BARE_MAY_BEGIN = re.compile(r"[{\[]\s{0,64}\Z")
+_RUNS = {"`": re.compile("`*"), "~": re.compile("~*")}
 _INLINE = re.compile(r"[`\n]")
 
 
@@ -30,12 +34,11 @@ class Reader:
 
     def __init__(self, marks: Sequence[Mark], *, bare: Collection[str] | None = None) -> None:
         """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None for none."""
-        self._marks: dict[str, list[Mark]] = defaultdict(list)
-        for mark in marks:
-            self._marks[mark.first].append(mark)
+        self._marks = tuple(marks)
+        self._heads = sorted({mark.head for mark in marks}, key=len, reverse=True)
         self._bare = bare
-        characters = {*self._marks, "`", "~", *("{[" if bare else "")}
-        self._interest = re.compile("[" + "".join(map(re.escape, sorted(characters))) + "]")
+        self._as_written = {json.dumps(name, ensure_ascii=False)[1:-1] for name in bare or ()}
+        self._interest = re.compile("|".join([*map(re.escape, self._heads), "[`~{[]" if bare else "[`~]"]))
         self._out: list[Piece] = []
         self._pending: deque[str] = deque()
         self._tail = ""
@@ -166,12 +169,13 @@ class Reader:
     def _text(self, data: str, position: int) -> int | None:
         found = self._interest.search(data, position)
         if found is None:
-            self._emit(data[position:])
-            return len(data)
-        at, character = found.start(), found[0]
+            end = self._certain(data, position)
+            self._emit(data[position:end])
+            return end if end > position else None
+        at, character = found.start(), data[found.start()]
         self._emit(data[position:at])
-        for mark in self._marks.get(character, ()):
-            if mark.only_first and self._begun:
+        for mark in self._marks:
+            if not data.startswith(mark.head, at) or (mark.only_first and self._begun):
                 continue
             opened = mark.match(data, at)
             if opened is not None:
@@ -179,15 +183,29 @@ class Reader:
                 return opened.end()
             if mark.may_begin(data, at):
                 return at if at > position else None
+        if any(head.startswith(data[at : at + len(head)]) for head in self._heads if len(data) - at < len(head)):
+            return at if at > position else None
         if character in "`~":
             self._state, self._run, self._run_character = "run", 0, character
             self._run_in_margin = self._margin <= _DEEPEST_MARGIN
             return at
         if character in "{[" and self._bare and (self._last.isspace() or self._last in _BEFORE_JSON):
-            self._block, self._state = BareJson(self._bare), "block"
-            return at
+            if _BARE_MAY_BEGIN.match(data, at):
+                return at if at > position else None
+            if _BARE_BEGINS.match(data, at):
+                self._block, self._state = BareJson(self._bare, self._as_written), "block"
+                return at
         self._emit(character)
         return at + 1
+
+    def _certain(self, data: str, position: int) -> int:
+        """Up to where no mark can begin any more."""
+        longest = len(self._heads[0]) if self._heads else 0
+        for at in range(max(position, len(data) - longest), len(data)):
+            left = data[at:]
+            if any(head.startswith(left) for head in self._heads):
+                return at
+        return len(data)
 
     def _open(self, mark: Mark, opened: re.Match[str]) -> None:
         self._is_first = mark.only_first
@@ -228,7 +246,7 @@ class Reader:
             return end
         if self._holds_info and self._info.strip().lower() in INFOS:
             opened = self._run_character * self._run + self._info + "\n"
-            self._block, self._state = FencedJson(opened, self._run, self._bare or ()), "block"
+            self._block, self._state = FencedJson(opened, self._run, self._bare or (), self._as_written), "block"
         else:
             self._emit_info("\n")
             self._state, self._fence = "fence", FenceEnd(self._run_character, self._run)
@@ -267,8 +285,7 @@ class Reader:
             self._emit(self._run_character * self._run)
         if self._state == "info":
             self._emit_info("")
-        begun = [mark for mark in self._marks[tail[:1]] if mark.make is not None and not mark.only_first]
-        if tail and any(isinstance(mark.parts[0], str) and tail.startswith(mark.parts[0]) for mark in begun):
+        if any(tail.startswith(mark.head) for mark in self._marks if mark.make is not None and not mark.only_first):
             self._give(Broken("", tail, UNCLOSED))
         else:
             self._emit(tail)
@@ -280,4 +297,6 @@ def _slices(text: str) -> list[str]:
 
 def _past(data: str, position: int, character: str) -> int:
     """The end of a run of the character."""
-    return len(data) - len(data[position:].lstrip(character))
+    found = _RUNS[character].match(data, position)
+    assert found is not None
+    return found.end()
