@@ -36,14 +36,17 @@ class _Routes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
+        self._made: list[_Route] = []
+        """One for each stream there ever was. None is given up: until Python 3.13 `print` only borrows the stream it
+        writes to, and crashes where another thread frees it meanwhile."""
 
     def begin(self, listener: Listener) -> None:
         with self._lock:
             self._listeners.append(listener)
             if not isinstance(sys.stdout, _Route):
-                sys.stdout = _Route("stdout", sys.stdout, self)
+                sys.stdout = self._before("stdout", sys.stdout)
             if not isinstance(sys.stderr, _Route):
-                sys.stderr = _Route("stderr", sys.stderr, self)
+                sys.stderr = self._before("stderr", sys.stderr)
 
     def end(self, listener: Listener) -> None:
         with self._lock:
@@ -54,6 +57,13 @@ class _Routes:
                 sys.stdout = sys.stdout.beyond
             if isinstance(sys.stderr, _Route):
                 sys.stderr = sys.stderr.beyond
+
+    def _before(self, name: PrintedStream, stream: TextIO) -> "_Route":
+        found = next((route for route in self._made if route.beyond is stream and route.which == name), None)
+        if found is None:
+            found = _Route(name, stream, self)
+            self._made.append(found)
+        return found
 
     def listener(self) -> Listener | None:
         own = _listener.get()
@@ -68,7 +78,7 @@ class _Route:
 
     def __init__(self, name: PrintedStream, beyond: TextIO, routes: _Routes) -> None:
         self.beyond = beyond
-        self._name: PrintedStream = name
+        self.which: PrintedStream = name
         self._routes = routes
 
     def write(self, text: str) -> int:
@@ -77,7 +87,7 @@ class _Route:
             return self.beyond.write(text)
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        listener(self._name, text)
+        listener(self.which, text)
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:

@@ -22,6 +22,7 @@ class PrintedOutput:
         self._lock = threading.Lock()
         self._waiting: list[tuple[PrintedStream, str]] = []
         self._news = asyncio.Event()
+        self._told = False
         self._loop = asyncio.get_running_loop()
         self._text: str | None = None
 
@@ -31,6 +32,9 @@ class PrintedOutput:
                 return
             fresh = self._kept.feed(stream, text.encode("utf-8", "backslashreplace"))
             self._waiting.append((stream, fresh))
+            told, self._told = self._told, True
+        if told:
+            return
         try:
             self._loop.call_soon_threadsafe(self._news.set)
         except RuntimeError:  # the loop is closed: nobody watches any more
@@ -63,6 +67,7 @@ class PrintedOutput:
     async def _pass_on(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, []
+            self._told = False
         joined: list[tuple[PrintedStream, str]] = []
         for stream, text in waiting:
             if joined and joined[-1][0] == stream:

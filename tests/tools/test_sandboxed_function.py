@@ -194,7 +194,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(JSON, min_size=20, max_size=40))
 def test_any_values_arrive_and_return_equal(tmp_path: Path, values: list[Any]) -> None:
     async def echoed() -> list[Any]:
