@@ -3,15 +3,22 @@
 import argparse
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 from codeagent.bootstrap import Place, describe_prompt
 from codeagent.commands.given import workspace_of
 from codeagent.config.paths import config_dir, state_dir
+from codeagent.core.sanitize import visible
+from codeagent.core.toolbox import ToolProblem
+from codeagent.workspace.files import LocalWorkspace
+from codeagent.workspace.instructions import load_instructions
+from codeagent.workspace.skills import open_skills
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hash", action="store_true", help="its SHA-256 only: equal from run to run")
+    parser.add_argument("--trust-project", action="store_true", help="with the project's tool files as they are now")
     parser.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
     parser.add_argument(
         "--sandbox", choices=("docker", "off"), default="docker", help="as it is with a container (default) or without"
@@ -19,7 +26,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir())
+    root, trusts = workspace_of(args.cwd), args.trust_project
+    place = Place(root, state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trusts)
     text = describe_prompt(place, "docker" if args.sandbox == "docker" else "host")
+    for problem in _problems(place):
+        print(f"codeagent: {visible(str(problem))}", file=sys.stderr)
     print(hashlib.sha256(text.encode()).hexdigest() if args.hash else text, end="\n" if args.hash else "")
     return 0
+
+
+def _problems(place: Place) -> tuple[ToolProblem, ...]:
+    """What is wrong with the text that the prompt is made of."""
+    workspace = LocalWorkspace(place.workspace)
+    own = place.own_folder
+    try:
+        skills = open_skills(workspace, None if own is None else own / "skills")
+        return (*load_instructions(workspace).problems, *skills.problems)
+    finally:
+        workspace.close()

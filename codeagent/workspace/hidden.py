@@ -2,6 +2,8 @@
 
 from codeagent.core.sanitize import visible
 
+HIDDEN = "characters that do not show; they are given to the model as escapes"
+
 
 def first_hidden(text: str) -> int | None:
     """The first line (from 1) with a character that acts or does not show; None where there is none."""

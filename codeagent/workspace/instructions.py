@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import visible
-from codeagent.workspace.hidden import first_hidden
+from codeagent.core.toolbox import ToolProblem
+from codeagent.workspace.hidden import HIDDEN, first_hidden
 
 NAME = "AGENTS.md"
 _MAX_BYTES = 32_768
@@ -15,8 +16,8 @@ _MAX_BYTES = 32_768
 class Instructions:
     text: str = ""
     """At most 32 KiB of AGENTS.md, hidden characters as escapes; empty where there is none that may be read."""
-    hidden_line: int | None = None
-    """The first line (from 1) with characters that act or do not show: the person is told."""
+    problems: tuple[ToolProblem, ...] = ()
+    """A warning where characters act or do not show: the person is told."""
 
 
 def load_instructions(workspace: Workspace) -> Instructions:
@@ -27,7 +28,9 @@ def load_instructions(workspace: Workspace) -> Instructions:
         return Instructions()
     raw = data[:_MAX_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
     more = f"\n[{NAME} is longer; read it for the rest]" if len(data) > _MAX_BYTES else ""
-    return Instructions(visible(raw) + more, first_hidden(raw))
+    hidden = first_hidden(raw)
+    problems = () if hidden is None else (ToolProblem(f"{NAME}:{hidden}", HIDDEN, "warning"),)
+    return Instructions(visible(raw) + more, problems)
 
 
 def read_instructions(workspace: Workspace) -> str:

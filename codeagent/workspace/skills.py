@@ -14,7 +14,7 @@ from codeagent.core.skills import Skill, SkillText
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.front_matter import BadHead, parse_head, split_head
-from codeagent.workspace.hidden import first_hidden
+from codeagent.workspace.hidden import HIDDEN, first_hidden
 
 PROJECT_FOLDER = ".codeagent/skills"
 FILE = "SKILL.md"
@@ -138,8 +138,7 @@ def _look_through(shelf: _Shelf, report: Callable[[ToolProblem], None]) -> Itera
             report(ToolProblem(f"{where}:{bad.line}", str(bad)))
         else:
             if (line := first_hidden(raw)) is not None:
-                text = "characters that do not show; they are given to the model as escapes"
-                report(ToolProblem(f"{where}:{line}", text, "warning"))
+                report(ToolProblem(f"{where}:{line}", HIDDEN, "warning"))
             description = one_line(head.description, _LONGEST_DESCRIPTION)
             yield _Found(Skill(head.name, description, shelf.place, where), shelf, folder)
 

@@ -187,5 +187,6 @@ def test_hidden_characters_of_the_workspaces_instructions_are_escapes_and_their_
     (tmp_path / "AGENTS.md").write_text("\ufeffUse tabs.\r\nAnd\u200b more.\n", newline="")
     workspace = LocalWorkspace(tmp_path)
     found = load_instructions(workspace)
-    assert (found.text, found.hidden_line) == ("Use tabs.\nAnd\\u200b more.\n", 2)
+    assert found.text == "Use tabs.\nAnd\\u200b more.\n"
+    assert [(problem.where, problem.level) for problem in found.problems] == [("AGENTS.md:2", "warning")]
     workspace.close()
