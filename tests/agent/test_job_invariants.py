@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.agent import Past
-from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
+from codeagent.core.events import (
+    ApprovalRequested,
+    JobFinished,
+    JobStarted,
+    KnownEvent,
+    MessageAdded,
+    ToolCallAdded,
+    ToolResultAdded,
+)
 from codeagent.core.job_note import job_note, told_by
+from codeagent.core.policy import Decision
 from codeagent.core.transcript import transcript_problems
 from codeagent.session.check import check_recording
 from codeagent.session.history import fold
@@ -58,17 +67,28 @@ async def do_act(b: Backstage, what: str, which: str) -> None:
             with contextlib.suppress(KeyError):
                 await b.jobs.stop(which, "stopped by the user")
         case _:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.002)
 
 
-async def play(turns: list[Turn], acts: list[tuple[str, str]], attended: bool) -> Backstage:
+async def play(turns: list[Turn], acts: list[tuple[str, str]], *, attended: bool, to_the_end: bool) -> Backstage:
     b = Backstage(*turns, attended=attended)
+
+    def say_yes(event: KnownEvent) -> None:
+        if isinstance(event, ApprovalRequested):
+            asyncio.get_running_loop().call_soon(b.agent.respond, event.approval_id, Decision("once"))
+
+    b.agent.observe(say_yes)
     b.agent.start("go")
-    for what, which in acts:
-        await do_act(b, what, which)
-        for _ in range(3):
+    async with asyncio.timeout(10):
+        for what, which in acts:
+            await do_act(b, what, which)
             await asyncio.sleep(0)
-    async with asyncio.timeout(20):
+        if to_the_end:
+            for key in KEYS:
+                b.long.end(key)
+            for kind in ("job.started", "run.started"):
+                await b.until(kind.replace("started", "finished"), b.names().count(kind))
+            await b.until("run.finished", b.names().count("run.started"))
         await b.agent.close()
     return b
 
@@ -110,11 +130,11 @@ def resumed(events: Sequence[KnownEvent]) -> list[KnownEvent]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(turn, max_size=6), st.lists(act, max_size=25), st.booleans(), st.data())
+@given(st.lists(turn, max_size=6), st.lists(act, max_size=25), st.booleans(), st.booleans(), st.data())
 def test_every_end_is_told_once_and_every_call_answered_once_also_after_a_crash_anywhere(
-    turns: list[Turn], acts: list[tuple[str, str]], attended: bool, data: st.DataObject
+    turns: list[Turn], acts: list[tuple[str, str]], attended: bool, to_the_end: bool, data: st.DataObject
 ) -> None:
-    b = asyncio.run(play(turns, acts, attended))
+    b = asyncio.run(play(turns, acts, attended=attended, to_the_end=to_the_end))
     events = b.scene.journal.events
     assert_sound(events)
     assert_sound(resumed(events[: data.draw(st.integers(0, len(events)))]))
