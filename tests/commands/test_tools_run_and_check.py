@@ -1,0 +1,111 @@
+"""`codeagent tools check` and `tools run`: what the author of a tool file gets to see."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.product import Product
+
+TOOL = """\
+name: count_words
+description: Count the words of a text, as wc does.
+parameters:
+  - {name: text, description: what is counted}
+  - {name: times, type: integer, default: 1, description: how often it is said}
+argv: [bash, -c, 'for ((i = 0; i < $2; i++)); do wc -w <<< "$1"; done', _, "{{args.text}}", "{{args.times}}"]
+"""
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Product:
+    for name in ("work", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "work/.codeagent/tools").mkdir(parents=True)
+    (tmp_path / "work/.codeagent/tools/words.yaml").write_text(TOOL)
+    return Product(tmp_path / "work", tmp_path / "home")
+
+
+def broken(product: Product) -> None:
+    path = product.workspace / ".codeagent/tools/broken.yaml"
+    path.write_text("name: x\ndescription: Does nothing at all yet.\nargvs: [ls]\n")
+
+
+def test_a_good_file_is_named_with_its_tools(product: Product) -> None:
+    done = product.call("tools", "check", ".codeagent/tools/words.yaml")
+    assert (done.code, done.out, done.err) == (0, ".codeagent/tools/words.yaml: count_words\n", "")
+
+
+def test_a_broken_file_says_file_line_and_key_and_ends_with_two(product: Product) -> None:
+    broken(product)
+    done = product.call("tools", "check", ".codeagent/tools/broken.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == ".codeagent/tools/broken.yaml:3: argvs: no such key; did you mean argv?\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("gone.yaml", "gone.yaml cannot be read: No such file"), ("x.txt", "x.txt is no tool file")]
+)
+def test_what_is_no_tool_file_is_said(product: Product, name: str, said: str) -> None:
+    (product.workspace / "x.txt").write_text("")
+    done = product.call("tools", "check", name)
+    assert done.code == 2 and said in done.err and done.err.count("\n") == 1
+
+
+def test_f1_the_list_names_every_tool_once_and_what_is_broken_elsewhere(product: Product) -> None:
+    broken(product)
+    done = product.call("tools", "list", "--json", "--trust")
+    found = json.loads(done.out)
+    names = [tool["name"] for tool in found]
+    assert len(names) == len(set(names)) and "count_words" in names
+    [mine] = [tool for tool in found if tool["name"] == "count_words"]
+    assert (mine["source"], mine["origin"]) == ("yaml", ".codeagent/tools/words.yaml:1")
+    assert "broken.yaml:3: argvs: no such key; did you mean argv?" in done.err
+    problems = json.loads(product.call("tools", "list", "--problems", "--json", "--trust").out)
+    assert [(one["level"], one["where"]) for one in problems] == [("error", ".codeagent/tools/broken.yaml:3: argvs")]
+
+
+def test_a_file_that_nobody_trusts_is_not_loaded_and_it_is_said(product: Product) -> None:
+    done = product.call("tools", "list")
+    assert "count_words" not in done.out
+    assert ".codeagent/tools/words.yaml: not loaded: nobody trusts" in done.err
+    done = product.call("tools", "run", "count_words", "text=x")
+    assert done.code == 2 and "nobody trusts .codeagent/tools/words.yaml" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["text"], "'text' is not ARG=VALUE"),
+        (["text=a", "text=b"], "the argument text is given twice"),
+        (["text=a", "times=x"], "times=x is not JSON"),
+        (["text=a", "--json", "{}"], "give --json or ARG=VALUE, not both"),
+    ],
+)
+def test_arguments_that_cannot_be_read_end_with_two(product: Product, arguments: list[str], said: str) -> None:
+    done = product.call("tools", "run", "--trust", "count_words", *arguments)
+    assert done.code == 2 and said in done.err and done.out == ""
+
+
+@pytest.mark.docker
+def test_a_tool_is_run_as_a_model_would_run_it(product: Product) -> None:
+    done = product.call("tools", "run", "--trust", "--yes", "count_words", "text=one two = three", "times=2")
+    assert (done.code, done.out) == (0, "4\n4\n")
+    assert "$ exec -- bash -c" in done.err and "comes from .codeagent/tools/words.yaml:1" in done.err
+
+
+@pytest.mark.docker
+def test_without_a_yes_it_is_not_run_and_ends_with_four(product: Product) -> None:
+    done = product.call("tools", "run", "--trust", "count_words", "text=x")
+    assert (done.code, done.out) == (4, "") and "denied: " in done.err and "--yes" in done.err
+
+
+@pytest.mark.docker
+def test_a_call_that_does_not_fit_ends_with_two_and_a_failure_with_one(product: Product) -> None:
+    done = product.call("tools", "run", "--trust", "--yes", "count_words", "--json", '{"txt": 1}')
+    assert done.code == 2 and "Missing required argument 'text' for tool 'count_words'" in done.err
+    (product.workspace / ".codeagent/tools/bad.yaml").write_text(
+        "name: fails\ndescription: It only ever fails, with three.\ncommand: echo out; exit 3\n"
+    )
+    done = product.call("tools", "run", "--trust", "--yes", "fails")
+    assert (done.code, done.out) == (1, "out\n") and "failed: exit code 3" in done.err
