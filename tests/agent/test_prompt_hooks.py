@@ -4,6 +4,8 @@ import asyncio
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from codeagent.agent.agent import Past
 from codeagent.agent.hook_subjects import Prompt
@@ -15,11 +17,12 @@ from codeagent.core.events import (
     RunFinished,
     RunStarted,
     SteerDelivered,
+    SteerQueued,
     ToolFinished,
     ToolResultAdded,
     ToolStarted,
 )
-from codeagent.core.messages import text_of
+from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.runtime import Queued
 from tests.agent.doubles import Scene, Turn, do, of, scene
 
@@ -232,3 +235,33 @@ async def test_closing_while_a_hook_thinks_ends_and_keeps_the_prompt_in_the_log(
     await asyncio.sleep(0)
     await s.agent.close()
     assert "do it" in json.dumps([event.model_dump(mode="json") for event in s.journal.events])
+
+
+TYPED = st.tuples(st.sampled_from(["steer", "interrupt", "follow_up"]), st.booleans(), st.integers(1, 4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(typed=st.lists(TYPED, max_size=5), strategy=st.sampled_from(["sequential", "parallel"]))
+async def test_whenever_it_is_typed_denied_text_never_reaches_the_model_and_all_other_does_once(
+    typed: list[tuple[str, bool, int]], strategy: str
+) -> None:
+    texts = [(kind, f"{NEVER if denied else 'word'}-{n}-", at) for n, (kind, denied, at) in enumerate(typed)]
+    s = judged(Turn("", (do("ok"), do("ok"))), Turn("", (do("ok"), do("ok"))), Turn("done"), strategy=strategy)
+    seen = 0
+
+    def write(event: KnownEvent) -> None:
+        nonlocal seen
+        if isinstance(event, ToolResultAdded):
+            seen += 1
+            for kind, text, at in texts:
+                if at == seen:
+                    {"steer": s.agent.steer, "interrupt": s.agent.interrupt, "follow_up": s.agent.follow_up}[kind](text)
+
+    events = await s.run(on_event=write)
+    given_back = [event.id for event in of(events, SteerDelivered) if event.taken_back]
+    denied = {event.id for event in of(events, SteerQueued) if NEVER in event.text}
+    assert NEVER not in sent(s)
+    assert set(given_back) == denied and len(given_back) == len(denied)
+    said = [text_of(message.content) for message in s.agent.history if isinstance(message, UserMessage)]
+    queued = [event.text for event in of(events, SteerQueued) if event.id not in denied]
+    assert sorted(text for text in said if "word" in text) == sorted(queued)
