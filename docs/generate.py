@@ -38,6 +38,7 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.tool import ErrorInfo
+from codeagent.tools.sources.yaml_model import file_schema
 from codeagent.tui.actions import SCOPES
 from codeagent.tui.commands import help_markdown
 from codeagent.tui.keymap import Keymap
@@ -57,6 +58,7 @@ def main() -> int:
         "reference/events.md": events(),
         "reference/hooks.md": hooks(),
         "reference/hooks.schema.json": hooks_schema(),
+        "reference/tool-file.schema.json": tool_file_schema(),
         "reference/keys.md": keys(),
         "explanation/loop.md": loop(),
     }
@@ -148,6 +150,11 @@ def hooks() -> str:
 
 def _decision(answer: type[BaseModel]) -> str:
     return str(get_args(answer.model_fields["decision"].annotation)[0])
+
+
+def tool_file_schema() -> str:
+    """The JSON Schema of a YAML tool file, for editors."""
+    return json.dumps(file_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def hooks_schema() -> str:

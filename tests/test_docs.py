@@ -35,6 +35,7 @@ def name(path: Path) -> str:
         ("reference/events.md", "events"),
         ("reference/hooks.md", "hooks"),
         ("reference/hooks.schema.json", "hooks_schema"),
+        ("reference/tool-file.schema.json", "tool_file_schema"),
         ("reference/keys.md", "keys"),
         ("explanation/loop.md", "loop"),
     ],
