@@ -4,7 +4,9 @@ import ast
 import asyncio
 import hashlib
 import os
+import sys
 from collections.abc import AsyncIterator
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from codeagent.core.tool import Cancelled, Failed, InvalidArgs, NotFound, ToolCo
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.host import HostSandbox
 from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.sources import answer_tap
 from codeagent.tools.sources.answer_tap import AnswerTap
 from tests.fakes import FakeSandbox, tool_context
 from tests.tools.python_tools import HEAD, SHOWN, Author
@@ -241,3 +244,18 @@ def test_the_answer_is_taken_out_of_the_output_however_it_is_cut(before: bytes, 
 
     tap = asyncio.run(ran())
     assert (tap.answer, b"".join(passed)) == (b'{"value": 1}', before + after)
+
+
+async def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch, author: Author) -> None:
+    monkeypatch.setattr(answer_tap, "LARGEST_ANSWER", 1000)
+    with pytest.raises(Failed, match="the function returned more than 16 MiB; write it to a file instead"):
+        await author.text(written("return 'x' * 1_000_000"))
+
+
+def test_what_runs_there_is_written_for_an_old_python_and_imports_nothing_but_its_library() -> None:
+    source = resources.files("codeagent.tools.sources").joinpath("sandbox_side.py").read_text()
+    tree = ast.parse(source, feature_version=(3, 8))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in nodes for alias in node.names if isinstance(node, ast.Import)}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names

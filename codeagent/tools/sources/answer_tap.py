@@ -46,7 +46,8 @@ class AnswerTap:
         if end < 0:
             self._bound()
             return before
-        self.answer, after = self._held[:end], self._held[end + 1 :]
+        answer, after = self._held[:end], self._held[end + 1 :]
+        self.answer = None if self.too_large else answer
         self._held, self._inside = b"", False
         return before + after
 
