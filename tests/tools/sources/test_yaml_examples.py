@@ -42,7 +42,7 @@ def test_the_editors_schema_is_one_and_refuses_unknown_keys_and_wrong_types() ->
         {"network": 3},
         {"name": "a b"},
     ):
-        assert not VALIDATOR.is_valid(good | one)
+        assert not VALIDATOR.is_valid(good | wrong)
 
 
 def test_what_the_loader_takes_the_editors_schema_takes() -> None:
