@@ -14,7 +14,7 @@ from codeagent.agent.hooks import Hooks
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.python_hooks import load_python_hooks
+from codeagent.agent.python_hooks import HookFileProblem, load_python_hooks
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.describing import prompt_for
 from codeagent.bootstrap.models import ModelChange, no_other_model, open_model, text_tools_of
@@ -70,7 +70,7 @@ async def open_runtime(
         makings = _makings(settings, place, workspace, sandbox, log, history)
         catalog = await asyncio.to_thread(makings.catalog)
         found = await catalog.refresh()
-        hooks = await asyncio.to_thread(_hooks, settings, place, workspace, tell)
+        hooks, broken = await asyncio.to_thread(_hooks, settings, place, workspace, tell)
         around = Surroundings(
             catalog, workspace, sandbox.sandbox, sandbox.kind, makings.outputs, policy, _limits(settings), hooks
         )
@@ -87,6 +87,9 @@ async def open_runtime(
         agent.observe(observer)
         agent.begin_checkpoints()
         agent.tell_tools(found)
+        for problem in broken:
+            agent.notify("hook.broken", str(problem))
+        await agent.begin_session(resumed=resume is not None)
         if (trouble := sandbox.trouble) is not None:
             agent.notify("sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}")
         window = await asyncio.to_thread(context_window, settings.model)
@@ -153,11 +156,11 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -> Hooks:
+def _hooks(
+    settings: Settings, place: Place, workspace: Workspace, tell: Tell
+) -> tuple[Hooks, tuple[HookFileProblem, ...]]:
     """Programs in the order of the configuration, then the functions of the person's files; runs those files."""
     commands = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
     own = place.own_folder
     functions, problems = ((), ()) if own is None else load_python_hooks(own / "hooks", workspace.root)
-    for problem in problems:
-        tell(str(problem))
-    return Hooks((*command_hooks(commands), *functions), on_failure=tell)
+    return Hooks((*command_hooks(commands), *functions), on_failure=tell), problems

@@ -50,7 +50,7 @@ def run_tool(args: argparse.Namespace, place: Place) -> Coroutine[Any, Any, int]
         tool = tools.get(args.name)
     except NotFound as error:
         waiting = ", ".join(tools.now.untrusted)
-        hint = f"; nobody trusts {waiting} as it is now: read it, then --trust" if waiting else ""
+        hint = f"; nobody trusts {waiting} as it is now: read it, then codeagent tools trust" if waiting else ""
         raise ConfigError(f"{error}{hint}") from None
     arguments = args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
     if args.json is not None and args.given:

@@ -28,16 +28,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="everything that is wrong with a tool file; its tools are not used")
     checking.add_argument("file", metavar="FILE", type=Path)
+    trusting = actions.add_parser(
+        "trust", help="load this project's tool files as they are now, here and in later sessions"
+    )
+    distrusting = actions.add_parser("distrust", help="load no tool file of this project any more")
     running = actions.add_parser("run", help="call one tool as a model would, to try it")
     add_run_arguments(running)
-    for action in (listing, showing, checking, running):
+    for action in (listing, showing, checking, running, trusting, distrusting):
         action.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
     for action in (listing, showing, running):
-        action.add_argument("--trust", action="store_true", help="load the project's tool files as they are now")
+        action.add_argument(
+            "--trust-project", action="store_true", help="load the project's tool files as they are now"
+        )
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
-    trust = args.action != "check" and args.trust
+    trust = getattr(args, "trust_project", False)
     place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trust)
     match args.action:
         case "list":
@@ -46,8 +52,29 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
             return _show(args, place)
         case "check":
             return check_file(args.file, place)
+        case "trust":
+            return _trust(place)
+        case "distrust":
+            return _distrust(place)
         case _:
             return run_tool(args, place)
+
+
+async def _trust(place: Place) -> int:
+    catalog = describe_tools(place)
+    waiting = catalog.now.untrusted
+    if not waiting:
+        print("there is nothing to trust: this project has no tool files, or they are trusted as they are")
+        return 0
+    await catalog.trust()
+    print(f"trusted as they are now, for this folder: {one_line(', '.join(waiting), 1000)}")
+    return 0
+
+
+async def _distrust(place: Place) -> int:
+    await describe_tools(place).distrust()
+    print("no tool file of this project is loaded any more")
+    return 0
 
 
 def _list(args: argparse.Namespace, place: Place) -> int:
@@ -83,7 +110,9 @@ def _problems(box: Toolbox, *, as_json: bool) -> int:
     return 0
 
 
-_UNTRUSTED = "not loaded: nobody trusts this project's tool files as they are now; read them, then --trust"
+_UNTRUSTED = (
+    "not loaded: nobody trusts this project's tool files as they are now; read them, then codeagent tools trust"
+)
 
 
 def _complain(box: Toolbox) -> None:

@@ -54,14 +54,14 @@ def test_what_is_no_tool_file_is_said(product: Product, name: str, said: str) ->
 
 def test_f1_the_list_names_every_tool_once_and_what_is_broken_elsewhere(product: Product) -> None:
     broken(product)
-    done = product.call("tools", "list", "--json", "--trust")
+    done = product.call("tools", "list", "--json", "--trust-project")
     found = json.loads(done.out)
     names = [tool["name"] for tool in found]
     assert len(names) == len(set(names)) and "count_words" in names
     [mine] = [tool for tool in found if tool["name"] == "count_words"]
     assert (mine["source"], mine["origin"]) == ("yaml", ".codeagent/tools/words.yaml:1")
     assert "broken.yaml:3: argvs: no such key; did you mean argv?" in done.err
-    problems = json.loads(product.call("tools", "list", "--problems", "--json", "--trust").out)
+    problems = json.loads(product.call("tools", "list", "--problems", "--json", "--trust-project").out)
     assert [(one["level"], one["where"]) for one in problems] == [("error", ".codeagent/tools/broken.yaml:3: argvs")]
 
 
@@ -83,29 +83,29 @@ def test_a_file_that_nobody_trusts_is_not_loaded_and_it_is_said(product: Product
     ],
 )
 def test_arguments_that_cannot_be_read_end_with_two(product: Product, arguments: list[str], said: str) -> None:
-    done = product.call("tools", "run", "--trust", "count_words", *arguments)
+    done = product.call("tools", "run", "--trust-project", "count_words", *arguments)
     assert done.code == 2 and said in done.err and done.out == ""
 
 
 @pytest.mark.docker
 def test_a_tool_is_run_as_a_model_would_run_it(product: Product) -> None:
-    done = product.call("tools", "run", "--trust", "--yes", "count_words", "text=one two = three", "times=2")
+    done = product.call("tools", "run", "--trust-project", "--yes", "count_words", "text=one two = three", "times=2")
     assert (done.code, done.out) == (0, "4\n4\n")
     assert "$ exec -- bash -c" in done.err and "comes from .codeagent/tools/words.yaml:1" in done.err
 
 
 @pytest.mark.docker
 def test_without_a_yes_it_is_not_run_and_ends_with_four(product: Product) -> None:
-    done = product.call("tools", "run", "--trust", "count_words", "text=x")
+    done = product.call("tools", "run", "--trust-project", "count_words", "text=x")
     assert (done.code, done.out) == (4, "") and "denied: " in done.err and "--yes" in done.err
 
 
 @pytest.mark.docker
 def test_a_call_that_does_not_fit_ends_with_two_and_a_failure_with_one(product: Product) -> None:
-    done = product.call("tools", "run", "--trust", "--yes", "count_words", "--json", '{"txt": 1}')
+    done = product.call("tools", "run", "--trust-project", "--yes", "count_words", "--json", '{"txt": 1}')
     assert done.code == 2 and "Missing required argument 'text' for tool 'count_words'" in done.err
     (product.workspace / ".codeagent/tools/bad.yaml").write_text(
         "name: fails\ndescription: It only ever fails, with three.\ncommand: echo out; exit 3\n"
     )
-    done = product.call("tools", "run", "--trust", "--yes", "fails")
+    done = product.call("tools", "run", "--trust-project", "--yes", "fails")
     assert (done.code, done.out) == (1, "out\n") and "failed: exit code 3" in done.err

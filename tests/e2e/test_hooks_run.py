@@ -7,8 +7,6 @@ import pytest
 
 from tests.e2e.product import Event, Product, bash, calls, of, results, running, say, text_of
 
-_UNWIRED = pytest.mark.xfail(strict=True, reason="the composition root does not call Agent.begin_session yet")
-
 
 def configure(product: Product, event: str, source: str, **more: str) -> Path:
     """A command hook that runs this Python; `told` is what it was told."""
@@ -144,7 +142,6 @@ def test_a_broken_hook_file_denies_every_call_and_is_named_on_standard_error_and
     assert (only_result(product)["approval"], touched(product)) == ("hook", False)
 
 
-@_UNWIRED
 def test_sessions_are_told_of_their_start_and_end(product: Product) -> None:
     log = product.home / "told"
     hook_file(
