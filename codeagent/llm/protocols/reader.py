@@ -47,6 +47,7 @@ class Reader:
         self._space: list[str] = []
         self._after_block = self._begun = self._doubt = False
         self._is_first = False
+        self._ends_of: tuple[str, list[int]] = ("", [])
         self._margin, self._last = 0, "\n"
         self._run_character, self._run, self._run_in_margin, self._inline = "`", 0, False, 0
         self._info, self._holds_info = "", False
@@ -103,6 +104,7 @@ class Reader:
         if step.ended:
             self._block, self._state = None, "text"
             self._last = "\n" if self._is_first else self._last
+            self._is_first = False
             if step.fence:
                 self._state, self._fence = "fence", FenceEnd("`", step.fence)
             self._pending.extendleft(reversed([*_slices(step.again), rest] if rest else _slices(step.again)))
@@ -168,10 +170,10 @@ class Reader:
 
     def _text(self, data: str, position: int) -> int | None:
         found = self._interest.search(data, position)
-        if found is None:
-            end = self._certain(data, position)
-            self._emit(data[position:end])
-            return end if end > position else None
+        begun = self._begun_at(data, position)
+        if found is None or begun <= found.start():
+            self._emit(data[position:begun])
+            return begun if begun > position else None
         at, character = found.start(), data[found.start()]
         self._emit(data[position:at])
         for mark in self._marks:
@@ -183,8 +185,6 @@ class Reader:
                 return opened.end()
             if mark.may_begin(data, at):
                 return at if at > position else None
-        if any(head.startswith(data[at : at + len(head)]) for head in self._heads if len(data) - at < len(head)):
-            return at if at > position else None
         if character in "`~":
             self._state, self._run, self._run_character = "run", 0, character
             self._run_in_margin = self._margin <= _DEEPEST_MARGIN
@@ -198,14 +198,17 @@ class Reader:
         self._emit(character)
         return at + 1
 
-    def _certain(self, data: str, position: int) -> int:
-        """Up to where no mark can begin any more."""
-        longest = len(self._heads[0]) if self._heads else 0
-        for at in range(max(position, len(data) - longest), len(data)):
-            left = data[at:]
-            if any(head.startswith(left) for head in self._heads):
-                return at
-        return len(data)
+    def _begun_at(self, data: str, position: int) -> int:
+        """Where a mark may have begun that the data ends within; its length where none may."""
+        if data is not self._ends_of[0]:
+            longest = len(self._heads[0]) if self._heads else 0
+            ends = [
+                at
+                for at in range(max(0, len(data) - longest), len(data))
+                if any(head.startswith(data[at:]) and len(head) > len(data) - at for head in self._heads)
+            ]
+            self._ends_of = (data, ends)
+        return next((at for at in self._ends_of[1] if at >= position), len(data))
 
     def _open(self, mark: Mark, opened: re.Match[str]) -> None:
         self._is_first = mark.only_first

@@ -19,9 +19,9 @@ MARKS = [
     "]", "<<call", ">>", "@call", "@end", "{", "}", '"', "\\", '{"name": "bash", "arguments": {}}', "\n", "\r\n", "\t", " ",
     "<think>", "</think>", "<arg_key>", "null", "true", "42", "&quot;", "&", "<", ">", "é", "\u2028", "😀", "\x00", ";",
 ]  # fmt: skip  # a list of marks, not one to the line
-texts = st.lists(st.sampled_from(MARKS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=8).map(
-    "".join
-)
+texts = st.lists(
+    st.sampled_from(MARKS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=8
+).map("".join)
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),

@@ -1,0 +1,241 @@
+"""What models really write: one table per rule, each read whole and character by character."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from codeagent.llm.protocols.pieces import Closed
+from codeagent.llm.protocols.protocol import TextProtocol
+from tests.llm.protocols.reading import HERMES, JSON, MARKED, NAMED, TOOLS, XML, broken, calls, read, text
+
+LS = Closed("bash", '{"command": "ls"}')
+OBJECT = '{"name": "bash", "arguments": {"command": "ls"}}'
+INVOKE = '<invoke name="bash"><parameter name="command">ls</parameter></invoke>'
+QWEN = "<function=bash>\n<parameter=command>\nls\n</parameter>\n</function>"
+
+
+@dataclass(frozen=True)
+class Case:
+    protocol: TextProtocol
+    written: str
+    calls: tuple[Closed, ...] = ()
+    text: str = ""
+    broken: tuple[str, ...] = ()
+    """The tools named by blocks that must not run."""
+
+
+CALLS = {
+    "hermes": Case(HERMES, f"<tool_call>\n{OBJECT}\n</tool_call>", (LS,)),
+    "hermes, odd white space": Case(HERMES, f"<tool_call>  {OBJECT} \n\n </tool_call>\n\n", (LS,)),
+    "hermes, in a fence within the tags": Case(HERMES, f"<tool_call>\n```json\n{OBJECT}\n```\n</tool_call>", (LS,)),
+    "hermes, one object after the other": Case(HERMES, f"<tool_call>\n{OBJECT}\n{OBJECT}\n</tool_call>", (LS, LS)),
+    "hermes, arguments as a string": Case(
+        HERMES, '<tool_call>{"name": "bash", "arguments": "{\\"command\\": \\"ls\\"}"}</tool_call>',
+        (Closed("bash", '{"command": "ls"}'),),
+    ),
+    "hermes, without arguments": Case(HERMES, '<tool_call>{"name": "bash"}</tool_call>', (Closed("bash", ""),)),
+    "hermes, after prose and before more": Case(
+        HERMES, f"I look.\n\n<tool_call>{OBJECT}</tool_call>\n<tool_call>{OBJECT}</tool_call>\nDone.",
+        (LS, LS), "I look.\nDone.",
+    ),
+    "hermes, the end mark in a string": Case(
+        HERMES, '<tool_call>{"name": "bash", "arguments": {"command": "</tool_call>"}}</tool_call>',
+        (Closed("bash", '{"command": "</tool_call>"}'),),
+    ),
+    "hermes, an unknown tool": Case(
+        HERMES, '<tool_call>{"name": "bsh", "arguments": {}}</tool_call>', (Closed("bsh", "{}"),)
+    ),
+    "hermes, after thinking": Case(
+        HERMES, f"<think><tool_call>{OBJECT}</tool_call></think><tool_call>{OBJECT}</tool_call>", (LS,),
+        f"<think><tool_call>{OBJECT}</tool_call></think>",
+    ),
+    "qwen": Case(HERMES, f"<tool_call>\n{QWEN}\n</tool_call>", (LS,)),
+    "qwen, without the outer tags": Case(HERMES, f"Now:\n{QWEN}", (LS,), "Now:"),
+    "qwen, a number": Case(
+        HERMES, "<function=bash><parameter=timeout>\n5\n</parameter></function>", (Closed("bash", '{"timeout": 5}'),)
+    ),
+    "qwen, what does not fit stays text": Case(
+        HERMES, "<function=bash><parameter=timeout>soon</parameter></function>",
+        (Closed("bash", '{"timeout": "soon"}'),),
+    ),
+    "qwen, a forgotten end of a value": Case(
+        HERMES, "<function=bash>\n<parameter=command>\nls\n<parameter=timeout>\n5\n</parameter>\n</function>",
+        (Closed("bash", '{"command": "ls", "timeout": 5}'),),
+    ),
+    "qwen, the format itself as a value": Case(
+        HERMES, f"<function=write><parameter=content>\n{QWEN}\n</parameter></function>",
+        (Closed("write", '{"content": "' + QWEN.replace("\n", "\\n") + '"}'),),
+    ),
+    "qwen, JSON instead of tags": Case(HERMES, '<function=bash>{"command": "ls"}</function>', (LS,)),
+    "glm": Case(
+        HERMES, "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>", (LS,)
+    ),
+    "mistral": Case(HERMES, '[TOOL_CALLS]bash[ARGS]{"command": "ls"}', (LS,)),
+    "json in a fence": Case(JSON, f"Sure:\n```json\n{OBJECT}\n```", (LS,), "Sure:"),
+    "json in a fence without a word": Case(JSON, f"```\n{OBJECT}\n```\n", (LS,)),
+    "json, several in one fence": Case(JSON, f"```json\n[{OBJECT},\n {OBJECT}]\n```", (LS, LS)),
+    "json, line by line": Case(JSON, f"```json\n{OBJECT}\n{OBJECT}\n```", (LS, LS)),
+    "json, bare": Case(JSON, OBJECT, (LS,)),
+    "json, bare, several": Case(JSON, f"{OBJECT}; {OBJECT}\n{OBJECT}", (LS, LS, LS)),
+    "json, within a sentence": Case(JSON, f"I call {OBJECT} now.", (LS,), "I call now."),
+    "json, parameters": Case(JSON, '{"name": "bash", "parameters": {"command": "ls"}}', (LS,)),
+    "json, OpenAI's message": Case(
+        JSON, '{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}]}',
+        (Closed("bash", "{}"),),
+    ),
+    "json, a function wrapper": Case(JSON, f'{{"type": "function", "function": {OBJECT}}}', (LS,)),
+    "xml": Case(XML, f"Look:\n{INVOKE}\nThen.", (LS,), "Look:\nThen."),
+    "xml, with tags around": Case(XML, f"<function_calls>\n{INVOKE}\n{INVOKE}\n</function_calls>", (LS, LS)),
+    "xml, white space is part of a value": Case(
+        XML, '<invoke name="write">\n<parameter name="content">\n  a\n</parameter>\n</invoke>',
+        (Closed("write", '{"content": "\\n  a\\n"}'),),
+    ),
+    "xml, nothing is unescaped": Case(
+        XML, '<invoke name="write"><parameter name="content">&lt;b&gt; < c</parameter></invoke>',
+        (Closed("write", '{"content": "&lt;b&gt; < c"}'),),
+    ),
+    "xml, CDATA": Case(
+        XML, '<invoke name="write"><parameter name="content"><![CDATA[</parameter>]]></parameter></invoke>',
+        (Closed("write", '{"content": "</parameter>"}'),),
+    ),
+    "xml, an end mark within a value": Case(
+        XML, '<invoke name="write"><parameter name="content">a</parameter> b</parameter></invoke>',
+        (Closed("write", '{"content": "a</parameter> b"}'),),
+    ),
+    "xml, an empty value": Case(
+        XML, '<invoke name="write"><parameter name="content"></parameter></invoke>', (Closed("write", '{"content": ""}'),)
+    ),
+    "xml, other words": Case(XML, '<function name="bash"><param name="command">ls</param></function>', (LS,)),
+    "delimited": Case(MARKED, f"So: <<call {OBJECT} >> and on", (LS,), "So: and on"),
+    "delimited, name and arguments": Case(NAMED, '@call bash\n{"command": "ls"}\n@end', (LS,)),
+}  # fmt: skip  # a table
+TEXT = {
+    "hermes, in a code fence": Case(HERMES, f"```xml\n<tool_call>{OBJECT}</tool_call>\n```\nThat is it."),
+    "hermes, in a longer fence": Case(HERMES, f"````\n```\n<tool_call>{OBJECT}</tool_call>\n```\n````"),
+    "hermes, in tildes": Case(HERMES, f"~~~\n<tool_call>{OBJECT}</tool_call>\n~~~"),
+    "hermes, in inline code": Case(HERMES, f"Write `<tool_call>{OBJECT}</tool_call>` to call."),
+    "hermes, in double inline code": Case(HERMES, f"Write ``<tool_call>`{OBJECT}</tool_call>`` to call."),
+    "hermes, a mention": Case(HERMES, "The <tool_call> tag holds a call."),
+    "hermes, only the beginning of a mark": Case(HERMES, "a < b and <tool"),
+    "qwen, in a fence that is never closed": Case(HERMES, f"```\n{QWEN}"),
+    "xml, in a fence": Case(XML, f"```xml\n{INVOKE}\n```"),
+    "xml, other tags": Case(XML, '<div name="bash"><p>ls</p></div>'),
+    "json, an unknown tool": Case(JSON, '{"name": "nope", "arguments": {}}'),
+    "json, another shape": Case(JSON, '{"name": "bash", "arguments": {}, "comment": 1}'),
+    "json, without arguments": Case(JSON, '{"name": "bash"}'),
+    "json, within other JSON": Case(JSON, f'{{"example": {OBJECT}}}'),
+    "json, in inline code": Case(JSON, f"Like `{OBJECT}`."),
+    "json, in a fence of another language": Case(JSON, f"```python\n{OBJECT}\n```"),
+    "json, in a fence with a comment": Case(JSON, f"```json\n// like this\n{OBJECT}\n```"),
+    "json, a fence with data": Case(JSON, '```json\n{"a": [1, 2]}\n```\nThat is the data.'),
+    "json, in a fence within a fence": Case(JSON, f"````markdown\n```json\n{OBJECT}\n```\n````"),
+    "json, links and lists": Case(JSON, "[a](b) and [1, 2] and {x}"),
+    "delimited, in a fence": Case(MARKED, f"```\n<<call {OBJECT} >>\n```"),
+    "thinking that does not end": Case(HERMES, f"<think>maybe <tool_call>{OBJECT}</tool_call>"),
+}
+BROKEN = {
+    "hermes, cut off": Case(HERMES, f"Now: <tool_call>{OBJECT}", (), "Now:", ("bash",)),
+    "hermes, cut off within": Case(HERMES, '<tool_call>{"name": "bash", "arguments": {"com', (), "", ("bash",)),
+    "hermes, cut off at once": Case(HERMES, "Now:\n<tool_call>\n", (), "Now:", ("",)),
+    "hermes, no call at all": Case(HERMES, '<tool_call>{"command": "ls"}</tool_call>', (), "", ("",)),
+    "hermes, arguments in the wrong place": Case(
+        HERMES, '<tool_call>{"name": "bash", "command": "ls"}</tool_call>', (), "", ("bash",)
+    ),
+    "qwen, cut off": Case(HERMES, "<function=bash><parameter=command>ls", (), "", ("bash",)),
+    "qwen, cut off before its end": Case(
+        HERMES, "<function=bash><parameter=command>ls</parameter>", (), "", ("bash",)
+    ),
+    "qwen, a bracket is missing": Case(HERMES, "<function=bash\n</function>", (), "", ("bash",)),
+    "xml, cut off": Case(XML, '<invoke name="bash"><parameter name="command">rm -rf', (), "", ("bash",)),
+    "xml, cut off in CDATA": Case(
+        XML, '<invoke name="bash"><parameter name="command"><![CDATA[ls', (), "", ("bash",)
+    ),
+    "json, cut off": Case(JSON, '{"name": "bash", "arguments": {"command": "l', (), "", ("bash",)),
+    "json, cut off in its fence": Case(JSON, f"```json\n{OBJECT}\n", (), "", ("bash",)),
+    "json, no JSON": Case(JSON, "{\"name\": \"bash\", \"arguments\": {'command'", (), "'command'", ("bash",)),
+    "delimited, cut off": Case(MARKED, f"<<call {OBJECT}", (), "", ("bash",)),
+    "a block after one whose end is not certain": Case(
+        HERMES, f'<tool_call>{{"name": "write", "arguments": {{"content": "a\nb"}}}}</tool_call>{OBJECT}'
+        f"<tool_call>{OBJECT}</tool_call>",
+        (Closed("write", '{"name": "write", "arguments": {"content": "a\nb"}}'),), OBJECT, ("bash",),
+    ),
+}  # fmt: skip  # a table
+MALFORMED = {
+    "hermes, a line break in a string": Case(
+        HERMES, '<tool_call>{"name": "bash", "arguments": {"command": "a\nb"}}</tool_call>',
+        (Closed("bash", '{"name": "bash", "arguments": {"command": "a\nb"}}'),),
+    ),
+    "hermes, a bracket too many": Case(
+        HERMES, f"<tool_call>{OBJECT}}}</tool_call>", (Closed("bash", OBJECT + "}"),)
+    ),
+    "hermes, too early an end, and a good call after it": Case(
+        HERMES, f'<tool_call>{{"name": "bash", "arguments": {{"command": "ls"</tool_call><tool_call>{OBJECT}</tool_call>',
+        (Closed("bash", '{"name": "bash", "arguments": {"command": "ls"'), LS),
+    ),
+    "xml, plain text instead of arguments": Case(
+        XML, '<invoke name="bash">ls -l</invoke>', (Closed("bash", "ls -l"),)
+    ),
+    "json, in a fence": Case(
+        JSON, '```json\n{"name": "bash", "arguments": {command: "ls"}}\n```\n',
+        (Closed("bash", '{"name": "bash", "arguments": {command: "ls"}}'),),
+    ),
+}  # fmt: skip  # a table
+
+
+def table(cases: dict[str, Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases.values(), ids=cases.keys())
+
+
+@pytest.fixture(params=[1, 4, 10_000], ids=lambda size: f"{size} at a time")
+def size(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def check(case: Case, size: int) -> None:
+    pieces = read(case.protocol, [case.written[at : at + size] for at in range(0, len(case.written), size)])
+    assert tuple(calls(pieces)) == case.calls
+    assert tuple(piece.name for piece in broken(pieces)) == case.broken
+    assert text(pieces) == case.text
+
+
+@table(CALLS)
+def test_a_call_is_found(case: Case, size: int) -> None:
+    check(case, size)
+
+
+@table(TEXT)
+def test_what_is_no_call_stays_text(case: Case, size: int) -> None:
+    check(Case(case.protocol, case.written, text=case.written), size)
+
+
+@table(BROKEN)
+def test_a_block_that_is_not_whole_never_runs_and_is_reported(case: Case, size: int) -> None:
+    check(case, size)
+
+
+@table(MALFORMED)
+def test_malformed_arguments_are_passed_on_as_they_are(case: Case, size: int) -> None:
+    check(case, size)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "block"),
+    [
+        (HERMES, f"<tool_call>{OBJECT}</tool_call>"),
+        (HERMES, QWEN),
+        (XML, INVOKE),
+        (JSON, OBJECT),
+        (MARKED, f"<<call {OBJECT} >>"),
+    ],
+)
+def test_a_call_is_out_the_moment_its_block_closes(protocol: TextProtocol, block: str) -> None:
+    parser = protocol.parser(TOOLS)
+    before = parser.feed(block[:-1])
+    assert calls(before) == []
+    assert calls(parser.feed(block[-1])) == [LS]
+
+
+def test_words_are_out_as_soon_as_they_cannot_begin_a_mark() -> None:
+    parser = HERMES.parser(())
+    assert text(parser.feed("a <tool")) == "a"
+    assert text(parser.feed("box")) == " <toolbox"
