@@ -111,7 +111,7 @@ def test_the_example_of_a_file_of_keys_is_one(tmp_path: Path) -> None:
     [example] = re.findall(r"```yaml\n(.*?)```", (DOCS / "how-to/themes.md").read_text(), re.DOTALL)
     (tmp_path / "keys.yaml").write_text(example)
     assert load_keymap(tmp_path / "keys.yaml").own == {
-        "chat.detail": ("ctrl+t",),
+        "chat.detail": ("f2",),
         "composer.newline": ("shift+enter", "ctrl+n"),
     }
 
