@@ -12,6 +12,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.egress.internet import internet_of
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.spec import SandboxSpec
 
@@ -58,7 +59,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         image=settings.sandbox.image,
         per_command=settings.sandbox.lifetime == "command",
     )
-    return DockerSandbox(spec)
+    return DockerSandbox(spec, internet_of(place.environment))
 
 
 def _slow(tell: Tell) -> Callable[[str], None]:

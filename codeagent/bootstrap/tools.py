@@ -33,6 +33,7 @@ from codeagent.tools.extra.job_send import JobSend
 from codeagent.tools.extra.job_stop import JobStop
 from codeagent.tools.extra.job_wait import JobWait
 from codeagent.tools.extra.output_read import OutputRead
+from codeagent.tools.extra.python import Python
 from codeagent.tools.extra.scratchpad import ScratchpadTool
 from codeagent.tools.extra.search_memory import SearchMemory
 from codeagent.tools.seen import SeenFiles
@@ -98,10 +99,12 @@ class ToolMakings:
         ]
         match self.kind:
             case "docker":
-                return [Bash(self.outputs, self.seen), *files, self._commit(), *self._jobs(), *self._kept()]
+                python = Python(self.outputs, self.seen)
+                return [Bash(self.outputs, self.seen), *files, self._commit(), python, *self._jobs(), *self._kept()]
             case "host":
                 bash = Bash(self.outputs, self.seen, always_ask=_ON_HOST)
-                return [bash, *files, *self._jobs(), *self._kept()]
+                python = Python(self.outputs, self.seen, always_ask=_ON_HOST)
+                return [bash, *files, python, *self._jobs(), *self._kept()]
             case None:
                 return [*files, self._commit(), *self._kept()]
 
