@@ -12,8 +12,8 @@ from codeagent.core.tool import Tool
 _NO_SANDBOX = "There is no sandbox, so you cannot run commands; say so when a command would be needed."
 _COMMANDS = {
     "docker": (
-        "bash runs in a container that sees only this workspace: no network unless a call asks for it, .git and .codeagent are read-only, "
-        "nothing outside the workspace lasts."
+        "bash runs in a container that sees only this workspace: no network unless a call asks for it; .git and "
+        ".codeagent are read-only, nothing outside the workspace lasts."
     ),
     "host": "bash runs directly on the person's machine, without a sandbox: each command is asked for.",
 }

@@ -3,7 +3,7 @@
 import re
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Rule
+from codeagent.core.policy import NETWORK, Rule
 from codeagent.core.sanitize import one_line
 from codeagent.tui.rendering.marked import odd_letters, unseen
 from codeagent.tui.rendering.shown import ShownDiff, ShownTerminal
@@ -57,6 +57,7 @@ def _parts(waiting: Waiting) -> tuple[tuple[str, ...], str]:
     if paths and all(path.isascii() and path.isprintable() for path in paths):
         return tuple(paths), "path"
     commands = [block.command for block in waiting.shown if isinstance(block, ShownTerminal)]
-    if len(commands) == 1 and _PLAIN.fullmatch(commands[0].strip(" ")):
-        return (" ".join(commands[0].split()),), "command"
+    if waiting.name == "bash" and len(commands) == 1 and _PLAIN.fullmatch(commands[0].strip(" ")):
+        network = NETWORK if waiting.target.startswith(NETWORK) else ""
+        return (network + " ".join(commands[0].split()),), "command"
     return (), "text"
