@@ -80,14 +80,14 @@ class _Front:
     def __init__(self, redactor: Redactor, *, approve: bool) -> None:
         self._redactor = redactor
         self._approve = approve
-        self._streamed = False
+        self._streamed = ""
 
     async def run(self, runtime: Runtime) -> int:
         code = 1
         async for event in runtime.agent.run("Call the tool."):
             match event:
                 case ToolUpdated():
-                    self._streamed = True
+                    self._streamed += event.text
                     target = sys.stderr if event.stream == "stderr" else sys.stdout
                     print(self._clean(event.text, target), end="", file=target, flush=True)
                 case ToolProgress():
@@ -116,8 +116,8 @@ class _Front:
 
     def _show(self, event: ToolResultAdded) -> int:
         text = text_of(event.content)
-        if not (self._streamed and event.executed) and event.error is None:
-            print(self._clean(text, sys.stdout))
+        if event.error is None and (unseen := self._unseen(event, text)):
+            print(self._clean(unseen, sys.stdout))
         if event.error is None:
             return 0
         said = text if event.error.kind in _NOT_CALLED else f"{event.error.kind}: {event.error.message}"
@@ -125,6 +125,14 @@ class _Front:
         if event.error.kind in _NOT_CALLED:
             return 2
         return _DENIED if event.error.kind == "denied" else 1
+
+    def _unseen(self, event: ToolResultAdded, text: str) -> str:
+        """What of the result has not come out while it was made; a command's output has, whatever the model gets."""
+        if not self._streamed:
+            return text
+        if any(block.type == "terminal" for block in event.blocks):
+            return ""
+        return text.removeprefix(self._streamed.rstrip("\n")).lstrip("\n")
 
     def _clean(self, text: str, target: IO[str]) -> str:
         clean = self._redactor.clean(text)

@@ -109,3 +109,25 @@ def test_a_call_that_does_not_fit_ends_with_two_and_a_failure_with_one(product: 
     )
     done = product.call("tools", "run", "--trust-project", "--yes", "fails")
     assert (done.code, done.out) == (1, "out\n") and "failed: exit code 3" in done.err
+
+
+PRINTING = """\
+from codeagent import register_tool
+
+
+@register_tool
+def count_letters(text: str) -> int:
+    '''Count the letters of a text.
+
+    Args:
+        text: What is counted.
+    '''
+    print("counting", text)
+    return len(text)
+"""
+
+
+def test_what_a_function_prints_and_what_it_returns_come_out_once_each(product: Product) -> None:
+    (product.workspace / ".codeagent/tools/letters.py").write_text(PRINTING)
+    done = product.call("tools", "run", "count_letters", "text=abc", "--yes", "--trust-project")
+    assert (done.code, done.out) == (0, "counting abc\n3\n")
