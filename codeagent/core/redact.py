@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 _SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:$|_)", re.IGNORECASE)
 _SHORTEST = 8
-_DEEPEST_JSON = 3
+_DEEPEST = 3
+_SHORTEST_PART = 6
+_CUT = re.compile(r"((?:\n|\\n)?\[?…\]?(?:\n|\\n)?)")
+"""The mark of a cut, also of one with a sentence about it in brackets on a line of its own; in JSON or not."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -15,11 +18,17 @@ def is_secret_name(name: str) -> bool:
 
 
 def _spellings(value: str) -> set[str]:
-    """The value, and as it stands in JSON, also in JSON within JSON: the arguments of a call are text in an event."""
+    """The value, and what quoting makes of it, several times over: a command is JSON within the JSON of an event."""
     found = {value}
-    for _ in range(_DEEPEST_JSON):
-        found |= {json.dumps(one, ensure_ascii=ascii_only)[1:-1] for one in found for ascii_only in (True, False)}
+    for _ in range(_DEEPEST):
+        found |= {quoted for one in found for quoted in _quoted(one)}
     return found
+
+
+def _quoted(text: str) -> tuple[str, ...]:
+    """Inside the quotes of JSON with and without ASCII only, of a shell, and of Python."""
+    python = text.replace("\\", "\\\\").replace("'", "\\'")
+    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.replace("'", "'\\''"), python
 
 
 class Redactor:
@@ -46,15 +55,34 @@ class Redactor:
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def clean(self, text: str) -> str:
+        """Also masks the part of a secret that is left where a text was cut short, which an ellipsis shows."""
         if self._pattern is None:
             return text
-        return self._pattern.sub(lambda match: f"[secret {self._names[match[0]]}]", text)
+        cleaned = self._pattern.sub(lambda match: f"[secret {self._names[match[0]]}]", text)
+        if "…" not in cleaned:
+            return cleaned
+        pieces = _CUT.split(cleaned)
+        for at in range(0, len(pieces), 2):
+            pieces[at] = self._clean_ends(pieces[at], begins=at > 0, ends=at < len(pieces) - 1)
+        return "".join(pieces)
+
+    def _clean_ends(self, text: str, *, begins: bool, ends: bool) -> str:
+        """`begins` and `ends` say where the text was cut."""
+        for secret, name in self._names.items():
+            if ends and secret[:_SHORTEST_PART] in text[-len(secret) :]:
+                left = _overlap(text, secret)
+                text = f"{text[:-left]}[secret {name}]" if left >= _SHORTEST_PART else text
+            if begins and secret[-_SHORTEST_PART:] in text[: len(secret)]:
+                left = _overlap(secret, text)
+                text = f"[secret {name}]{text[left:]}" if left >= _SHORTEST_PART else text
+        return text
 
     def open_end(self, text: str) -> int:
         """How many characters at its end may be the beginning of a secret that goes on."""
         return max((_overlap(text, secret) for secret in self._names), default=0)
 
 
-def _overlap(text: str, secret: str) -> int:
-    most = min(len(text), len(secret) - 1)
-    return next((size for size in range(most, 0, -1) if text.endswith(secret[:size])), 0)
+def _overlap(first: str, second: str) -> int:
+    """How many characters end the first and begin the second."""
+    most = min(len(first), len(second))
+    return next((size for size in range(most, 0, -1) if first.endswith(second[:size])), 0)

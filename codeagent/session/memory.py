@@ -50,7 +50,9 @@ class SessionMemory:
         end = self._clock() + self._seconds
         hits: list[Hit] = []
         sessions = 0
-        for session_id in self._newest_first():
+        for session_id in self._store.last_written_first():
+            if session_id == self._without:
+                continue
             if len(hits) >= limit or self._clock() > end:
                 return Found(tuple(hits[:limit]), sessions, False)
             if not self._store.is_of(session_id, self._workspace):
@@ -59,10 +61,6 @@ class SessionMemory:
             sessions += 1
             hits += self._search_log(path, session_id, folded, limit - len(hits), end)
         return Found(tuple(hits[:limit]), sessions, self._clock() <= end)
-
-    def _newest_first(self) -> list[str]:
-        """An id begins with the time at which its session began."""
-        return [session_id for session_id in reversed(self._store.ids()) if session_id != self._without]
 
     def _search_log(self, path: Path, session_id: str, words: tuple[str, ...], limit: int, end: float) -> list[Hit]:
         """The newest of this log's hits, the newest first."""

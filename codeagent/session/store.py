@@ -128,6 +128,15 @@ class SessionStore:
         except OSError as error:
             raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
+    def last_written_first(self) -> list[str]:
+        def written(session_id: str) -> int:
+            try:
+                return self._stat(session_id).st_mtime_ns
+            except OSError:
+                return 0  # it was removed meanwhile
+
+        return sorted(self.ids(), key=written, reverse=True)
+
     def ids(self) -> list[str]:
         """Every session, in the order in which they began."""
         if not self._root.is_dir():

@@ -6,7 +6,7 @@ _SEEN_IN_ERRORS = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems", "minLength", "maxLength"}
 )
 """A call past a bound gets a result that names the bound; few calls come near one."""
-_NO_NEWS = ("", ".", [], 0)
+_NO_NEWS: tuple[Any, ...] = ("", ".", [], 0)
 """False is 0."""
 
 

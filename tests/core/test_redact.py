@@ -2,10 +2,12 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import one_line
 
 
 def test_a_secret_is_replaced_by_its_name() -> None:
@@ -34,3 +36,28 @@ def test_a_secret_never_survives_inside_json_within_json(
         text = json.dumps({"text": text}, ensure_ascii=level)
         spelled = json.dumps(spelled, ensure_ascii=level)[1:-1]
     assert spelled not in Redactor({"MY_TOKEN": secret}).clean(text) or secret in "[secret MY_TOKEN]"
+
+
+@pytest.mark.parametrize(
+    ("cut", "cleaned"),
+    [
+        ("echo sk-abcdef…", "echo [secret MY_TOKEN]…"),
+        ("sk-abcdef\\n[… 9 left out …]\\nefghijkl on", "[secret MY_TOKEN]\\n[… 9 left out …]\\n[secret MY_TOKEN] on"),
+        ('{"label":"echo sk-abcdef…"}', '{"label":"echo [secret MY_TOKEN]…"}'),
+        ("…fghijkl and more", "…[secret MY_TOKEN] and more"),
+        ("echo sk-abcdef", "echo sk-abcdef"),
+        ("sk-ab… is a short part", "sk-ab… is a short part"),
+    ],
+)
+def test_the_part_that_a_cut_leaves_of_a_secret_is_masked(cut: str, cleaned: str) -> None:
+    assert Redactor({"MY_TOKEN": "sk-abcdefghijkl"}).clean(cut) == cleaned
+
+
+@given(st.text("abcdefgh", min_size=10, max_size=30), st.text(max_size=50), st.integers(1, 80))
+def test_however_short_a_line_is_cut_no_part_of_a_secret_is_left_at_its_end(
+    secret: str, before: str, width: int
+) -> None:
+    cut = one_line(f"{before} {secret} after", width)
+    cleaned = Redactor({"MY_TOKEN": secret}).clean(cut)
+    ends = cleaned.removesuffix("…")
+    assert not cut.endswith("…") or not any(ends.endswith(secret[:size]) for size in range(6, len(secret) + 1))
