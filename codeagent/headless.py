@@ -17,6 +17,8 @@ from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     ApprovalRequested,
     BatchPlanned,
+    JobFinished,
+    JobStarted,
     KnownEvent,
     LimitReached,
     MessageAdded,
@@ -151,6 +153,11 @@ class Headless:
                 self._targets[event.call_id] = event.target
             case ToolResultAdded():
                 self.say(_call_line(event, self._targets.pop(event.call_id, "")))
+            case JobStarted():
+                self.say(f"… {event.job_id} started: {one_line(event.title, _WIDTH)}")
+            case JobFinished():
+                why = f": {one_line(event.summary, _WIDTH)}" if event.summary else ""
+                self.say(f"… {event.job_id} {event.status}{why}")
             case Notice():
                 self.say(f"{event.level}: {one_line(event.text, 400)}")
             case LimitReached():

@@ -8,7 +8,7 @@ from codeagent.core.ports import OutputPage, OutputSink, OutputStore
 from codeagent.core.tool import OutputStream
 from codeagent.tools.command_output import readable
 
-_KEPT = 64 * 1024
+_KEPT = 32 * 1024
 """Characters in memory, besides the block that is being filled."""
 _BLOCK = 4 * 1024
 _LONGEST_LINE = 16 * 1024

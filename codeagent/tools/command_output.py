@@ -10,7 +10,7 @@ from codeagent.core.ports import OutputSink
 
 Stream = Literal["stdout", "stderr"]
 
-_KEPT = 128 * 1024
+_KEPT = 64 * 1024
 """Characters kept as they came at each end: what the model gets is cut from these."""
 _LONGEST_LINE = 64 * 1024
 _ESCAPES = re.compile(

@@ -21,7 +21,7 @@ from codeagent.core.events import ApprovalRequested, KnownEvent
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
 from codeagent.core.policy import ApprovalKey, Decision, Policy
-from codeagent.core.ports import OutputPage, Sandbox
+from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.tool import Access, Cancelled, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.transcript import transcript_problems
 from codeagent.tools.extra.ask_user import AskUser
@@ -263,20 +263,21 @@ def scene(
     checkpoints: Checkpoints | None = None,
     more: tuple[Tool[Any], ...] = (),
     jobs: Jobs | None = None,
+    outputs: OutputStore | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = Questions()
-    model, journal, outputs = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
+    model, journal, kept = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
     registry = ToolRegistry((*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more))
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
     around = Surroundings(
-        registry, place, sandbox, kind, outputs, policy or Policy(), limits, hooks or Hooks(), attended
+        registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended
     )
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
     agent = Agent(conversation, around, journal, past, questions, checkpoints, jobs)
-    return Scene(agent, model, journal, outputs, tools)
+    return Scene(agent, model, journal, kept, tools)
 
 
 def do(what: str, tool: str = "do", key: str = "") -> tuple[str, str]:

@@ -8,10 +8,11 @@ from codeagent.agent.agent import Past
 from codeagent.agent.job_ports import Pace
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
+from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Sandbox
+from codeagent.core.ports import OutputStore, Sandbox
 from codeagent.core.tool import SHARED, Access, Cancelled, Failed, Tool, ToolArgs, ToolContext, ToolResult
 from tests.agent.doubles import Scene, Turn, scene
 
@@ -117,6 +118,9 @@ class Backstage:
         past: Past | None = None,
         sandbox: Sandbox | None = None,
         limits: Limits | None = None,
+        checkpoints: Checkpoints | None = None,
+        more: tuple[Tool[Any], ...] = (),
+        outputs: OutputStore | None = None,
     ) -> None:
         self.jobs = Jobs(Pace(0.01, 0.02))
         self.long = Long()
@@ -126,8 +130,10 @@ class Backstage:
             past=past,
             sandbox=sandbox,
             limits=limits,
-            more=(self.long, Asleep(), Chatting()),
+            checkpoints=checkpoints,
+            more=(self.long, Asleep(), Chatting(), *more),
             jobs=self.jobs,
+            outputs=outputs,
         )
         self.agent = self.scene.agent
         self.events: list[KnownEvent] = []
