@@ -2,8 +2,11 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import groupby
+from operator import itemgetter
 
 from codeagent.core.ports import OutputSink
 from codeagent.tools.command_output import CommandOutput
@@ -20,7 +23,8 @@ class PrintedOutput:
         self._kept = CommandOutput(open_sink)
         self._on_update = on_update
         self._lock = threading.Lock()
-        self._waiting: list[tuple[PrintedStream, str]] = []
+        self._waiting: deque[tuple[PrintedStream, str]] = deque()
+        self._waiting_size = 0
         self._news = asyncio.Event()
         self._told = False
         self._loop = asyncio.get_running_loop()
@@ -31,7 +35,10 @@ class PrintedOutput:
             if self._text is not None:
                 return
             fresh = self._kept.feed(stream, text.encode("utf-8", "backslashreplace"))
-            self._waiting.append((stream, fresh))
+            self._waiting.append((stream, fresh[-_MOST_WAITING:]))
+            self._waiting_size += len(self._waiting[-1][1])
+            while self._waiting_size > _MOST_WAITING:
+                self._waiting_size -= len(self._waiting.popleft()[1])
             told, self._told = self._told, True
         if told:
             return
@@ -66,13 +73,7 @@ class PrintedOutput:
 
     async def _pass_on(self) -> None:
         with self._lock:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiting, self._waiting_size = self._waiting, deque(), 0
             self._told = False
-        joined: list[tuple[PrintedStream, str]] = []
-        for stream, text in waiting:
-            if joined and joined[-1][0] == stream:
-                joined[-1] = (stream, (joined[-1][1] + text)[-_MOST_WAITING:])
-            else:
-                joined.append((stream, text))
-        for stream, text in joined:
-            await self._on_update(text, stream)
+        for stream, pieces in groupby(waiting, key=itemgetter(0)):
+            await self._on_update("".join(text for _, text in pieces), stream)

@@ -222,6 +222,29 @@ async def test_a_flood_of_prints_is_cut_in_the_middle_and_kept_whole(author: Aut
     assert "output_read" in text and "line 10000\n" in "".join(author.outputs.texts.values())
 
 
+async def test_of_what_nobody_has_seen_yet_only_the_end_waits(author: Author) -> None:
+    text = await author.text(awaited("for n in range(300):\n    print('x' * 10_000, n)"))
+    seen = "".join(text for _, text in author.updates)
+    assert len(text) < 40_000 and 900_000 < len(seen) <= 1 << 20 and seen.endswith("x 299\n")
+
+
+@pytest.mark.parametrize("depth", [100, 150, 199, 201, 500, 5000])
+@pytest.mark.parametrize("hint", ["Any", "Node"])
+async def test_deep_arguments_are_a_result_however_deep(author: Author, hint: str, depth: int) -> None:
+    head = (
+        "from typing import Any\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Node:\n    x: 'Node | None' = None\n"
+    )
+    tool = author.tool(written("return 'fine'", f"x: {hint}", head=head))
+    try:
+        args = parse_arguments(tool, '{"x":' * depth + "null" + "}" * depth)
+    except InvalidArgs:
+        assert depth > 100
+        return
+    assert tool.approval_key(args).parts[0].count("x") == tool.target(args).count("x") == depth
+    assert text_of((await tool.run(args, tool_context(author.workspace))).content) == "fine"
+
+
 # stopping
 
 
