@@ -14,7 +14,8 @@ from codeagent.llm.resolve import open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import ask, request, result
 from tests.llm.protocols.reading import HERMES, JSON, call
-from tests.servers import FakeProvider, Turn, openai_server
+from tests.llm.protocols.text_server import text_server
+from tests.servers import FakeProvider, Turn
 
 LS = '{"command": "ls"}'
 FENCED = JSON.render_call(call("bash", LS))
@@ -67,7 +68,7 @@ def refusal(status: int, message: str) -> Turn:
 async def test_a_provider_that_refuses_tools_is_asked_again_with_text(
     status: int, message: str, model_at: Callable[..., RetryingModel]
 ) -> None:
-    async with openai_server([refusal(status, message), Turn(text=f"So:\n{FENCED}")], chunk=5) as server:
+    async with text_server([refusal(status, message), Turn(text=f"So:\n{FENCED}")], chunk=5) as server:
         heard = await ask(model_at(server))
         native, text = server.requests
         assert "tools" in native.body and "tools" not in text.body
@@ -82,7 +83,7 @@ async def test_a_provider_that_refuses_tools_is_asked_again_with_text(
 async def test_any_other_refusal_stays_an_error(
     status: int, message: str, model_at: Callable[..., RetryingModel]
 ) -> None:
-    async with openai_server([refusal(status, message)]) as server:
+    async with text_server([refusal(status, message)]) as server:
         with pytest.raises(ModelError):
             await ask(model_at(server))
         assert len(server.requests) == 1
@@ -90,7 +91,7 @@ async def test_any_other_refusal_stays_an_error(
 
 async def test_what_was_found_out_holds_for_the_conversation(model_at: Callable[..., RetryingModel]) -> None:
     turns = [refusal(*REFUSALS[0]), Turn(text=FENCED), Turn(text="Done.")]
-    async with openai_server(turns) as server:
+    async with text_server(turns) as server:
         model = model_at(server)
         first = await ask(model)
         [made] = first.message.calls
@@ -108,7 +109,7 @@ async def test_what_was_found_out_holds_for_the_conversation(model_at: Callable[
 
 async def test_the_settings_choose_before_anything_is_asked(model_at: Callable[..., RetryingModel]) -> None:
     chosen = TextTools((ProtocolChoice("other/*", "xml"), ProtocolChoice("openai/*", "hermes")))
-    async with openai_server([Turn(text=HERMES.render_call(call("bash", LS)))], chunk=3) as server:
+    async with text_server([Turn(text=HERMES.render_call(call("bash", LS)))], chunk=3) as server:
         heard = await ask(model_at(server, chosen))
         assert "tools" not in server.requests[0].body
     assert [made.name for made in heard.closed] == ["bash"]
@@ -117,14 +118,14 @@ async def test_the_settings_choose_before_anything_is_asked(model_at: Callable[.
 async def test_native_in_the_settings_means_native_whatever_the_provider_says(
     model_at: Callable[..., RetryingModel],
 ) -> None:
-    async with openai_server([refusal(*REFUSALS[0])]) as server:
+    async with text_server([refusal(*REFUSALS[0])]) as server:
         with pytest.raises(ModelError, match="does not support tools"):
             await ask(model_at(server, TextTools((ProtocolChoice("*", "native"),))))
 
 
 async def test_the_settings_say_what_follows_a_refusal(model_at: Callable[..., RetryingModel]) -> None:
     turns = [refusal(*REFUSALS[0]), Turn(text=HERMES.render_call(call("bash", LS)))]
-    async with openai_server(turns) as server:
+    async with text_server(turns) as server:
         heard = await ask(model_at(server, TextTools(when_refused="hermes")))
     assert [made.name for made in heard.message.calls] == ["bash"]
 

@@ -103,7 +103,8 @@ CALLS = {
         (Closed("write", '{"content": "a</parameter> b"}'),),
     ),
     "xml, an empty value": Case(
-        XML, '<invoke name="write"><parameter name="content"></parameter></invoke>', (Closed("write", '{"content": ""}'),)
+        XML, '<invoke name="write"><parameter name="content"></parameter></invoke>',
+        (Closed("write", '{"content": ""}'),),
     ),
     "xml, other words": Case(XML, '<function name="bash"><param name="command">ls</param></function>', (LS,)),
     "delimited": Case(MARKED, f"So: <<call {OBJECT} >> and on", (LS,), "So: and on"),
@@ -169,7 +170,8 @@ MALFORMED = {
         HERMES, f"<tool_call>{OBJECT}}}</tool_call>", (Closed("bash", OBJECT + "}"),)
     ),
     "hermes, too early an end, and a good call after it": Case(
-        HERMES, f'<tool_call>{{"name": "bash", "arguments": {{"command": "ls"</tool_call><tool_call>{OBJECT}</tool_call>',
+        HERMES,
+        f'<tool_call>{{"name": "bash", "arguments": {{"command": "ls"</tool_call><tool_call>{OBJECT}</tool_call>',
         (Closed("bash", '{"name": "bash", "arguments": {"command": "ls"'), LS),
     ),
     "xml, plain text instead of arguments": Case(

@@ -1,0 +1,31 @@
+"""The page about tools as text says what is so."""
+
+import re
+from pathlib import Path
+
+from codeagent.agent.rule_examples import decides
+from codeagent.config.loader import load_settings
+from codeagent.llm.protocols.pieces import Closed
+from tests.llm.protocols.reading import JSON, XML, calls, read
+
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "text-tools.md").read_text()
+
+
+def example(language: str) -> str:
+    [found] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(example("toml"))
+    settings = load_settings(
+        {}, environment={}, user_file=tmp_path / "config.toml", workspace=tmp_path, decides=decides
+    )
+    assert [one.protocol for one in settings.text_tools.models] == ["hermes", "delimited", "native"]
+
+
+def test_the_examples_of_calls_are_calls() -> None:
+    assert calls(read(JSON, [example("json")])) == [Closed("bash", '{"command": "ls"}')]
+    assert calls(read(XML, [example("xml")])) == [
+        Closed("write", '{"path": "a.txt", "content": "its text, byte for byte"}')
+    ]
