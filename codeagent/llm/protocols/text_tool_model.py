@@ -51,6 +51,12 @@ class TextToolModel:
     def context_window(self) -> int | None:
         return self._inner.context_window
 
+    async def prepare(self) -> None:
+        """Start what the model below needs before its first request, where it needs anything."""
+        prepare = getattr(self._inner, "prepare", None)
+        if prepare is not None:
+            await prepare()
+
     async def close(self) -> None:
         await self._inner.close()
 
