@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+THREAD_NAME = "tool function"
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,15 @@ def started(work: Callable[[], T]) -> "asyncio.Future[Ended[T]]":
         except RuntimeError:  # the loop is closed: nobody waits any more
             return
 
-    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    threading.Thread(target=copy_context().run, args=(run,), name=THREAD_NAME, daemon=True).start()
     return future
 
 
 def within(seconds: float, work: Callable[[], T]) -> Ended[T] | None:
     """Run `work` in a thread and wait; None where it has not ended in time: then it goes on, unheard. Blocks."""
     done: list[Ended[T]] = []
-    thread = threading.Thread(target=copy_context().run, args=(lambda: done.append(outcome(work)),), daemon=True)
+    run = copy_context().run
+    thread = threading.Thread(target=run, args=(lambda: done.append(outcome(work)),), name=THREAD_NAME, daemon=True)
     thread.start()
     thread.join(seconds)
     return done[0] if done else None

@@ -1,6 +1,7 @@
 """Tool files as people write them, loaded and called as the model does."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.python import PythonLoader
+from codeagent.tools.threads import THREAD_NAME
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, tool_context
 
@@ -56,3 +58,10 @@ class Author:
     async def text(self, source: str, /, **arguments: object) -> str:
         """The text for the model, of the file's first tool."""
         return text_of((await self.call(self.tool(source), **arguments)).content)
+
+
+def threads_ended() -> None:
+    """Wait for functions that were left to themselves: what they print is heard until then."""
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join(10)

@@ -18,7 +18,7 @@ from codeagent.core.ports import CommandResult
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, NotFound, TimedOut, Tool, ToolContext, ToolError
 from codeagent.tools.arguments import parse_arguments
 from tests.fakes import FakeSandbox, tool_context
-from tests.tools.python_tools import HEAD, SHOWN, Author
+from tests.tools.python_tools import HEAD, SHOWN, Author, threads_ended
 
 
 @pytest.fixture
@@ -268,13 +268,14 @@ async def stopped(author: Author, source: str, reason: str = "cancelled") -> Bas
 
 async def test_a_thread_that_cannot_be_stopped_is_said_to_go_on(author: Author) -> None:
     head = "import threading\ngo = threading.Event()\n"
-    error = await stopped(author, written("print('began')\ngo.wait(3)", head=head))
+    error = await stopped(author, written("print('began')\ngo.wait(2.5)", head=head))
     assert isinstance(error, Cancelled) and text_of(error.content) == "began"
     result = result_of_error(error, executed=True, cancelled_because="timeout after 1 s")
     assert text_of(result.content) == (
         "began\nTimed out after 1 s; the function runs in a thread, which cannot be stopped: it may still be running"
     )
     assert result.error is not None and result.error.kind == "timeout"
+    threads_ended()
 
 
 async def test_a_function_that_watches_for_the_cancel_ends_with_what_it_has(author: Author) -> None:

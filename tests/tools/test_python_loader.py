@@ -3,14 +3,13 @@
 import gc
 import linecache
 import sys
-import threading
 import weakref
 from pathlib import Path
 
 import pytest
 
 from codeagent.core.tool import Failed
-from tests.tools.python_tools import HEAD, SHOWN, Author
+from tests.tools.python_tools import HEAD, SHOWN, Author, threads_ended
 
 COUNT = (
     HEAD
@@ -153,9 +152,7 @@ def test_a_file_that_takes_too_long_to_import_is_reported_and_the_others_go_on(t
         "Move the work into the function"
     ]
     assert author.tool(COUNT).name == "word_count"
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.current_thread():
-            thread.join(5)
+    threads_ended()
 
 
 def test_what_is_printed_on_import_comes_out_nowhere(author: Author, capfd: pytest.CaptureFixture[str]) -> None:

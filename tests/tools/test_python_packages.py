@@ -12,6 +12,7 @@ from codeagent.tools.source import Loaded
 from codeagent.tools.sources.python_packages import entry_point_tools
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs
+from tests.tools.python_tools import threads_ended
 
 MODULE = """
 from codeagent import Tool, ToolArgs, ToolResult, register_tool
@@ -121,6 +122,7 @@ def test_one_that_fails_is_named_with_its_package_and_the_others_stay(
 def test_one_that_takes_too_long_is_a_problem(installed: Path) -> None:
     [problem] = loaded(installed, "slow_tools", import_seconds=0.05).problems
     assert problem.text == "slow_tools takes longer than 0.05 s to import; that cannot be stopped"
+    threads_ended()
 
 
 def test_a_name_that_a_package_brings_twice_is_a_problem(installed: Path) -> None:
