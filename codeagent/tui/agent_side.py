@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from codeagent.core.decisions import decisions
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
 from codeagent.core.jobs import JobBook
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.policy import Decision, Rule
+from codeagent.core.ports import SandboxInfo
 from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.toolbox import Toolbox
@@ -81,7 +83,13 @@ class AgentSide:
 
     def toolbox(self) -> Toolbox | None:
         keeper = self._agent().toolbox
-        return None if keeper is None else keeper.now
+        if keeper is None:
+            return None
+        info, now = self._info, keeper.now
+        if info is None or info.kind != "host":
+            return now
+        # Without a sandbox, what would run in it runs on this machine.
+        return replace(now, tools=tuple(replace(tool, sandboxed=False) for tool in now.tools))
 
     async def trust_tools(self, trusted: bool) -> None:
         keeper = self._agent().toolbox
@@ -95,6 +103,10 @@ class AgentSide:
             missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
             raise CheckpointError(f"{missing}; nothing was changed")
         return self._runtime.rewind
+
+    @property
+    def _info(self) -> SandboxInfo | None:
+        return None if self._runtime is None else self._runtime.sandbox_info
 
     def _agent(self) -> AgentHandle:
         if self._runtime is None:

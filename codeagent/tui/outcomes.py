@@ -100,8 +100,8 @@ def error_of(result: ToolResultAdded) -> str:
 def job_line(ended: JobFinished) -> str:
     """One line: which job ended, and how."""
     after = f" after {duration(ended.duration_ms / 1000)}" if ended.duration_ms else ""
-    said = f"{ended.job_id} {ended.status}{after}: {cut(flat(ended.title), 48)}"
-    return f"{said} · {flat(ended.summary, 120)}" if ended.summary else said
+    said = f"{ended.job_id} {ended.status}{after}: {cut(flat(ended.title), 40)}"
+    return f"{said} · {cut(flat(ended.summary), 60)}" if ended.summary else said
 
 
 def reason_of(asked: ApprovalRequested) -> str:

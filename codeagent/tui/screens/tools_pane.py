@@ -104,7 +104,8 @@ def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[
 
 def _about(tool: ToolFacts) -> str:
     """How it runs and where it comes from."""
-    where = "in the sandbox" if tool.sandboxed else "" if tool.source == "builtin" else "on your machine"
+    own = "" if tool.source == "builtin" else "on your machine"
+    where = "in the sandbox" if tool.sandboxed else own
     mode = "" if tool.mode == "direct" else tool.mode
     return " · ".join(part for part in (mode, where, flat(tool.origin)) if part)
 
