@@ -50,6 +50,8 @@ DECIDES = re.compile(
     r"PATH|IFS|ENV|BASH_ENV|BASHOPTS|SHELLOPTS|PS4|PROMPT_COMMAND|LD_\w+|DYLD_\w+|\w*_EDITOR|EDITOR|PAGER"
 )
 """Variables that decide what is run."""
+_EXPANDS = re.compile(r"[$`*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
+"""What the shell may put something else in place of, but in single quotes."""
 _EVALUATES = re.compile(r"\$\(\(|\(\(|\$\[|\beval\b|\blet\b|\b(?:declare|typeset|local|export|readonly)\s+-\w*[in]")
 
 
@@ -145,6 +147,8 @@ class _Script:
                 return "it would name the program"
             case "command" if node.type == "command_name":
                 return "it would name the program"
+            case "file_redirect" if any(child.type in (">&", "<&", ">&-", "<&-") for child in parent.children):
+                return "bash expands what stands behind >& twice; write &> or 2>&1"
             case "file_redirect" | "herestring_redirect":
                 return None if _field_of(node, parent) != "descriptor" else "it would name a descriptor"
             case "for_statement" | "case_statement":
@@ -188,7 +192,11 @@ class _Script:
 
     def _word(self, node: Node) -> Word:
         holds = any(node.start_byte <= start < node.end_byte for start, _ in self._spans)
-        return Word(self._fixed(node.start_byte, node.end_byte), holds)
+        text = self._fixed(node.start_byte, node.end_byte)
+        if node.type == "raw_string" or not _EXPANDS.search(_text(node)):
+            return Word(text, holds)
+        last = text.rpartition("/")[2]
+        return Word(text, holds, open=not last or _EXPANDS.search(last) is not None)
 
     def _fixed(self, start: int, end: int) -> str:
         """What is fixed there, without quotes and placeholders."""

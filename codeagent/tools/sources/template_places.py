@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
 _WRAPPERS = frozenset({
     "sudo", "env", "nice", "nohup", "time", "timeout", "xargs", "command", "builtin", "exec", "setsid", "stdbuf",
@@ -34,6 +33,8 @@ class Word:
     """Without its quotes; where a placeholder stands there is nothing."""
     holds: bool = False
     """A placeholder stands in it."""
+    open: bool = False
+    """What it is in the end is not fixed: a variable, a pattern, a substitution. A path counts by its last part."""
 
 
 def reason_against(words: Sequence[Word], at: int) -> str | None:
@@ -41,6 +42,8 @@ def reason_against(words: Sequence[Word], at: int) -> str | None:
     if at == 0:
         return "it would name the program"
     inner = program_at(words)
+    if any(word.open and not word.holds for word in words[: inner + 1]):
+        return "it would be given to a program that is not fixed"
     if at <= inner or _follows_a_flags_value(words, inner, at):
         return f"it would name the program that {words[0].text} runs"
     name = bare(words[inner].text)
@@ -90,7 +93,7 @@ def program_at(words: Sequence[Word]) -> int:
 
 
 def bare(word: str) -> str:
-    return _SYSTEM_FOLDER.sub("", word)
+    return word.rpartition("/")[2]
 
 
 def _behind_flags(words: Sequence[Word], at: int) -> int:
@@ -110,6 +113,8 @@ def _as_shell_code(words: Sequence[Word], at: int) -> str | None:
         if words[shell].holds or bare(words[shell].text) not in _SHELLS:
             continue
         flags, first = _shells_own(words, shell)
+        if any(word.open and not word.holds for word in words[shell + 1 : min(at, (first or at) + 1)]):
+            return f"it is not fixed what {bare(words[shell].text)} is given before"
         if first is None or first > at:
             return f"it would be taken for an option of {bare(words[shell].text)}"
         if first == at:
@@ -125,7 +130,7 @@ def _shells_own(words: Sequence[Word], shell: int) -> tuple[list[str], int | Non
     at = shell + 1
     while at < len(words):
         word = words[at]
-        if word.holds or not re.match(r"[-+]", word.text):
+        if word.holds or word.open or not re.match(r"[-+]", word.text):
             return flags, at
         flags.append(word.text)
         at += 2 if word.text in _TAKE_A_VALUE and at + 1 < len(words) and not words[at + 1].holds else 1
