@@ -100,4 +100,6 @@ class Run:
 
 
 def _first_queued(steering: Steering) -> str:
-    return steering.waiting[0].text if steering.waiting else ""
+    if steering.waiting:
+        return steering.waiting[0].text
+    return "(a job ended)" if steering.wakes else ""
