@@ -3,10 +3,11 @@
     python -m benchmarks.corpora_toolcalls FOLDER
 
 FOLDER holds `full.jsonl` and `stream.jsonl`: `format text chunks tools expect{content,calls} kind`.
-A claimed format is read with its protocol, any other with all of them. `right`: calls and text are
-equal, and are in chunks of 1, 3 and 17 characters and in the recorded ones. `refused`: nothing can run
-that the reference would not run, but the model is told to repair it. `rule`: we differ on purpose,
-as RULES says. Exit code 1 for anything wrong.
+A claimed format is read with its protocol, any other with all of them. `right`: the calls are equal,
+without any the text is whole, and both are the same in chunks of 1, 3 and 17 characters and in the
+recorded ones. `refused`: nothing can run that the reference would not run, and the model is told to
+repair it. `rule`: the reference drops calls of tools that were not offered, we answer them with the
+closest names. Exit code 1 for anything wrong.
 """
 
 import argparse
@@ -86,7 +87,7 @@ def verdict(row: Row, protocol: str) -> tuple[str, str]:
             return "CHUNKS DIFFER", f"{outcome} / {read(protocol, tools, chunks)}"
     calls, broken, text = outcome
     said = f"{calls} {broken} {text!r:.80} instead of {wanted} {row['expect'].get('content')!r:.80}"
-    if calls == wanted and not broken:
+    if calls == wanted and not broken and (calls or text == row["text"]):
         return "right", said
     if by_rule(row, calls, wanted, tools):
         return "rule", said

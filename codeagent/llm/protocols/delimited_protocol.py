@@ -45,7 +45,7 @@ class DelimitedProtocol:
 
     def parser(self, tools: Sequence[ToolDefinition]) -> Parser:
         named = (_NAME, SPACE, Ahead("{")) if self._body != "json" else (Ahead(characters=r"[{\[]"),)
-        return Reader((THINKING, Mark((self._opening, SPACE, *named), partial(_block, self._closing))))
+        return Reader((Mark((self._opening, SPACE, *named), partial(_block, self._closing)), THINKING))
 
     def _wrapped(self, body: str) -> str:
         return f"{self._opening}\n{body}\n{self._closing}"
