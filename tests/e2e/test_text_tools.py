@@ -47,11 +47,11 @@ def as_text(turn: Turn, protocol: TextProtocol) -> Turn:
 
 
 def outline(events: list[Event]) -> list[tuple[str, object]]:
-    """What happened, without ids, times and pieces."""
+    """What happened, without ids, times and pieces, and without checkpoints, which come when they are done."""
     return [
         (event["type"], event.get("name") or event.get("decision") or event.get("reason"))
         for event in events
-        if event["type"] not in ("text.delta", "tool.updated", "tool.progress")
+        if event["type"] not in ("text.delta", "tool.updated", "tool.progress", "checkpoint.created")
     ]
 
 
