@@ -21,6 +21,7 @@ _DRAIN_BYTES = 2 * 1024 * 1024
 _POLL_SECONDS = (0.1, 0.5)
 _SETTLE_SECONDS = 0.002
 _LONGEST_TRAILER = 100
+_BEGUN = b"begun"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Execution:
         """By `is_stderr`."""
         self._on_output = on_output
         self._acknowledged = False
+        self._begun = asyncio.Event()
         self._reading = True
         self._passed = 0
         self._pump = asyncio.create_task(self._pass_on())
@@ -74,7 +76,7 @@ class Execution:
     async def start(
         cls, wire: Wire, place: Place, text: str, mark: Mark, on_output: OnOutput, variables: tuple[str, ...] = ()
     ) -> "Execution":
-        """Raises WireError where nothing ran (404 and 409: the container is gone), or SandboxLost."""
+        """Returns once it runs. Raises WireError where nothing ran (404, 409: no container any more), or SandboxLost."""
         script = text.encode("utf-8", "replace")
         long = len(script) > LONGEST_ARGUMENT or b"\0" in script
         what = ["input", str(len(script))] if long else ["text", script.decode()]
@@ -82,12 +84,14 @@ class Execution:
         body["Env"] += variables
         exec_id, stream = await start_exec(wire, place, body)
         execution = cls(wire, exec_id, stream, mark, on_output)
-        if long:
-            try:
+        try:
+            if long:
                 await stream.send(script)
-            except BaseException:
-                await execution.close()
-                raise
+            # The engine answers before anything runs inside; paused in between, it would refuse to run it at all.
+            await execution._begun.wait()
+        except BaseException:
+            await execution.close()
+            raise
         return execution
 
     async def finish(self) -> Ending:
@@ -135,9 +139,18 @@ class Execution:
         self._stream.close()
 
     async def _pass_on(self) -> None:
+        try:
+            await self._pass_all()
+        finally:
+            self._begun.set()
+
+    async def _pass_all(self) -> None:
         async for is_stderr, piece in self._stream.pieces():
             self._passed += len(piece)
-            await self._give(is_stderr, self._trailers[is_stderr].feed(piece))
+            data = self._trailers[is_stderr].feed(piece)
+            if self._trailers[is_stderr].begun:
+                self._begun.set()
+            await self._give(is_stderr, data)
             if not self._acknowledged and all(trailer.told is not None for trailer in self._trailers.values()):
                 self._acknowledged = True
                 await self._stream.send(b"\n")
@@ -160,11 +173,12 @@ class Execution:
 
 
 class TrailerFilter:
-    """Takes the wrapper's last word out of a stream: NUL, the mark, a space, what it says, newline."""
+    """Takes the wrapper's first and last word out of a stream: NUL, the mark, a space, what it says, newline."""
 
     def __init__(self, mark: str) -> None:
         self._mark = b"\0" + mark.encode() + b" "
         self._held = b""
+        self.begun = False
         self.told: bytes | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -174,7 +188,7 @@ class TrailerFilter:
         if at >= 0:
             end = data.find(b"\n", at)
             if end >= 0:
-                self.told = data[at + len(self._mark) : end]
+                self._take(data[at + len(self._mark) : end])
                 return data[:at] + self.feed(data[end + 1 :])
             if len(data) - at < _LONGEST_TRAILER:
                 self._held = data[at:]
@@ -185,6 +199,12 @@ class TrailerFilter:
             self._held = data[at:]
             return data[:at]
         return data
+
+    def _take(self, word: bytes) -> None:
+        if word == _BEGUN:
+            self.begun = True
+        else:
+            self.told = word
 
     def flush(self) -> bytes:
         held, self._held = self._held, b""

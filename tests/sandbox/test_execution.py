@@ -71,3 +71,11 @@ def test_frames_come_apart_however_the_connection_cuts_them(
 
     expected = {kind: b"".join(data for err, data in frames if err is kind) for kind in (False, True)}
     assert asyncio.run(read()) == expected
+
+
+@given(st.lists(st.integers(0, 10_000)))
+def test_that_a_command_has_begun_is_known_however_the_stream_is_cut(places: list[int]) -> None:
+    trailer = TrailerFilter(MARK)
+    data = f"\0{MARK} begun\nhello".encode() + TRAILER
+    output = b"".join(trailer.feed(piece) for piece in cut(data, places)) + trailer.flush()
+    assert (output, trailer.begun, trailer.told) == (b"hello", True, b"2 0")

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -35,6 +36,15 @@ async def state(sandbox: DockerSandbox) -> dict[str, bool]:
     _, place = await sandbox.entrance()
     facts = await Wire(SOCKET).request("GET", f"/containers/{place.container_id}/json")
     return dict(facts["State"])
+
+
+async def goes_on(now: Callable[[], Awaitable[dict[str, bool]]]) -> None:
+    """The engine hears of its own pauses late: one that has ended may come up in its answers once more."""
+    for _ in range(100):
+        if not (await now())["Paused"]:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it is still paused")
 
 
 def tree(root: Path) -> str:
@@ -112,11 +122,12 @@ async def test_where_nothing_runs_nothing_is_paused(sandbox: DockerSandbox) -> N
         if not await is_paused_while_frozen(sandbox):
             break
         await asyncio.sleep(0.02)
-    assert not await is_paused_while_frozen(sandbox)
+    else:
+        raise AssertionError("it was paused every time")
     await run(sandbox, "sleep 300 > /dev/null 2>&1 &")
     async with sandbox.frozen():
         assert (await state(sandbox))["Paused"]
-    assert not (await state(sandbox))["Paused"]
+    await goes_on(lambda: state(sandbox))
 
 
 async def test_before_the_first_container_there_is_nothing_to_freeze(workspace_dir: Path, tmp_path: Path) -> None:
@@ -302,7 +313,11 @@ async def test_both_containers_are_frozen(sandbox: DockerSandbox) -> None:
     path = f"/containers/{place.container_id}/json"
     async with sandbox.frozen():
         assert (await Wire(SOCKET).request("GET", path))["State"]["Paused"]
-    assert not (await Wire(SOCKET).request("GET", path))["State"]["Paused"]
+
+    async def now() -> dict[str, bool]:
+        return dict((await Wire(SOCKET).request("GET", path))["State"])
+
+    await goes_on(now)
     task.cancel()
     assert (await task).stopped
 
@@ -350,3 +365,18 @@ async def test_what_was_given_up_is_gone_before_the_workspace_counts_as_frozen(
         before = tree(workspace_dir)
         await asyncio.sleep(0.2)
         assert tree(workspace_dir) == before
+
+
+async def test_a_command_that_has_only_just_been_given_runs_all_the_same(sandbox: DockerSandbox) -> None:
+    keeper = await started(sandbox, "echo go; sleep 30")
+    ends = []
+    for pause in (0.0, 0.005, 0.01, 0.02, 0.03, 0.04):
+        ran = Ran()
+        task = asyncio.create_task(sandbox.run(Command("echo here", "call"), ran))
+        await asyncio.sleep(pause)
+        async with sandbox.frozen():
+            pass
+        ends.append((await task).exit_code)
+    keeper.cancel()
+    await asyncio.wait({keeper})
+    assert ends == [0] * 6

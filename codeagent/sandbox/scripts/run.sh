@@ -1,4 +1,4 @@
-# Runs one command and says how it ended, behind a NUL and the mark, at the end of both streams.
+# Runs one command; says, behind a NUL and the mark, that it begins, and how it ended at the end of both streams.
 # $1 mark  $2 other calls' marks  $3 alone  $4 `text` or `input`  $5 the command, or its length in bytes on stdin
 #
 # The command writes to relays, not to the engine: what it leaves running keeps their pipes, so the
@@ -6,6 +6,7 @@
 # away the host says, with a line on stdin, that it has everything that was written until the end.
 
 exec 3>&2 4<&0 2> /dev/null
+printf '\0%s begun\n' "$1" >&3
 now
 since=$NOW
 
