@@ -87,7 +87,7 @@ def test_each_end_has_its_word_on_the_card_and_one_line_in_the_conversation() ->
     assert remarks(stage)[-4:] == [
         "job-4 stopped after 12 s: tail -f log/server.log · stopped by the user",
         "job-2 done after 31 s: make docs · exit code 0",
-        "job-3 failed after 2 min 5 s: pytest -q --slow tests/integration &&… · exit code 1",
+        "job-3 failed after 2 min 5 s: pytest -q --slow tests/integration && m… · exit code 1",
         "job-5 lost: cargo build --release · the process that ran it is gone",
     ]
     assert card(stage, "c7").note == "job-3 · exit 1"
