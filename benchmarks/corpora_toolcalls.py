@@ -105,9 +105,7 @@ def is_refused(call: tuple[str, Any], tools: list[ToolDefinition]) -> bool:
     if name not in known:
         return bool(known)
     properties = known[name]
-    return (
-        isinstance(properties, dict) and not arguments.keys() <= properties.keys()
-    )
+    return isinstance(properties, dict) and not arguments.keys() <= properties.keys()
 
 
 def by_rule(row: Row, calls: list[tuple[str, Any]], wanted: list[tuple[str, Any]], tools: list[ToolDefinition]) -> bool:

@@ -152,7 +152,7 @@ class Executor:
         try:
             token.raise_if_cancelled()
             prepared = replace(self._prepare(call), edited=circumstances.edited)
-            prepared = await self._after_hooks(prepared)
+            prepared = await self._after_hooks(prepared, token)
             prepared, permit = await self._permitted(prepared, token, circumstances.repeated)
         except Refused as refused:
             permit_or_none = Permit(refused.source, rule=refused.rule) if refused.source else None
@@ -169,8 +169,8 @@ class Executor:
         tool = self._around.tools.get(call.name)
         return Prepared(call, tool, parse_arguments(tool, call.arguments))
 
-    async def _after_hooks(self, prepared: Prepared) -> Prepared:
-        match await self._around.hooks.before_tool(prepared.call):
+    async def _after_hooks(self, prepared: Prepared, token: CancelToken) -> Prepared:
+        match await token.guard(self._around.hooks.before_tool(prepared.call)):
             case Deny(reason):
                 raise Refused(result_of_refusal(Denied(reason)), "hook")
             case Modify(arguments):
@@ -218,7 +218,7 @@ class Executor:
             token,
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
-            read_only=self._confined(prepared.tool),
+            read_only=self._permissions.mode == "plan" and around.sandbox_kind == "docker",
         )
 
     async def _in_turn(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Settled:

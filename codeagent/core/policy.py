@@ -55,7 +55,7 @@ class ApprovalKey:
     parts behind that word; other rules match with the word or without it. Plan mode denies it."""
 
     does: tuple["Deed", ...] = ()
-    """What the call does by means of other tools: their rules that deny or ask hold for it, too; none of them allows it."""
+    """What the call does by means of other tools: their rules that deny or ask hold for it, too; none allows it."""
 
     @property
     def spellings(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class Execution:
     async def start(
         cls, wire: Wire, place: Place, text: str, mark: Mark, on_output: OnOutput, variables: tuple[str, ...] = ()
     ) -> "Execution":
-        """Returns once it runs. Raises WireError where nothing ran (404, 409: no container any more), or SandboxLost."""
+        """Returns once it runs. Raises WireError where nothing ran (404, 409: the container is gone), SandboxLost."""
         script = text.encode("utf-8", "replace")
         long = len(script) > LONGEST_ARGUMENT or b"\0" in script
         what = ["input", str(len(script))] if long else ["text", script.decode()]

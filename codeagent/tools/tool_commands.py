@@ -1,6 +1,5 @@
 """`ToolContext.run` of one call: commands in the sandbox for a tool that people wrote."""
 
-import asyncio
 import shlex
 from collections.abc import Sequence
 
@@ -9,7 +8,7 @@ from pydantic import JsonValue
 from codeagent.core.messages import text_of
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, InvalidArgs, ToolContext
-from codeagent.tools.command_run import run_command
+from codeagent.tools.own_command import run_own
 from codeagent.tools.seen import SeenFiles
 
 
@@ -38,12 +37,8 @@ class ToolCommands:
         if not text.strip() or "\0" in text:
             raise InvalidArgs("the command is empty" if not text.strip() else "a command cannot hold a NUL character")
         asked = Command(text, ctx.call_id, ctx.read_only, tuple(hosts))
-        fresh = await asyncio.to_thread(self._seen.before_command)
-        try:
-            run = await run_command(ctx.sandbox, asked, self._outputs, ctx.on_update, timeout)
-        finally:
-            if not ctx.is_job():
-                self._take(await asyncio.to_thread(self._seen.after_command, fresh))
+        run, changed = await run_own(ctx.sandbox, asked, ctx, self._outputs, self._seen, timeout)
+        self._take(changed)
         return text_of(run.answer({}).content)
 
     def _take(self, details: dict[str, JsonValue]) -> None:

@@ -75,6 +75,9 @@ class Conversation(AgentSide):
             self._pending.append(text)
             self._stage.lanes.add(QueuedText(f"{_STARTING}{len(self._pending)}", "follow_up", text))
             return
+        if text and self._runtime.agent.running:
+            self.steer(text)  # a job that ended began a run between the key and here
+            return
         self._try(self._runtime.agent.start, text or None)
         if self._runtime.agent.running:
             self._stage.status.set(phase="thinking")

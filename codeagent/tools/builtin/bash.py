@@ -1,16 +1,15 @@
 """The `bash` tool: one command line in the sandbox."""
 
-import asyncio
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, Field
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.command_run import run_command
+from codeagent.tools.own_command import run_own
 from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
@@ -100,11 +99,5 @@ class Bash(Tool[BashArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
         command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
-        fresh = await asyncio.to_thread(self._seen.before_command)
-        rehashed: dict[str, JsonValue] = {}
-        try:
-            run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout=None)
-        finally:
-            if not ctx.is_job():
-                rehashed = await asyncio.to_thread(self._seen.after_command, fresh)
-        return run.answer(rehashed)
+        run, changed = await run_own(ctx.sandbox, command, ctx, self._outputs, self._seen)
+        return run.answer(changed)

@@ -1,16 +1,15 @@
 """The `python` tool: a piece of Python in the sandbox."""
 
-import asyncio
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, Field
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.command_run import run_command
+from codeagent.tools.own_command import run_own
 from codeagent.tools.seen import SeenFiles
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
@@ -77,14 +76,8 @@ class Python(Tool[PythonArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so code cannot run; the file tools still work")
         command = Command(command_for(args.code), ctx.call_id, ctx.read_only)
-        fresh = await asyncio.to_thread(self._seen.before_command)
-        rehashed: dict[str, JsonValue] = {}
-        try:
-            run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout=None)
-        finally:
-            if not ctx.is_job():
-                rehashed = await asyncio.to_thread(self._seen.after_command, fresh)
-        return replace(run, command=args.code).answer(rehashed)
+        run, changed = await run_own(ctx.sandbox, command, ctx, self._outputs, self._seen)
+        return replace(run, command=args.code).answer(changed)
 
 
 def command_for(code: str) -> str:

@@ -1,6 +1,5 @@
 """A function of a person's that runs inside the sandbox, by the python3 that is there."""
 
-import asyncio
 import base64
 import json
 import secrets
@@ -10,17 +9,16 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from pydantic import JsonValue
-
 from codeagent.core.messages import text_of
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
 from codeagent.tools.call_text import as_call
-from codeagent.tools.command_run import CommandRun, run_command
+from codeagent.tools.command_run import CommandRun
 from codeagent.tools.decorator import Marked
 from codeagent.tools.function_arguments import FunctionArgs
 from codeagent.tools.function_schema import FunctionSchema
 from codeagent.tools.function_tool import FunctionTool, Place
+from codeagent.tools.own_command import run_own
 from codeagent.tools.returned import NOTHING, as_result
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.sources.answer_tap import LARGEST_ANSWER, AnswerTap
@@ -61,17 +59,11 @@ class SandboxedFunction(FunctionTool):
         marker = f"\x1e{secrets.token_hex(16)}:"
         tap = AnswerTap(ctx.sandbox, marker.encode())
         command = Command(self._command(args, marker), ctx.call_id, ctx.read_only)
-        rehashed: dict[str, JsonValue] = {}
-        fresh = await asyncio.to_thread(self._seen.before_command)
-        try:
-            run = await run_command(tap, command, self._outputs, ctx.on_update, None)
-        finally:
-            if not ctx.is_job():
-                rehashed = await asyncio.to_thread(self._seen.after_command, fresh)
+        run, changed = await run_own(tap, command, ctx, self._outputs, self._seen)
         run = replace(run, command=as_call(self.name, args.given))
         if tap.answer is None:
             raise self._without_answer(run, tap.too_large)
-        ran = run.answer(rehashed)
+        ran = run.answer(changed)
         printed = text_of(ran.content)
         result = self._result(json.loads(tap.answer), "" if printed == NOTHING else printed)
         return result.model_copy(update={"details": {**result.details, **ran.details}})

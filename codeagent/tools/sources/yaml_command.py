@@ -1,12 +1,9 @@
 """A tool of a YAML file that runs a program, or a line of bash, in the sandbox."""
 
-import asyncio
 import posixpath
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
-
-from pydantic import JsonValue
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
@@ -14,7 +11,7 @@ from codeagent.core.policy import ApprovalKey, Deed, Permission, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Failed, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolMode, ToolResult
-from codeagent.tools.command_run import run_command
+from codeagent.tools.own_command import run_own
 from codeagent.tools.restrictions import AccessWord, Restrictions
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
@@ -155,14 +152,8 @@ class CommandTool(Tool[OpenArgs]):
         if ctx.sandbox is None:
             raise Failed(f"there is no sandbox, so {self.name} cannot run; the file tools still work")
         command = Command(script, ctx.call_id, ctx.read_only, self.recipe.hosts)
-        fresh = await asyncio.to_thread(self._seen.before_command)
-        rehashed: dict[str, JsonValue] = {}
-        try:
-            run = await run_command(ctx.sandbox, command, self._outputs, ctx.on_update, timeout=None)
-        finally:
-            if not ctx.is_job():
-                rehashed = await asyncio.to_thread(self._seen.after_command, fresh)
-        return run.answer(rehashed)
+        run, changed = await run_own(ctx.sandbox, command, ctx, self._outputs, self._seen)
+        return run.answer(changed)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
         """The script. Raises ToolError for what may not be."""
