@@ -170,6 +170,8 @@ class Executor:
         return Prepared(call, tool, parse_arguments(tool, call.arguments))
 
     async def _after_hooks(self, prepared: Prepared, token: CancelToken) -> Prepared:
+        if not self._around.hooks.may_modify:
+            return prepared
         match await token.guard(self._around.hooks.before_tool(prepared.call)):
             case Deny(reason):
                 raise Refused(result_of_refusal(Denied(reason)), "hook")

@@ -1,7 +1,7 @@
 """Settings in, a running conversation out."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -30,6 +30,7 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.policy import Policy
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Runtime
+from codeagent.core.sanitize import visible
 from codeagent.llm.hosted import context_window
 from codeagent.session.history import History
 from codeagent.session.log import SessionLog
@@ -38,6 +39,7 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.breadth import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
+from codeagent.workspace.instructions import load_instructions
 
 
 async def open_runtime(
@@ -87,15 +89,21 @@ async def open_runtime(
         agent.observe(observer)
         agent.begin_checkpoints()
         agent.tell_tools(found)
-        for problem in broken:
-            agent.notify("hook.broken", str(problem))
+        for code, text in (*(("hook.broken", str(problem)) for problem in broken), *_troubles(makings, sandbox)):
+            agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
-        if (trouble := sandbox.trouble) is not None:
-            agent.notify("sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}")
         window = await asyncio.to_thread(context_window, settings.model)
         runtime = _runtime(agent, around, sandbox, briefing, settings.model, window or model.context_window)
-        runtime = replace(runtime, close=stack.pop_all().aclose)
+        runtime = replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
         return replace(runtime, use_model=ModelChange(runtime, agent, place, text_tools))
+
+
+def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:
+    """Codes and texts of the notices that a conversation begins with. Blocks on small files."""
+    for problem in (*load_instructions(makings.workspace).problems, *makings.skills.problems):
+        yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
+    if (trouble := sandbox.trouble) is not None:
+        yield "sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}"
 
 
 def _runtime(

@@ -1,7 +1,7 @@
 """What a front end is handed: an agent to talk to and the sessions there are."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from codeagent.core.budget import Budget
@@ -10,6 +10,7 @@ from codeagent.core.jobs import JobBook
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
 from codeagent.core.rewind import Rewind
+from codeagent.core.skills import NoSkills, Skills
 from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import ToolKeeper
 
@@ -190,3 +191,5 @@ class Runtime:
     Raises CodeagentError: the present model stays then. Not while a run is going on."""
     close: Callable[[], Awaitable[None]]
     """Ends the agent, the model's connections and the sandbox; idempotent."""
+    skills: Skills = field(default_factory=NoSkills)
+    """Those the model is told of."""

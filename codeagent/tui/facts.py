@@ -1,4 +1,4 @@
-"""The pages of `/status`, `/cost`, `/context`, `/config` and `/tools`, as Markdown."""
+"""The pages of `/status`, `/cost`, `/context`, `/config`, `/tools` and `/skills`, as Markdown."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.runtime import Runtime
 from codeagent.tui.stage import Stage
 
-About = Literal["status", "cost", "context", "config", "tools"]
+About = Literal["status", "cost", "context", "config", "tools", "skills"]
 _CHARS_PER_TOKEN = 4
 """A rough figure, only for how a context is divided."""
 
@@ -36,6 +36,8 @@ def facts_about(about: About, facts: Facts) -> str:
             return _config(facts)
         case "tools":
             return _tools(facts)
+        case "skills":
+            return _skills(facts)
         case _:
             assert_never(about)
 
@@ -113,3 +115,11 @@ def _cell(text: str) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "0%"
+
+
+def _skills(facts: Facts) -> str:
+    listed = () if facts.runtime is None else facts.runtime.skills.listed
+    if not listed:
+        return "There are no skills here: folders with a `SKILL.md` below `.codeagent/skills` are listed."
+    rows = [f"| {_cell(skill.name)} | {_cell(skill.description)} | {_cell(skill.where)} |" for skill in listed]
+    return "\n".join(["| skill | about | from |", "| --- | --- | --- |", *rows])

@@ -198,7 +198,7 @@ class Talk(Protocol):
     async def trust_tools(self, trusted: bool) -> None:
         """Load the project's tool files as they are now, or none of them any more. Raises CodeagentError."""
 
-    def facts(self, about: Literal["status", "cost", "context", "config", "tools"]) -> str:
+    def facts(self, about: Literal["status", "cost", "context", "config", "tools", "skills"]) -> str:
         """Markdown for the slash command of that name."""
 
     async def close(self) -> None:

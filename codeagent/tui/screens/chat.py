@@ -374,6 +374,9 @@ class ChatScreen(Screen[None]):
     def restore(self, text: str) -> None:
         self.composer.insert_back(text)
 
+    async def press(self, action: str) -> None:
+        await self.composer.run_action(action)
+
     def action_command(self, name: str) -> None:
         """A key that does what a slash command does."""
         self._slash.run(name)

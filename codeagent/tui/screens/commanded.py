@@ -41,3 +41,6 @@ class Chat(Protocol):
 
     def restore(self, text: str) -> None:
         """Put text that was not used back into the composer."""
+
+    async def press(self, action: str) -> None:
+        """Do what a key does: an action of the composer, or `screen.…` or `app.…`."""

@@ -28,13 +28,21 @@ from codeagent.tui.screens.tool_commands import ToolCommands
 from codeagent.tui.widgets.boundary_acts import BoundaryAct
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
-_PAGES: tuple[Literal["status", "cost", "context", "config", "tools"], ...] = (
+_PAGES: tuple[Literal["status", "cost", "context", "config", "skills"], ...] = (
     "status",
     "cost",
     "context",
     "config",
-    "tools",
+    "skills",
 )
+_KEYS = {
+    "detail": "screen.next_detail",
+    "redraw": "screen.redraw",
+    "suspend": "app.suspend_process",
+    "editor": "edit_outside",
+    "history": "search_history",
+}
+"""Commands that do what a key does."""
 
 
 class Slash:
@@ -98,9 +106,13 @@ class Slash:
             "exit": self._host.quit,
             "copy": lambda: self._copy(argument),
             "mode": lambda: self._mode(argument),
+            "pause": self._pause,
         }
         if name in simple:
             simple[name]()
+            return
+        if name in _KEYS:
+            await self._chat.press(_KEYS[name])
             return
         match name:
             case "new":
@@ -151,6 +163,12 @@ class Slash:
             self._chat.tell(f"mode: {now}; /mode {'|'.join(_MODES)} changes it")
         elif (talk := self._chat.talk) is not None:
             talk.set_mode(chosen)
+
+    def _pause(self) -> None:
+        if self._chat.talk is not None and self._running:
+            self._chat.talk.pause()
+        else:
+            self._chat.tell("nothing runs that could be paused")
 
     async def _diff(self) -> None:
         talk = await self._chat.ready()
