@@ -25,6 +25,7 @@ from codeagent.agent.shell import Shell
 from codeagent.agent.spending import Spending
 from codeagent.agent.steering import Steering
 from codeagent.agent.submission import Submission
+from codeagent.agent.tool_keeping import ToolKeeping
 from codeagent.core.budget import Budget
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints
@@ -266,7 +267,7 @@ class Agent:
     @property
     def toolbox(self) -> ToolKeeper | None:
         briefing = self._conversation.briefing
-        return None if briefing is None else briefing.catalog
+        return None if briefing is None else ToolKeeping(briefing, self._emitter, lambda: self.running)
 
     def respond(self, approval_id: str, decision: Decision) -> bool:
         return self._approvals.respond(approval_id, decision)

@@ -25,6 +25,7 @@ class Briefing:
         self.catalog = catalog
         self._prompt = prompt
         self._look_again = look_again
+        self._looking = asyncio.Lock()
         self._take()
 
     @property
@@ -37,10 +38,11 @@ class Briefing:
 
     async def at_boundary(self, emitter: Emitter) -> None:
         """Take in tool files that changed, and say so."""
-        others = await asyncio.to_thread(self._look_again)
-        change = await self.catalog.refresh()
-        if change is not None or others:
-            self._take()
+        async with self._looking:
+            others = await asyncio.to_thread(self._look_again)
+            change = await self.catalog.refresh()
+            if change is not None or others:
+                self._take()
         if change is not None:
             tell(change, emitter)
 

@@ -61,7 +61,7 @@ class TrustBook(Protocol):
 
 
 class ToolKeeper(Protocol):
-    """The tools of one conversation; what changes holds from the next boundary on."""
+    """The tools of one conversation; what changes holds at once, or from the next boundary of a run on."""
 
     @property
     def now(self) -> Toolbox: ...

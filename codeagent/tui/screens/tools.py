@@ -13,6 +13,7 @@ from codeagent.tui.screens.page import Page, Pane
 from codeagent.tui.screens.tools_pane import ToolsPane
 from codeagent.tui.transcript.spelling import counted
 
+_LATER = "trusted; loaded before the next request of the run that goes on"
 DISTRUSTED = "no tool file of this project is loaded any more"
 _NOTHING = "no tool file waits for your trust"
 _LOOK = 0.5
@@ -81,7 +82,8 @@ class ToolsScreen(Page):
             self.hint_row.tell(str(error))
             return
         self._look()
-        self.hint_row.tell("loaded" if trusted else DISTRUSTED)
+        loaded = _LATER if self._shown.untrusted else "loaded"
+        self.hint_row.tell(loaded if trusted else DISTRUSTED)
 
     def _look(self) -> None:
         """Files that changed since they were asked about are asked about anew."""

@@ -1,0 +1,74 @@
+"""What a person says to a project's tools holds at once while nothing runs, and at the next boundary else."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from codeagent.agent.briefing import Briefing
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.tool_keeping import ToolKeeping
+from codeagent.tools.catalog import ToolCatalog
+from tests.agent.doubles import MemoryJournal
+from tests.tools.catalog_setting import Setting
+
+
+class Kept:
+    """A conversation's tools, with one file of the project's that waits."""
+
+    def __init__(self, setting: Setting) -> None:
+        setting.write("project", "a.txt", "one")
+        self.running = False
+        self.catalog: ToolCatalog = setting.catalog()
+        self.briefing = Briefing(self.catalog, lambda tools: " ".join(tool.name for tool in tools))
+        self.journal = MemoryJournal()
+        self.emitter = Emitter(self.journal)
+        self.keeping = ToolKeeping(self.briefing, self.emitter, lambda: self.running)
+
+    def notices(self) -> list[Any]:
+        return [getattr(event, "code", None) for event in self.journal.events]
+
+
+async def test_what_was_trusted_is_there_at_once_while_nothing_runs(tmp_path: Path) -> None:
+    kept = Kept(Setting(tmp_path))
+    await kept.briefing.at_boundary(kept.emitter)
+    assert kept.keeping.now.untrusted == (".codeagent/tools/a.txt",)
+
+    await kept.keeping.trust()
+
+    assert kept.keeping.now.untrusted == ()
+    assert kept.briefing.system_prompt == "read bash one"
+    assert [tool.name for tool in kept.briefing.tools] == ["read", "bash", "one"]
+    assert kept.notices() == ["tools.untrusted", "tools.changed"]
+
+
+async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:
+    kept = Kept(Setting(tmp_path))
+    kept.running = True
+
+    await kept.keeping.trust()
+    assert kept.briefing.system_prompt == "read bash"
+
+    await kept.briefing.at_boundary(kept.emitter)
+    assert kept.briefing.system_prompt == "read bash one"
+
+
+async def test_what_is_not_trusted_any_more_is_gone_at_once(tmp_path: Path) -> None:
+    kept = Kept(Setting(tmp_path))
+    await kept.keeping.trust()
+    await kept.keeping.distrust()
+    assert kept.briefing.system_prompt == "read bash"
+
+
+async def test_two_looks_at_once_say_it_once(tmp_path: Path) -> None:
+    kept = Kept(Setting(tmp_path))
+    await asyncio.gather(*(kept.briefing.at_boundary(kept.emitter) for _ in range(5)))
+    assert kept.notices() == ["tools.untrusted"]
+
+
+async def test_where_no_file_changed_prompt_and_tools_are_the_very_same(tmp_path: Path) -> None:
+    kept = Kept(Setting(tmp_path))
+    await kept.briefing.at_boundary(kept.emitter)
+    before = kept.briefing.system_prompt, kept.briefing.tools
+    await kept.briefing.at_boundary(kept.emitter)
+    assert (kept.briefing.system_prompt, kept.briefing.tools) == before
+    assert kept.briefing.tools is before[1]
