@@ -1,6 +1,7 @@
 """The command line: finds the command, runs it, and makes one clear line of what goes wrong."""
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -105,7 +106,12 @@ def _refuse_what_is_no_folder(parser: argparse.ArgumentParser, word: str) -> Non
 
 
 def load(name: str) -> Command:
-    module: Any = importlib.import_module(f"codeagent.commands.{name}")
+    gc.disable()  # modules live as long as the program: to look through them again and again is for nothing
+    try:
+        module: Any = importlib.import_module(f"codeagent.commands.{name}")
+    finally:
+        gc.freeze()
+        gc.enable()
     command: Command = module
     return command
 

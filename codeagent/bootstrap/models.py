@@ -9,7 +9,7 @@ from codeagent.config.settings import TextToolSettings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.runtime import Runtime
 from codeagent.llm.hosted import context_window, key_variables
-from codeagent.llm.protocols.named import ProtocolChoice, TextTools
+from codeagent.llm.protocols.choice import ProtocolChoice, TextTools
 from codeagent.llm.resolve import open_model as resolve_model
 from codeagent.llm.retry import RetryingModel
 

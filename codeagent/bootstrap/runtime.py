@@ -8,9 +8,8 @@ from dataclasses import replace
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.briefing import Briefing
-from codeagent.agent.command_hooks import CommandHook, command_hooks
 from codeagent.agent.executor import Surroundings
-from codeagent.agent.hooks import Hooks
+from codeagent.agent.hooks import Hook, Hooks
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
@@ -168,7 +167,14 @@ def _hooks(
     settings: Settings, place: Place, workspace: Workspace, tell: Tell
 ) -> tuple[Hooks, tuple[HookFileProblem, ...]]:
     """Programs in the order of the configuration, then the functions of the person's files; runs those files."""
-    commands = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
     own = place.own_folder
     functions, problems = ((), ()) if own is None else load_python_hooks(own / "hooks", workspace.root)
-    return Hooks((*command_hooks(commands), *functions), on_failure=tell), problems
+    return Hooks((*_programs(settings, workspace), *functions), on_failure=tell), problems
+
+
+def _programs(settings: Settings, workspace: Workspace) -> tuple[Hook, ...]:
+    if not settings.hooks:
+        return ()
+    from codeagent.agent.command_hooks import CommandHook, command_hooks  # a contract that only programs need
+
+    return command_hooks([CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks])

@@ -3,8 +3,9 @@
 from codeagent.core.model import Model
 from codeagent.llm.demo import demo_model
 from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.protocols.choice import TextTools
 from codeagent.llm.protocols.choosing_model import ChoosingModel
-from codeagent.llm.protocols.named import TextTools, protocol_named, protocol_of
+from codeagent.llm.protocols.protocol import TextProtocol
 from codeagent.llm.protocols.text_tool_model import TextToolModel
 from codeagent.llm.retry import RetryingModel
 from codeagent.llm.script import PREFIX, load_script
@@ -41,6 +42,14 @@ def _with_tools(model: Model, tools: TextTools) -> Model:
     """A choice holds as it is; without one, a refusal of native tools is found out and answered with text."""
     choice = tools.choice(model.name)
     if choice is None:
-        return ChoosingModel(model, protocol_named(tools.when_refused))
+        return ChoosingModel(model, lambda: _protocol_when_refused(tools))
+    from codeagent.llm.protocols.named import protocol_of  # parsers that most models never need
+
     protocol = protocol_of(choice)
     return model if protocol is None else TextToolModel(model, protocol)
+
+
+def _protocol_when_refused(tools: TextTools) -> TextProtocol:
+    from codeagent.llm.protocols.named import protocol_named  # as above
+
+    return protocol_named(tools.when_refused)

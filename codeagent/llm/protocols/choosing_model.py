@@ -1,6 +1,6 @@
 """Decides how a model is given its tools: natively, as text, or as text once its provider refused them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model, ModelEvent, ModelRequest, Retrying
@@ -12,7 +12,8 @@ from codeagent.llm.protocols.text_tool_model import TextToolModel
 class ChoosingModel:
     """Native calls until the provider says that it has none; from then on the same conversation as text."""
 
-    def __init__(self, inner: Model, protocol: TextProtocol) -> None:
+    def __init__(self, inner: Model, protocol: Callable[[], TextProtocol]) -> None:
+        """`protocol` is asked for one only when it is needed."""
         self._inner = inner
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
@@ -45,8 +46,9 @@ class ChoosingModel:
             except ModelError as error:
                 if begun or not request.tools or not refuses_tools(error):
                     raise
-                reason = f"{error}; tools are written as text from here on ({self._protocol.name})"
-            self._as_text = TextToolModel(self._inner, self._protocol)
+                protocol = self._protocol()
+                reason = f"{error}; tools are written as text from here on ({protocol.name})"
+            self._as_text = TextToolModel(self._inner, protocol)
             yield Retrying(reason, 2, 0.0)
         async for event in self._as_text.stream(request):
             yield event

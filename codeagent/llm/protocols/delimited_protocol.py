@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 from re import Match
-from typing import Literal
 
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.tool import ToolDefinition
+from codeagent.llm.protocols.choice import Body
 from codeagent.llm.protocols.json_block import JsonBlock
 from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Mark, Run
 from codeagent.llm.protocols.protocol import Parser, section
@@ -14,7 +14,6 @@ from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.protocols.rendering import call_json, result_json
 from codeagent.llm.protocols.thinking import THINKING
 
-Body = Literal["json", "name and arguments"]
 _NAME = Run(r"[^\s{]", 1, 128, name="name")
 _RESULT = "the next message holds each result between the same marks, in the order of the calls."
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from codeagent.core.display import TerminalBlock
+from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
@@ -93,7 +93,8 @@ class Bash(Tool[BashArgs]):
         return f"{said}{first} …" if rest.strip() else said + first
 
     async def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
-        return Preview(self.target(args), (TerminalBlock(command=args.command),))
+        job = (TextBlock(text="It goes on in the background, as a job."),) if args.run_in_background else ()
+        return Preview(self.target(args), (TerminalBlock(command=args.command), *job))
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> ToolResult:
         if ctx.sandbox is None:

@@ -9,7 +9,7 @@ import pytest
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.llm.errors import refuses_tools
-from codeagent.llm.protocols.named import ProtocolChoice, TextTools
+from codeagent.llm.protocols.choice import ProtocolChoice, TextTools
 from codeagent.llm.resolve import open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import ask, request, result
