@@ -43,7 +43,7 @@ class ArgvTemplate:
                 at += 1
                 place = (number,) if len(group) == 1 else (number, inner)
                 flaws += [Flaw(flaw.text, flaw.source, place) for flaw in self._flaws_of(text, at)]
-                if (warning := self._words[at].holds and warning_about(self._words, at)) is not False and warning:
+                if self._words[at].holds and (warning := warning_about(self._words, at)):
                     flaws.append(Flaw(warning, at=place, warning=True))
         if not self._flat[0]:
             flaws.append(Flaw("the program's name is empty", at=(0,)))
