@@ -110,7 +110,7 @@ class Executor:
         tool = prepared.tool
         if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
             return False
-        return self._around.hooks.may_modify or not tool.approval_key(prepared.args).reads_only
+        return self._around.hooks.may_modify(tool.name) or not tool.approval_key(prepared.args).reads_only
 
     def most_calls(self, call: ToolCall) -> int | None:
         """How often its tool may be called in one run; None: as often as any."""
@@ -123,7 +123,7 @@ class Executor:
             prepared = self._prepare(call)
         except ToolError:
             return Access("shared", "")
-        if self._around.hooks.may_modify and prepared.tool.effect != "nothing":
+        if self._around.hooks.may_modify(prepared.tool.name) and prepared.tool.effect != "nothing":
             return EXCLUSIVE
         return prepared.tool.access(prepared.args, self._around.workspace)
 
@@ -170,7 +170,7 @@ class Executor:
         return Prepared(call, tool, parse_arguments(tool, call.arguments))
 
     async def _after_hooks(self, prepared: Prepared, token: CancelToken) -> Prepared:
-        if not self._around.hooks.may_modify:
+        if not self._around.hooks.may_modify(prepared.tool.name):
             return prepared
         match await token.guard(self._around.hooks.before_tool(prepared.call)):
             case Deny(reason):

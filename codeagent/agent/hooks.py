@@ -90,9 +90,9 @@ class Hooks:
     on_failure: OnFailure = field(default=lambda text: None)
     """Told of a hook that failed and could deny nothing, in one line."""
 
-    @property
-    def may_modify(self) -> bool:
-        return any(hook.before_tool is not None for hook in self.registered)
+    def may_modify(self, tool: str) -> bool:
+        """A hook is asked about calls of the tool, and may give them other arguments."""
+        return any(hook.before_tool is not None and fnmatchcase(tool, hook.tools) for hook in self.registered)
 
     @property
     def judges_prompts(self) -> bool:

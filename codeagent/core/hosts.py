@@ -48,6 +48,17 @@ class HostRule:
             return not is_address(name) and (self.is_any or name.endswith(f".{self.name}"))
         return name == self.name
 
+    def covers(self, other: "HostRule") -> bool:
+        """Everything that `other` lets through, this rule lets through, too."""
+        ports = WEB_PORTS if other.port is None else (other.port,)
+        if not all(port in WEB_PORTS if self.port is None else port == self.port for port in ports):
+            return False
+        if self.is_any:
+            return not is_address(other.name)
+        if self.below:
+            return other.name.endswith(f".{self.name}") or (other.below and other.name == self.name)
+        return not other.below and other.name == self.name
+
 
 def host_name(text: str) -> str | None:
     """The name or address in its one spelling: lower-case ASCII, no dot at the end; None for anything else.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.hosts import HostRule
 from codeagent.core.policy import ApprovalKey, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
@@ -56,11 +57,6 @@ class Restrictions:
 
 
 def hosts_beyond(wanted: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of `wanted` that are not all within `allowed`; `*.x` stands for the hosts below x, `*` for every host."""
-    return tuple(host for host in wanted if not any(_within(host, one) for one in allowed))
-
-
-def _within(host: str, allowed: str) -> bool:
-    if allowed in ("*", host):
-        return True
-    return allowed.startswith("*.") and host.removeprefix("*.").endswith(allowed[1:]) and host != "*"
+    """Those of `wanted` that are not all within `allowed`. Raises ValueError for what is no host."""
+    rules = [HostRule.parse(text) for text in allowed]
+    return tuple(text for text in wanted if not any(rule.covers(HostRule.parse(text)) for rule in rules))

@@ -91,3 +91,41 @@ def test_a_rule_never_matches_what_is_neither_the_name_nor_below_it(text: str, r
     name, port = split_port(text)
     if name is not None and HostRule.parse(rule).matches(name, port or 443):
         assert name == "pypi.org" or name.endswith(".pypi.org")
+
+
+@pytest.mark.parametrize(
+    ("wider", "narrower"),
+    [
+        ("*", "a.org"),
+        ("*", "*.a.org"),
+        ("*", "*"),
+        ("*.a.org", "x.a.org"),
+        ("*.a.org", "*.x.a.org"),
+        ("*.a.org", "*.a.org"),
+        ("a.org", "a.org"),
+        ("a.org", "a.org:443"),
+        ("a.org:8443", "a.org:8443"),
+        ("1.1.1.1", "1.1.1.1"),
+    ],
+)
+def test_a_rule_covers_what_lets_nothing_more_through(wider: str, narrower: str) -> None:
+    assert HostRule.parse(wider).covers(HostRule.parse(narrower))
+
+
+@pytest.mark.parametrize(
+    ("rule", "other"),
+    [
+        ("a.org", "b.org"),
+        ("a.org", "x.a.org"),
+        ("*.a.org", "a.org"),
+        ("*.a.org", "*"),
+        ("a.org", "*.a.org"),
+        ("a.org", "*"),
+        ("*", "a.org:8443"),
+        ("a.org:443", "a.org"),
+        ("*", "1.1.1.1"),
+        ("*.a.org", "xa.org"),
+    ],
+)
+def test_a_rule_does_not_cover_what_lets_anything_else_through(rule: str, other: str) -> None:
+    assert not HostRule.parse(rule).covers(HostRule.parse(other))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from codeagent.core.hosts import HostRule
 from codeagent.core.policy import Permission
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Denied, Tool
@@ -234,12 +235,14 @@ def _hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...
     if fields.network is True:
         return tuple(allowed or ("*",))
     wanted = tuple(str(host).lower() for host in fields.network)
+    for host in wanted:
+        try:
+            HostRule.parse(host)
+        except ValueError as error:
+            report.error((*path, "network"), str(error))
+            return ()
     for host in hosts_beyond(wanted, tuple(allowed)) if allowed is not None else ():
         report.error((*path, "network"), f"{host} is not among restrictions.hosts")
-    for host in wanted:
-        if re.fullmatch(r"\*|(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", host) is None:
-            said = "is no host name; write example.org, *.example.org or *, without scheme, port and path"
-            report.error((*path, "network"), f"{host!r} {said}")
     return wanted
 
 

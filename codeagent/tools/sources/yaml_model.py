@@ -4,10 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from codeagent.core.hosts import HostRule
+
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-_HOST = r"\*|(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
 
 
 def _network(value: Any) -> bool | list[str]:
@@ -29,10 +30,7 @@ def _argv_item(value: Any) -> str | list[str]:
 
 
 def _host(value: str) -> str:
-    import re
-
-    if re.fullmatch(_HOST, value) is None:
-        raise ValueError("no host name; write example.org, *.example.org or *, without scheme, port and path")
+    HostRule.parse(value)
     return value.lower()
 
 

@@ -179,8 +179,8 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     (
         HEAD + "argv: [ls]\nnetwork: ['https://x.org/']\n",
         [
-            "words.yaml:4: network: 'https://x.org/' is no host name; "
-            "write example.org, *.example.org or *, without scheme, port and path"
+            "words.yaml:4: network: 'https://x.org/' is no host: "
+            "write example.org, *.example.org or example.org:8443"
         ],
     ),
     (
@@ -190,6 +190,14 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     (
         HEAD + "argv: [ls]\nnetwork: [b.org]\nrestrictions: {hosts: [a.org]}\n",
         ["words.yaml:4: network: b.org is not among restrictions.hosts"],
+    ),
+    (
+        HEAD + "argv: [ls]\nnetwork: ['a.org:8443']\nrestrictions: {hosts: [a.org]}\n",
+        ["words.yaml:4: network: a.org:8443 is not among restrictions.hosts"],
+    ),
+    (
+        HEAD + "argv: [ls]\nnetwork: [localhost]\n",
+        ["words.yaml:4: network: 'localhost' is no host: write example.org, *.example.org or example.org:8443"],
     ),
     (
         HEAD + "argv: [ls]\nrestrictions: {paths: {read: ['src/**']}}\n",
