@@ -45,11 +45,20 @@ def test_the_decorator_has_the_say(author: Author) -> None:
         "name='counts-it', label='Count!', description='Counts what is in a file.', approval='auto', effect='nothing', "
         "timeout=3, max_calls=2, mode='background', hint='Use it.', documentation='# All', output_limit=100"
     )
-    tool = author.tool(COUNT.replace("@register_tool", f"@register_tool({said})"))
+    [tool] = author.load(COUNT.replace("@register_tool", f"@register_tool({said})"), place="user").tools
     assert (tool.name, tool.label, tool.description) == ("counts-it", "Count!", "Counts what is in a file.")
     assert (tool.permission, tool.effect, tool.mode, tool.concurrency) == ("auto", "nothing", "background", "shared")
     assert (tool.timeout, tool.max_calls, tool.output_limit) == (3, 2, 100)
     assert (tool.hint, tool.documentation) == ("Use it.", "# All")
+
+
+def test_a_project_cannot_allow_its_own_tools_anything(author: Author) -> None:
+    source = COUNT.replace("@register_tool", "@register_tool(approval='auto', effect='files')")
+    loaded = author.load(source, place="project")
+    [tool] = loaded.tools
+    assert (tool.permission, tool.effect) == ("prompt", "anything")
+    [told] = [problem for problem in loaded.problems if "your own folder" in problem.text]
+    assert told.level == "warning"
 
 
 async def test_the_function_itself_stays_what_it_was(author: Author) -> None:

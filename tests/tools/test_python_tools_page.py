@@ -28,7 +28,7 @@ def example(author: Author, name: str) -> Tool[object]:
 
 @pytest.mark.parametrize("source", EXAMPLES)
 def test_every_example_is_a_tool_that_nothing_can_be_said_against(author: Author, source: str) -> None:
-    loaded = author.load(source)
+    loaded = author.load(source, place="user")
     assert len(loaded.tools) == 1 and loaded.problems == ()
 
 

@@ -1,6 +1,10 @@
 """Tools from Python files: functions marked with `@register_tool`."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from codeagent.core.ports import OutputStore
+from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.decorator import marked_as
 from codeagent.tools.function_tool import Place
@@ -47,6 +51,8 @@ class PythonLoader:
         if not found:
             text = "no function is marked with @register_tool, so it adds no tool"
             problems.append(ToolProblem(f"{file.shown}:1", text, "warning"))
+        if file.place == "project":
+            problems += _tightened(tools)
         broken = any(problem.level == "error" for problem in problems)
         return Loaded(() if broken else tuple(tools), tuple(problems))
 
@@ -58,3 +64,18 @@ def _found(file: ToolFile, done: Executed) -> list[Found]:
         if (marked := marked_as(function)) is not None:
             out.append(Found(function, marked, where, Place(where, file.shown, file.shown), file.content))
     return out
+
+
+def _tightened(tools: Sequence[Tool[Any]]) -> list[ToolProblem]:
+    """A project cannot allow itself anything (SECURITY.md T17): its tools ask, unless a rule of the person's allows."""
+    problems: list[ToolProblem] = []
+    for tool in tools:
+        unconfined = tool.effect == "files" and not tool.sandboxed
+        said = ['approval="auto"'] if tool.permission == "auto" else []
+        said += ['effect="files" outside the sandbox'] if unconfined else []
+        if said:
+            text = f"{' and '.join(said)} holds only in your own folder; a rule of yours can allow its calls"
+            problems.append(ToolProblem(tool.origin, text, "warning"))
+        tool.permission = "prompt" if tool.permission == "auto" else tool.permission
+        tool.effect = "anything" if unconfined else tool.effect
+    return problems
