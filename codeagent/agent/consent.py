@@ -1,9 +1,11 @@
 """Asks the person about one call until they allow it, refuse it, or have made another of it."""
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from codeagent.agent.approvals import Approvals, Question, fingerprint
+from codeagent.agent.hooks import Deny, Hooks, Modify
 from codeagent.agent.outcome import result_of_refusal
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prepared import Permit, Prepared, Refused
@@ -22,9 +24,10 @@ call cannot work."""
 
 
 class Consent:
-    def __init__(self, approvals: Approvals, permissions: Permissions) -> None:
+    def __init__(self, approvals: Approvals, permissions: Permissions, hooks: Hooks) -> None:
         self._approvals = approvals
         self._permissions = permissions
+        self._hooks = hooks
 
     async def ask(
         self, prepared: Prepared, verdict: Verdict, show: Show, token: CancelToken, *, anew: bool
@@ -44,7 +47,7 @@ class Consent:
                 case "deny":
                     raise Refused(result_of_refusal(Denied(_in_words(decision))), decision.source)
                 case "edit":
-                    prepared, reason = self._edited(prepared, decision.arguments)
+                    prepared, reason = await self._edited(prepared, decision.arguments, token)
                     preview = await show(prepared, None)
                     continue
                 case "rule" if problem := await self._learn(prepared, decision):
@@ -66,10 +69,18 @@ class Consent:
             self._approvals.grant(prepared.tool.name, prepared.arguments)
         return Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
 
-    def _edited(self, prepared: Prepared, arguments: str) -> tuple[Prepared, str]:
-        """The call with other arguments, or as it was, and why it is asked about again."""
+    async def _edited(self, prepared: Prepared, arguments: str, token: CancelToken) -> tuple[Prepared, str]:
+        """The call with other arguments, or as it was, and why it is asked about again. Raises RunCancelled."""
         try:
             args = parse_arguments(prepared.tool, arguments)
+            edited = prepared.call.model_copy(update={"arguments": arguments})
+            match await token.guard(self._hooks.before_tool(edited)):
+                case Deny(reason):
+                    return prepared, f"your edit is not allowed ({reason}), so this is the call as it was"
+                case Modify(changed):
+                    args = parse_arguments(prepared.tool, json.dumps(changed))
+                case None:
+                    pass
         except ToolError as error:
             return prepared, f"your edit does not fit, so this is the call as it was: {error}"
         verdict = self._permissions.judge(prepared.tool, args, confined=False)

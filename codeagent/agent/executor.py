@@ -72,7 +72,7 @@ class Executor:
     ) -> None:
         self._around = around
         self._emitter = emitter
-        self._consent = Consent(approvals, permissions)
+        self._consent = Consent(approvals, permissions, around.hooks)
         self._permissions = permissions
         self._floor = floor
         self._slots = asyncio.Semaphore(around.limits.max_concurrency)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from codeagent.agent.hooks import Allow, Deny, Hook, Hooks, Modify
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import (
     ApprovalRequested,
@@ -16,7 +17,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
-from codeagent.core.messages import text_of
+from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.policy import Decision
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.agent.watching import heard, paused, to_the_end, until, watched
@@ -156,6 +157,32 @@ async def test_an_edit_of_the_person_s_that_does_not_fit_is_asked_about_as_it_wa
     assert second.target == "one"
     assert second.reason.startswith("your edit does not fit, so this is the call as it was: ")
     assert not of(s.events, ToolStarted)
+
+
+def hooks_about(answers: dict[str, Deny | Modify]) -> Hooks:
+    """A hook that answers so to a call with this `what`."""
+
+    async def before_tool(call: ToolCall) -> bool | Allow | Deny | Modify:
+        return answers.get(json.loads(call.arguments)["what"], True)
+
+    return Hooks((Hook("gate", before_tool),))
+
+
+async def test_an_edit_of_the_person_s_that_a_hook_denies_is_asked_about_as_it_was() -> None:
+    hooks = hooks_about({"other": Deny("not that")})
+    s = scene(Turn("", (do("one", "asking"),)), Turn("done"), hooks=hooks)
+    arguments = json.dumps({"what": "other", "key": ""})
+    _, second = await answered(s, Decision("edit", arguments=arguments), Decision("deny"))
+    assert second.target == "one"
+    assert second.reason == "your edit is not allowed (not that), so this is the call as it was"
+
+
+async def test_an_edit_of_the_person_s_that_a_hook_changes_is_shown_as_it_then_is() -> None:
+    hooks = hooks_about({"other": Modify({"what": "third", "key": ""})})
+    s = scene(Turn("", (do("one", "asking"),)), Turn("done"), hooks=hooks)
+    arguments = json.dumps({"what": "other", "key": ""})
+    _, second = await answered(s, Decision("edit", arguments=arguments), Decision("once"))
+    assert (second.target, second.reason) == ("third", "edited by you")
 
 
 async def test_a_rule_of_the_person_s_allows_its_like_for_the_session() -> None:
