@@ -11,15 +11,12 @@ from codeagent.agent.questions import Questions
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind
 from codeagent.bootstrap.tools import ToolMakings
-from codeagent.core.ports import Workspace
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Tool
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.instructions import read_instructions
-from codeagent.workspace.skills import SkillFolders
 
 
 def describe_tools(place: Place, kind: SandboxKind = "docker") -> ToolCatalog:
@@ -30,13 +27,13 @@ def describe_tools(place: Place, kind: SandboxKind = "docker") -> ToolCatalog:
 def describe_prompt(place: Place, kind: SandboxKind) -> str:
     """The system prompt of a conversation there. Raises CodeagentError."""
     makings = _makings(place, kind)
-    return prompt_for(makings.workspace, kind, makings.skills)(tuple(_looked_at(makings)))
+    return prompt_for(makings)(tuple(_looked_at(makings)))
 
 
-def prompt_for(workspace: Workspace, kind: SandboxKind | None, skills: SkillFolders) -> Prompt:
-    """Of the tools that are in use, with everything else as it is here."""
-    where = Environment(str(workspace.root), f"{platform.system()} {platform.machine()}", kind)
-    instructions = read_instructions(workspace)
+def prompt_for(makings: ToolMakings) -> Prompt:
+    """Of the tools that are in use, with everything else as it is here. Blocks on small files."""
+    where = Environment(str(makings.workspace.root), f"{platform.system()} {platform.machine()}", makings.kind)
+    instructions, skills = makings.instructions.text, makings.skills
 
     def prompt(tools: Sequence[Tool[Any]]) -> str:
         return system_prompt(tools, instructions, where, skills.listed)

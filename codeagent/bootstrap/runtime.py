@@ -38,7 +38,6 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.breadth import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.instructions import load_instructions
 
 
 async def open_runtime(
@@ -76,7 +75,7 @@ async def open_runtime(
             catalog, workspace, sandbox.sandbox, sandbox.kind, makings.outputs, policy, _limits(settings), hooks
         )
         around = replace(around, attended=attended, book=book, objection=too_broad)
-        prompt = await asyncio.to_thread(prompt_for, workspace, sandbox.kind, makings.skills)
+        prompt = await asyncio.to_thread(prompt_for, makings)
         briefing = Briefing(catalog, prompt, makings.skills.refresh)
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
@@ -98,8 +97,8 @@ async def open_runtime(
 
 
 def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:
-    """Codes and texts of the notices that a conversation begins with. Blocks on small files."""
-    for problem in (*load_instructions(makings.workspace).problems, *makings.skills.problems):
+    """Codes and texts of the notices that a conversation begins with."""
+    for problem in (*makings.instructions.problems, *makings.skills.problems):
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}"

@@ -43,6 +43,7 @@ from codeagent.tools.sources.python_packages import entry_point_tools
 from codeagent.tools.sources.yaml_loader import YamlLoader
 from codeagent.tools.tool_folder import ToolFolder
 from codeagent.workspace.commits import GitCommitter
+from codeagent.workspace.instructions import Instructions, load_instructions
 from codeagent.workspace.skills import SkillFolders, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
@@ -69,6 +70,11 @@ class ToolMakings:
         """Blocks on small files."""
         own = self.place.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
+
+    @cached_property
+    def instructions(self) -> Instructions:
+        """The workspace's own, as they are at the start. Blocks on a small file."""
+        return load_instructions(self.workspace)
 
     def catalog(self) -> ToolCatalog:
         """All of them; those of files after the first look. Blocks on small files. Raises ConfigError."""

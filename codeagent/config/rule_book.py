@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
-from codeagent.config.private_file import locked, read_private, write_private
+from codeagent.config.private_lines import PrivateLines
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.sanitize import one_line, visible
@@ -58,6 +57,7 @@ class RuleBookFile:
     ) -> None:
         """`folder` is the configuration's; `now` gives seconds since the epoch. Raises ConfigError."""
         self.file = folder / "rules.jsonl"
+        self._lines = PrivateLines(self.file, _Entry, _UNUSED)
         self._objection = objection
         self._now = now
         try:
@@ -79,7 +79,7 @@ class RuleBookFile:
             return ()
         found: list[Rule] = []
         ended: list[_Entry] = []
-        for entry in self._mine(self._read()):
+        for entry in self._mine(self._lines.read()):
             rule = Rule.parse(entry.rule, "auto", "saved")
             if (why := self._ended(entry, rule)) is None:
                 found.append(rule)
@@ -114,20 +114,22 @@ class RuleBookFile:
             added=today,
             expires=today + LASTS,
         )
-        with self._changing(f"{parsed} was not kept"):
-            others = [other for other in self._read() if (other.workspace, other.rule) != (entry.workspace, entry.rule)]
-            self._write([*others, entry])
+        with self._lines.changing(f"{parsed} was not kept"):
+            others = [
+                other for other in self._lines.read() if (other.workspace, other.rule) != (entry.workspace, entry.rule)
+            ]
+            self._lines.write([*others, entry])
         return f"{self.file}, for this folder until {entry.expires:%Y-%m-%d}"
 
     def forget(self, rule: str) -> None:
         text = str(Rule.parse(rule, "auto", "saved"))
         if self._exposed:
             return
-        with self._changing(f"{text} is still kept"):
-            entries = self._read()
+        with self._lines.changing(f"{text} is still kept"):
+            entries = self._lines.read()
             gone = [entry for entry in self._mine(entries) if entry.rule == text]
             if gone:
-                self._write(entry for entry in entries if entry not in gone)
+                self._lines.write(entry for entry in entries if entry not in gone)
 
     @property
     def _exposed(self) -> bool:
@@ -149,34 +151,7 @@ class RuleBookFile:
 
     def _take_out(self, ended: list[_Entry]) -> None:
         try:
-            with self._changing(""):
-                self._write(entry for entry in self._read() if entry not in ended)
+            with self._lines.changing(""):
+                self._lines.write(entry for entry in self._lines.read() if entry not in ended)
         except ConfigError:
             return  # they do not hold all the same, and are told again next time
-
-    @contextmanager
-    def _changing(self, outcome: str) -> Iterator[None]:
-        """Alone with the file. Raises ConfigError, which begins with what became of the rule."""
-        try:
-            with locked(self.file.with_name("rules.lock")):
-                yield
-        except OSError as error:
-            raise ConfigError(f"{outcome}: {self.file} cannot be changed ({error.strerror})") from error
-
-    def _read(self) -> list[_Entry]:
-        """Raises ConfigError, with the number of the line that is none."""
-        raw = read_private(self.file, _UNUSED)
-        entries: list[_Entry] = []
-        for number, line in enumerate((raw or b"").split(b"\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                entries.append(_Entry.model_validate_json(line))
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_context=False)[0]
-                what = " ".join([".".join(map(str, first["loc"])), first["msg"]]).strip()
-                raise ConfigError(f"{self.file}:{number}: {one_line(what, 200)}; {_UNUSED}") from error
-        return entries
-
-    def _write(self, entries: Iterable[_Entry]) -> None:
-        write_private(self.file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())

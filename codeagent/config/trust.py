@@ -1,15 +1,12 @@
 """Which projects' own tool files the person trusts: by folder and by content, so that any changed byte ends it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from codeagent.config.private_file import locked, read_private, write_private
+from codeagent.config.private_lines import PrivateLines
 from codeagent.core.errors import ConfigError
-from codeagent.core.sanitize import one_line
 
 _UNUSED = "no project is trusted: repair or remove it"
 
@@ -37,6 +34,7 @@ class TrustFile:
     def __init__(self, folder: Path, workspace: Path, home: Path) -> None:
         """`folder` is the configuration's. Raises ConfigError."""
         self.file = folder / "trust.jsonl"
+        self._lines = PrivateLines(self.file, _Entry, _UNUSED)
         self._home = home
         try:
             self._workspace = workspace.resolve(strict=True)
@@ -55,12 +53,12 @@ class TrustFile:
             raise ConfigError(f"the tools of {self._workspace} cannot be trusted: {self._objection}")
         device, inode = self._identity
         entry = _Entry(workspace=str(self._workspace), device=device, inode=inode, digest=digest)
-        with self._changing("the project is not trusted"):
-            self._write([*self._others(), entry])
+        with self._lines.changing("the project is not trusted"):
+            self._lines.write([*self._others(), entry])
 
     def forget(self) -> None:
-        with self._changing("the project is still trusted"):
-            self._write(self._others())
+        with self._lines.changing("the project is still trusted"):
+            self._lines.write(self._others())
 
     @property
     def _objection(self) -> str | None:
@@ -72,33 +70,7 @@ class TrustFile:
         return None
 
     def _mine(self) -> list[_Entry]:
-        return [entry for entry in self._read() if entry.workspace == str(self._workspace)]
+        return [entry for entry in self._lines.read() if entry.workspace == str(self._workspace)]
 
     def _others(self) -> list[_Entry]:
-        return [entry for entry in self._read() if entry.workspace != str(self._workspace)]
-
-    @contextmanager
-    def _changing(self, outcome: str) -> Iterator[None]:
-        try:
-            with locked(self.file.with_name("trust.lock")):
-                yield
-        except OSError as error:
-            raise ConfigError(f"{outcome}: {self.file} cannot be changed ({error.strerror})") from error
-
-    def _read(self) -> list[_Entry]:
-        """Raises ConfigError, with the number of the line that is none."""
-        raw = read_private(self.file, _UNUSED)
-        entries: list[_Entry] = []
-        for number, line in enumerate((raw or b"").split(b"\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                entries.append(_Entry.model_validate_json(line))
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_context=False)[0]
-                what = " ".join([".".join(map(str, first["loc"])), first["msg"]]).strip()
-                raise ConfigError(f"{self.file}:{number}: {one_line(what, 200)}; {_UNUSED}") from error
-        return entries
-
-    def _write(self, entries: list[_Entry]) -> None:
-        write_private(self.file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())
+        return [entry for entry in self._lines.read() if entry.workspace != str(self._workspace)]

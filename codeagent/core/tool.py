@@ -336,4 +336,4 @@ class Tool(ABC, Generic[ArgsT]):
         What `yield` returns is the oldest text sent to the job that it has not got yet, None where there is none;
         `ctx.receive` waits for one. Closed (`aclose`) where the job is stopped. Raises as `run`.
         """
-        raise NotImplementedError(f"{self.name} is no stateful tool")
+        raise Failed(f"{self.name} is no stateful tool")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Answer, Model, ModelEvent, ModelRequest, Retrying
+from codeagent.llm.around_model import AroundModel
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
@@ -13,7 +14,7 @@ _MOST_WAITING = 180.0
 """Seconds of waiting for one answer, Retry-After included, before giving up."""
 
 
-class RetryingModel:
+class RetryingModel(AroundModel):
     """A model whose passing failures are repeated, with growing pauses that a provider may set itself.
 
     Each repetition is announced by a Retrying event before its pause; what the failed attempt
@@ -31,28 +32,11 @@ class RetryingModel:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         """`attempts` is 1 to 6; `first_delay` in seconds doubles each time; `jitter` gives 0 to 1."""
-        self._inner = inner
+        super().__init__(inner)
         self._attempts = max(1, min(attempts, MAX_ATTEMPTS))
         self._first_delay = first_delay
         self._sleep = sleep
         self._jitter = jitter
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self._inner.context_window
-
-    async def prepare(self) -> None:
-        """Start what the model below needs before its first request, where it needs anything."""
-        prepare = getattr(self._inner, "prepare", None)
-        if prepare is not None:
-            await prepare()
-
-    async def close(self) -> None:
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         waited, empty_before = 0.0, False

@@ -31,8 +31,3 @@ def load_instructions(workspace: Workspace) -> Instructions:
     hidden = first_hidden(raw)
     problems = () if hidden is None else (ToolProblem(f"{NAME}:{hidden}", HIDDEN, "warning"),)
     return Instructions(visible(raw) + more, problems)
-
-
-def read_instructions(workspace: Workspace) -> str:
-    """The text alone."""
-    return load_instructions(workspace).text

@@ -21,7 +21,7 @@ from codeagent.core.tool import ErrorInfo, ToolResult
 
 CALL = ToolCall(id="c1", name="bash", arguments='{"command": "ls"}')
 RESULT = ToolResult.from_text("no", error=ErrorInfo(kind="failed", message="no"))
-SESSION = SessionFacts("s1", "/work", True)
+SESSION = SessionFacts("s1", "/acme", True)
 FINISHED = RunFinished(
     seq=9,
     ts=1.0,
@@ -158,7 +158,7 @@ async def test_what_a_program_reads_is_what_the_contract_says(tmp_path: Path) ->
     for item in told:
         jsonschema.validate({item["event"]: {"told": item}}, schema)
     by_event = {item.pop("event"): item for item in told}
-    assert by_event["session_start"] == {"session": "s1", "workspace": "/work", "resumed": True}
+    assert by_event["session_start"] == {"session": "s1", "workspace": "/acme", "resumed": True}
     assert by_event["prompt_submit"] == {"text": "go", "source": "steer"}
     assert by_event["before_tool"] == {"call": {"id": "c1", "name": "bash", "arguments": '{"command": "ls"}'}}
     assert by_event["after_tool"]["result"] == {

@@ -22,6 +22,7 @@ def commands(block: str) -> list[tuple[str, str]]:
 @pytest.mark.docker
 def test_the_tutorial_about_the_first_tool_is_true(product: Product) -> None:
     (product.workspace / ".codeagent" / "tools").mkdir(parents=True)
+    # As the page makes it: the tool that is written there finds such comments.
     (product.workspace / "list.txt").write_text("buy milk  # TODO: oat milk\nbuy bread\n")
     done = 0
     for kind, text in STEP.findall(PAGE):

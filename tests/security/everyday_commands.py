@@ -42,7 +42,7 @@ SEARCHING = [
     "grep foo README.md", "grep -rn foo --include=*.py .", "grep -rn foo \\\n  --include='*.py' \\\n  src",
     "find . -name *.py", "ls src | xargs -n 1 echo", "grep -n 'def ' src/a.py", "grep -rn foo src",
     "grep -rn 'foo(' src | head -20", 'grep -rn "import os" --include="*.py" .',
-    "grep -rn TODO . --exclude-dir=node_modules --exclude-dir=.git", "grep -rl foo src tests", "grep -c foo src/*.py",
+    "grep -rn NAME . --exclude-dir=node_modules --exclude-dir=.git", "grep -rl foo src tests", "grep -c foo src/*.py",
     "grep -A3 -B3 main src/a.py", "grep -n -C 5 main src/a.py", "grep -E 'foo|bar' README.md",
     "grep -v '^#' setup.cfg", "grep -i error log.txt | tail -20", "grep -oP '\\d+' data.txt",
     "grep -rnw 'main' src 2>/dev/null", "grep -q foo README.md && echo found", "grep 'foo$' README.md",

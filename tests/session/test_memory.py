@@ -24,7 +24,7 @@ class Archive:
         self.store = SessionStore(state, NOTHING)
         self._numbers = itertools.count()
 
-    def add(self, *events: KnownEvent, workspace: str = "/work") -> str:
+    def add(self, *events: KnownEvent, workspace: str = "/acme") -> str:
         number = next(self._numbers)
         session_id = f"20260101-00{number // 60:02}{number % 60:02}-{number:08x}"
         folder = self.store.folder(session_id)
@@ -37,7 +37,7 @@ class Archive:
 
     def search(self, *words: str, limit: int = 10, **options: object) -> Found:
         options = {"redactor": NOTHING} | options
-        return SessionMemory(self.store, Path("/work"), **options).search(words, limit)  # type: ignore[arg-type]  # by name
+        return SessionMemory(self.store, Path("/acme"), **options).search(words, limit)  # type: ignore[arg-type]  # by name
 
     def snippets(self, *words: str) -> list[str]:
         return [hit.snippet for hit in self.search(*words).hits]
@@ -89,7 +89,7 @@ def test_the_newest_session_comes_first_and_the_present_one_is_left_out(archive:
 
 def test_sessions_of_other_folders_are_not_looked_through(archive: Archive) -> None:
     archive.add(asked("needle here"))
-    archive.add(asked("needle there"), workspace="/work/below")
+    archive.add(asked("needle there"), workspace="/acme/below")
     archive.add(asked("needle there"), workspace="/other")
     assert archive.search("needle").sessions == 1
     assert archive.snippets("needle") == ["needle here"]

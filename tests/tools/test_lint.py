@@ -20,7 +20,7 @@ class Made(Tool[OpenArgs]):
         self.schema = {"type": "object", "properties": properties}  # type: ignore[dict-item]  # plain JSON
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
-        raise NotImplementedError
+        raise AssertionError("it is only looked at, never called")
 
 
 def said(name: str = "word_count", description: str = GOOD, **properties: object) -> list[str]:

@@ -23,7 +23,7 @@ class Counting(Tool[Numbered]):
     Args = Numbered
 
     async def run(self, args: Numbered, ctx: ToolContext) -> ToolResult:
-        raise NotImplementedError
+        raise AssertionError("it is only looked at, never called")
 
 
 def test_bounds_and_empty_defaults_are_left_out_and_names_and_other_defaults_stay() -> None:

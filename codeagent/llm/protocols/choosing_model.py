@@ -4,36 +4,20 @@ from collections.abc import AsyncIterator, Callable
 
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model, ModelEvent, ModelRequest, Retrying
+from codeagent.llm.around_model import AroundModel
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.protocols.protocol import TextProtocol
 from codeagent.llm.protocols.text_tool_model import TextToolModel
 
 
-class ChoosingModel:
+class ChoosingModel(AroundModel):
     """Native calls until the provider says that it has none; from then on the same conversation as text."""
 
     def __init__(self, inner: Model, protocol: Callable[[], TextProtocol]) -> None:
         """`protocol` is asked for one only when it is needed."""
-        self._inner = inner
+        super().__init__(inner)
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self._inner.context_window
-
-    async def prepare(self) -> None:
-        """Start what the model below needs before its first request, where it needs anything."""
-        prepare = getattr(self._inner, "prepare", None)
-        if prepare is not None:
-            await prepare()
-
-    async def close(self) -> None:
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if self._as_text is None:

@@ -24,6 +24,7 @@ from codeagent.core.model import (
     Retrying,
     TextDelta,
 )
+from codeagent.llm.around_model import AroundModel
 from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Text
 from codeagent.llm.protocols.protocol import Parser, TextProtocol
 
@@ -32,7 +33,7 @@ _NAMELESS = "tool_call"
 _REPORT_ENDS = ":\n"
 
 
-class TextToolModel:
+class TextToolModel(AroundModel):
     """A model whose calls are text of one protocol; the loop sees the same events as with native calls.
 
     A block that must not run becomes a call too, with arguments that are no JSON and begin with the
@@ -40,25 +41,8 @@ class TextToolModel:
     """
 
     def __init__(self, inner: Model, protocol: TextProtocol) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._protocol = protocol
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self._inner.context_window
-
-    async def prepare(self) -> None:
-        """Start what the model below needs before its first request, where it needs anything."""
-        prepare = getattr(self._inner, "prepare", None)
-        if prepare is not None:
-            await prepare()
-
-    async def close(self) -> None:
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """As `Model.stream`. What the model writes while it has no tools is text."""

@@ -1,0 +1,27 @@
+"""What a model around another one passes through as it is."""
+
+from codeagent.core.model import Model
+
+
+class AroundModel:
+    """Base of the models that change how another one is asked; a subclass gives `stream`."""
+
+    def __init__(self, inner: Model) -> None:
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self._inner.context_window
+
+    async def prepare(self) -> None:
+        """Start what the model below needs before its first request, where it needs anything."""
+        prepare = getattr(self._inner, "prepare", None)
+        if prepare is not None:
+            await prepare()
+
+    async def close(self) -> None:
+        await self._inner.close()
