@@ -158,7 +158,10 @@ class Checkpointing:
         async def in_turn() -> None:
             if before is not None:
                 await asyncio.wait({before})
-            await work()
+            try:
+                await work()
+            except Exception as error:
+                self._tell(CheckpointError(f"internal error: {type(error).__name__}: {error}"))
 
         task = asyncio.create_task(in_turn())
         self._pending.append(task)

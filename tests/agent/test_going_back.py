@@ -295,6 +295,20 @@ async def test_a_store_that_fails_is_told_once_and_holds_nothing_up() -> None:
     assert store.files == {"a.py": "3"}
 
 
+async def test_a_store_that_crashes_is_told_in_a_line_and_the_run_goes_on() -> None:
+    s, store = begin(Turn("done"))
+
+    async def crash() -> None:
+        raise ValueError("boom")
+
+    store.prune = crash  # type: ignore[method-assign]  # a store with a mistake in it
+    s.agent.begin_checkpoints()
+    await say(s, "hello")
+    assert [notice.text for notice in notices(s, "checkpoint.failed")] == [
+        "no checkpoint: internal error: ValueError: boom; /undo cannot take back what happens now"
+    ]
+
+
 async def test_plan_mode_needs_no_point_before_a_batch() -> None:
     s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("a plan"), policy=Policy("plan"))
     await say(s, "plan it")

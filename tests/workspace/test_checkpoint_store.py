@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -197,6 +198,45 @@ async def test_pruning_drops_old_sessions_of_dead_processes_and_keeps_the_living
     assert await living.node(kept, "f") == Node("file", b"in the living one")
     assert (await living.take()).id == kept
     living.close()
+
+
+async def test_pruning_waits_for_a_git_that_is_slow_to_read_what_it_is_told(
+    state: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, program = tmp_path / "gate", tmp_path / "bin/git"
+    os.mkfifo(gate)
+    program.parent.mkdir()
+    slow = f"case $1 in update-ref) read _ <{gate};; esac"
+    program.write_text(f'#!/bin/sh\n{slow}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    waited = []
+
+    class Watched(subprocess.Popen[bytes]):
+        """Lets git go on as soon as somebody has given up waiting for it once."""
+
+        def communicate(self, *arguments: Any, **more: Any) -> tuple[bytes, bytes]:
+            try:
+                return super().communicate(*arguments, **more)
+            except subprocess.TimeoutExpired:
+                if "update-ref" in str(self.args) and self not in waited:
+                    waited.append(self)
+                    gate.write_text("go on\n")
+                raise
+
+    old = GitCheckpoints(state, root)
+    (root / "f").write_text("only in the old one")
+    gone = (await old.take()).id
+    old.close()
+    (root / "f").write_text("now")
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(subprocess, "Popen", Watched)
+    here = GitCheckpoints(state, root, allowance=Allowance(age=-1))
+    await here.take()
+    await here.prune()
+    assert waited
+    with pytest.raises(CheckpointError, match="not there any more"):
+        await here.node(gone, "f")
+    here.close()
 
 
 async def test_pruning_drops_the_oldest_until_the_rest_is_small_enough(state: Path, root: Path) -> None:

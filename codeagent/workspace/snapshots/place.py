@@ -149,11 +149,13 @@ class StorePlace:
     def run(self, arguments: Sequence[str], lock: int, stop: threading.Event, data: bytes = b"") -> bytes:
         """What git printed, with `data` to read; `stop` ends it."""
         with self.start(arguments, lock) as process:
+            unsent: bytes | None = data
             while True:
                 try:
-                    out, errors = process.communicate(data, timeout=_STOP_STEP)
+                    out, errors = process.communicate(unsent, timeout=_STOP_STEP)
                     break
                 except subprocess.TimeoutExpired:
+                    unsent = None  # the first call keeps what it has not written yet
                     if stop.is_set():
                         process.kill()
                         raise _broken_off() from None
