@@ -187,7 +187,7 @@ class Headless:
         if any(isinstance(block, QuestionBlock) for block in event.blocks):
             decision = Decision("deny", NO_USER, source="auto")
         else:
-            decision = Decision("once") if self._approve else Decision("deny", NOBODY, source="auto")
+            decision = Decision("once", source="flag") if self._approve else Decision("deny", NOBODY, source="auto")
         if self._agent is not None:
             self._agent.respond(event.approval_id, decision)
 

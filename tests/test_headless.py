@@ -249,10 +249,10 @@ async def test_without_a_person_a_question_is_answered_no_with_the_way_out() -> 
     assert agent.answers == [("a1", Decision("deny", NOBODY, source="auto"))]
 
 
-async def test_yes_answers_once_in_the_persons_name() -> None:
+async def test_yes_answers_once_and_never_in_the_name_of_the_user() -> None:
     agent = PlayedAgent(asked())
     await play(agent, approve=True)
-    assert agent.answers == [("a1", Decision("once", source="user"))]
+    assert agent.answers == [("a1", Decision("once", source="flag"))]
 
 
 @pytest.mark.parametrize("output", ["text", "json", "jsonl"])

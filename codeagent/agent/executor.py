@@ -19,7 +19,7 @@ from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.outcome import Settled, as_edited, cap_output, result_of_error, result_of_refusal
 from codeagent.agent.permissions import Objection, Permissions
-from codeagent.agent.prepared import Circumstances, Permit, Prepared, Refused
+from codeagent.agent.prepared import CallKind, Circumstances, Permit, Prepared, Refused
 from codeagent.agent.repeats import TOO_OFTEN
 from codeagent.agent.watch import Watch
 from codeagent.agent.work import Work
@@ -110,7 +110,14 @@ class Executor:
         tool = prepared.tool
         if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
             return False
-        return self._around.hooks.may_modify(tool.name) or not tool.approval_key(prepared.args).reads_only
+        return self._around.hooks.may_modify(tool.name) or prepared.kind == "change"
+
+    def kind(self, call: ToolCall) -> CallKind:
+        """As the model asked for it; a call that cannot run would only have read."""
+        try:
+            return self._prepare(call).kind
+        except ToolError:
+            return "read"
 
     def most_calls(self, call: ToolCall) -> int | None:
         """How often its tool may be called in one run; None: as often as any."""

@@ -43,8 +43,6 @@ class Meter:
         self.calls = 0
         self.refused = 0
         """Calls that were asked for past the limit."""
-        self.executed = 0
-        self.denied = 0
         self.usage = Usage()
         self._last = Usage()
         """Of the last request: what the next one will take, for all that is known."""

@@ -20,7 +20,8 @@ from codeagent.agent.mode_notes import mode_note
 from codeagent.agent.outcome import Settled
 from codeagent.agent.parts import Parts
 from codeagent.agent.planned import Planned
-from codeagent.agent.prepared import Circumstances
+from codeagent.agent.prepared import CallKind, Circumstances
+from codeagent.agent.questions import ASK_USER
 from codeagent.agent.repeats import TOO_OFTEN, Repeats
 from codeagent.agent.stopped import Tally
 from codeagent.core.cancel import CancelToken
@@ -78,6 +79,8 @@ class Loop:
         self._mode = self._permissions.mode
         self.meter = Meter(conversation.limits)
         self._called: Counter[str] = Counter()
+        self._undone: set[CallKind] = set()
+        """Of the calls that were denied, and that no later answer made up for."""
         self.tally = Tally(lambda: parts.jobs.running)
         self.text = ""
 
@@ -107,7 +110,7 @@ class Loop:
             await self._steering.admit(token, follow_up=True)
             queued = self._steering.deliver_steering() or self._steering.deliver_follow_up()
             if not queued and not self._steering.wakes:
-                return "denied" if self.meter.denied and not self.meter.executed else "done"
+                return "denied" if self._undone else "done"
             self._history += queued
 
     def _tell_mode(self) -> None:
@@ -192,9 +195,24 @@ class Loop:
                     settled[call.id] = self._executor.refuse(call, Cancelled(token.reason or "the run ended"))
             self._history += [settled[call.id].message for call in answer.calls]
             self.tally.add((item.result for item in settled.values()), stopped=token.cancelled)
-            for result in (item.result for item in settled.values()):
-                self.meter.executed += result.executed
-                self.meter.denied += result.error is not None and result.error.kind == "denied"
+            self._note_denials(answer.calls, settled)
+
+    def _note_denials(self, calls: Sequence[ToolCall], settled: dict[str, Settled]) -> None:
+        """What a call did that succeeded makes up for denials of earlier answers, not for those of its own.
+
+        A change makes up for both kinds. Plan mode is there to deny changes, and the model's own questions are no
+        work, so neither counts.
+        """
+        errors = {call.id: settled[call.id].result.error for call in calls}
+        done = {self._executor.kind(call) for call in calls if errors[call.id] is None}
+        denied = {
+            self._executor.kind(call)
+            for call in calls
+            if (error := errors[call.id]) is not None and error.kind == "denied" and call.name != ASK_USER
+        }
+        made_up = {"read", "change"} if "change" in done else done
+        expected = {"change"} if self._permissions.mode == "plan" else set()
+        self._undone = (self._undone - made_up) | (denied - expected)
 
     async def _run_batches(self, answer: AssistantMessage, settled: dict[str, Settled], token: CancelToken) -> None:
         if answer.stop == "length":

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -10,6 +10,9 @@ from codeagent.core.hunks import HunkAnswer
 from codeagent.core.messages import ToolCall
 from codeagent.core.policy import ApprovalSource
 from codeagent.core.tool import Tool, ToolResult
+
+CallKind = Literal["read", "change"]
+"""What a call is for: only to read, or something that may change things."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class Prepared:
     @property
     def arguments(self) -> dict[str, Any]:
         return self.args.model_dump(mode="json", exclude_unset=True)
+
+    @property
+    def kind(self) -> CallKind:
+        reads = self.tool.effect == "nothing" or self.tool.approval_key(self.args).reads_only
+        return "read" if reads else "change"
 
     @property
     def json(self) -> str:

@@ -11,7 +11,8 @@ from codeagent.core.hunks import HunkAnswer
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
-ApprovalSource = Literal["auto", "user", "rule", "hook"]
+ApprovalSource = Literal["auto", "user", "rule", "hook", "flag"]
+"""`auto`: nobody was asked, or nobody was there. `flag`: `--yes` answered in the user's place."""
 RuleOrigin = Literal["flag", "session", "saved", "user", "project"]
 """Where a rule comes from: the command line, an answer for this session, an answer that was kept, the person's own
 configuration, the project's (which may only tighten)."""

@@ -30,7 +30,7 @@ class SessionStats(Frozen):
     errors: dict[str, int] = Field(default_factory=dict)
     """Failed calls by error kind."""
     approvals: dict[str, int] = Field(default_factory=dict)
-    """Calls by who allowed or denied them: `auto`, `user`, `rule` or `hook`."""
+    """Calls by who allowed or denied them: `auto`, `user`, `rule`, `hook` or `flag`."""
     jobs: dict[str, int] = Field(default_factory=dict)
     """Calls that went on in the background, by how they ended."""
     limits: dict[str, int] = Field(default_factory=dict)

@@ -1,9 +1,15 @@
 """One prompt, step by step: the order of events, and why a run ends."""
 
+from typing import ClassVar
+
+import pytest
+
 from codeagent.agent.agent import Past
 from codeagent.agent.limits import Limits
 from codeagent.core.errors import ModelError, SessionWriteError
 from codeagent.core.events import (
+    ApprovalRequested,
+    KnownEvent,
     LimitReached,
     MessageAdded,
     Notice,
@@ -15,7 +21,8 @@ from codeagent.core.events import (
 )
 from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
-from tests.agent.doubles import Turn, do, names, of, scene
+from codeagent.core.policy import Decision, Mode, Policy, Rule
+from tests.agent.doubles import Doing, Turn, do, names, of, scene
 
 
 async def test_a_prompt_without_calls_is_one_turn() -> None:
@@ -195,3 +202,65 @@ async def test_turns_are_always_finished() -> None:
     events = await s.run()
     assert [e.turn for e in of(events, TurnFinished)] == [1, 2]
     assert of(events, TurnFinished)[1].stop == "cut"
+
+
+class Looking(Doing):
+    name: ClassVar[str] = "looking"
+    effect = "nothing"
+
+
+LOOK, DO, FAIL = do("ok", "looking"), do("ok"), do("fail")
+NO_LOOK, NO_DO = do("no", "looking"), do("no")
+ASK = ("ask_user", '{"question": "Which?"}')
+Calls = tuple[tuple[str, str], ...]
+
+
+async def reason_after(*answers: Calls, mode: Mode = "ask") -> str:
+    """Why a run of these calls, and then a word, ends; whatever is `no` is denied."""
+    rules = tuple(Rule.parse(f"{tool}(no)", "deny") for tool in ("do", "looking"))
+    s = scene(
+        *(Turn("", calls) for calls in answers), Turn("that is it"), policy=Policy(mode, rules), more=(Looking(),)
+    )
+
+    def nobody(event: KnownEvent) -> None:
+        if isinstance(event, ApprovalRequested):
+            s.agent.respond(event.approval_id, Decision("deny", "no user", source="auto"))
+
+    return str(of(await s.run(on_event=nobody), RunFinished)[0].reason)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([(NO_DO,)], id="nothing else was done"),
+        pytest.param([(DO,), (NO_DO,)], id="what was done came before"),
+        pytest.param([(NO_DO, DO)], id="what was done was asked for before the model knew"),
+        pytest.param([(NO_DO,), (LOOK,)], id="only reading followed"),
+        pytest.param([(NO_DO,), (FAIL,)], id="what followed failed"),
+        pytest.param([(NO_DO,), (DO,), (NO_DO,)], id="made up for once, denied again"),
+        pytest.param([(NO_LOOK,)], id="a reading call"),
+        pytest.param([(NO_DO,), (ASK,)], id="a question makes up for nothing"),
+    ],
+)
+async def test_a_run_ends_as_denied_where_no_later_answer_made_up_for_the_denied_call(answers: list[Calls]) -> None:
+    assert await reason_after(*answers) == "denied"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([(NO_DO,), (DO,)], id="a change in another way"),
+        pytest.param([(NO_DO,), (LOOK,), (FAIL,), (DO,)], id="after further tries"),
+        pytest.param([(NO_LOOK,), (LOOK,)], id="read in another way"),
+        pytest.param([(NO_LOOK,), (DO,)], id="read by something that may do more"),
+        pytest.param([(FAIL,)], id="failed is not denied"),
+        pytest.param([(ASK,)], id="a question that nobody answered is no work"),
+    ],
+)
+async def test_a_run_whose_denied_work_was_done_otherwise_is_done(answers: list[Calls]) -> None:
+    assert await reason_after(*answers) == "done"
+
+
+async def test_in_plan_mode_a_denied_change_is_no_reason_to_end_as_denied_and_a_denied_read_is() -> None:
+    assert await reason_after((DO,), mode="plan") == "done"
+    assert await reason_after((NO_LOOK,), mode="plan") == "denied"

@@ -182,7 +182,7 @@ def test_f33_every_call_is_in_the_log_with_who_allowed_it_and_where_it_ran(produ
     product.run(product.script(calls(read("a.txt"), bash("exit 3")), say("ok")), "--yes")
     by_name = {result["name"]: result for result in results(product.log())}
     assert (by_name["read"]["approval"], by_name["read"]["sandbox"]) == ("auto", None)
-    assert (by_name["bash"]["approval"], by_name["bash"]["sandbox"]) == ("user", "host")
+    assert (by_name["bash"]["approval"], by_name["bash"]["sandbox"]) == ("flag", "host")
     assert [started["arguments"] for started in of(product.log(), "tool.started")] == [
         {"path": "a.txt"},
         {"command": "exit 3"},

@@ -63,7 +63,7 @@ def test_a_call_is_checked_asked_about_and_done(product: Product) -> None:
     wrong, right = results(done.events)
     assert wrong["error"]["kind"] == "invalid_args" and not wrong["executed"]
     assert "Argument 'xs' for tool 'f'" in text_of(wrong) and '"items":{"type":"string"}' in text_of(wrong)
-    assert (text_of(right), right["approval"]) == ("VERSION 1 a", "user")
+    assert (text_of(right), right["approval"]) == ("VERSION 1 a", "flag")
 
 
 def test_without_a_yes_it_is_denied(product: Product) -> None:

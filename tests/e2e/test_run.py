@@ -101,11 +101,12 @@ def test_what_is_denied_is_exit_code_4(product: Product) -> None:
 def test_yes_allows_what_would_be_asked_and_deny_still_denies(product: Product) -> None:
     write = calls(("write", {"path": "new.txt", "content": "x"}), ("write", {"path": "no.txt", "content": "x"}))
     done = product.run(product.script(write, say("Done.")), "--yes", "--deny", "write(no.*)", "--output", "jsonl")
-    assert done.code == 0
+    assert done.code == 4
     assert {result["error"] is None: result["approval"] for result in results(done.events)} == {
-        True: "user",
+        True: "flag",
         False: "rule",
     }
+    assert [event["source"] for event in of(done.events, "approval.resolved")] == ["flag"]
     assert (product.workspace / "new.txt").exists() and not (product.workspace / "no.txt").exists()
 
 

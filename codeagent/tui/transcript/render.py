@@ -43,7 +43,7 @@ _ENDINGS = {
     "done": "done",
     "failed": "failed",
     "limit": "stopped at a limit",
-    "denied": "stopped: you said no",
+    "denied": "ended: what was denied is not done",
     "interrupted": "stopped",
 }
 
