@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -68,7 +69,7 @@ def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any,
 
 def _say_where(repository: Path) -> None:
     if sys.stderr is not None:
-        print(f"the repository is kept: git -C {repository} diff", file=sys.stderr)
+        print(f"the repository is kept: git -C {shlex.quote(str(repository))} diff", file=sys.stderr)
 
 
 def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:

@@ -2,14 +2,18 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from codeagent.agent.rule_examples import decides
 from codeagent.config.loader import load_settings
-from codeagent.config.paths import user_config_file
+from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
+from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import visible
+from codeagent.session.store import SessionStore
 
 _PLAIN = ("model", "api_base", "mode", "strategy", "theme")
 _LIMITS = ("max_turns", "max_calls", "max_tokens", "max_seconds", "max_concurrency", "timeout_per_call", "budget")
@@ -38,3 +42,16 @@ def workspace_of(folder: Path) -> Path:
     except (OSError, ValueError):
         pass
     raise ConfigError(f"--cwd {str(folder)!r} is not a folder; nothing was run")
+
+
+def folder_of_session(session: str, here: Path) -> Path:
+    """The folder of the session whose id begins so; said on standard error where it is not `here`.
+
+    Raises SessionError.
+    """
+    store = SessionStore(state_dir(), Redactor(os.environ))
+    found = store.find(session)
+    folder = store.folder_of(found, here)
+    if folder != here and sys.stderr is not None:
+        print(f"session {found} belongs to {visible(str(folder))}: working there", file=sys.stderr)
+    return folder

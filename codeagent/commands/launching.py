@@ -80,7 +80,8 @@ class LocalLauncher:
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
-        return tuple(item for item in self._store.summaries() if item.workspace == str(self._workspace))
+        here = str(self._workspace.resolve())
+        return tuple(item for item in self._store.summaries() if item.workspace == here)
 
     def find(self, session: str) -> str:
         if session != LAST:
@@ -88,6 +89,12 @@ class LocalLauncher:
         if not (found := self.sessions()):
             raise SessionNotFound(f"there is no session of {self._workspace} yet")
         return found[0].id
+
+    def enter(self, session: str) -> str:
+        found = self.find(session)
+        self._store.check_free(found)
+        self._workspace = self._store.folder_of(found, self._workspace)
+        return found
 
     def recorded(self, session_id: str) -> Events:
         """As long as the log does not grow it is read once."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.commands.given import settings_of, workspace_of
+from codeagent.commands.given import folder_of_session, settings_of, workspace_of
 from codeagent.commands.inject import Injection, injector
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="text (default), json: one object at the end, jsonl: one event per line",
     )
-    add("--resume", metavar="ID", help="go on with a session; the beginning of its id is enough")
-    add("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    add("--resume", metavar="ID", help="continue a session, in its own folder; the beginning of its id is enough")
+    add("--cwd", metavar="DIR", type=Path, help="the workspace (default: here, or the folder of a resumed session)")
     add(
         "--allow",
         metavar="RULE",
@@ -82,7 +82,9 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
             "--step pauses before every batch, and without a screen nobody could go on; nothing was run: "
             "codeagent --step opens the screen with it"
         )
-    workspace = workspace_of(args.cwd)
+    workspace = workspace_of(args.cwd or Path())
+    if args.resume is not None and args.cwd is None:
+        workspace = folder_of_session(args.resume, workspace)
     settings = settings_of(args, workspace)
     prompt = _scripted(settings) if args.prompt is None else args.prompt
     require_model(settings)

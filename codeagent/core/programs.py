@@ -1,7 +1,9 @@
-"""Finds programs to run, never one that lies in the workspace."""
+"""Finds programs to run, never one that lies in the workspace, and what to type to run this one again."""
 
 import os
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 
@@ -14,3 +16,13 @@ def find_program(name: str, workspace: Path) -> str | None:
     ]
     found = shutil.which(name, path=os.pathsep.join(outside))
     return found if found is None or not Path(found).resolve().is_relative_to(workspace) else None
+
+
+def this_program() -> str:
+    """What to type in a shell to run codeagent as it was run now: by name only where PATH finds this very file."""
+    path = Path(sys.argv[0]).absolute()
+    if path.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m {__package__.partition('.')[0]}"
+    if shutil.which(path.name) == str(path):
+        return path.name
+    return shlex.quote(str(path))

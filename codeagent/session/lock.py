@@ -23,14 +23,9 @@ class SessionLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pid = _pid(os.pread(fd, 32, 0))
+            in_use = _in_use(self._path, fd)
             os.close(fd)
-            holder = f"by process {pid}" if pid is not None else "by another process"
-            raise SessionInUse(
-                f"session {self._path.parent.name} is in use {holder}; nothing was changed: end that process "
-                "or start a new session",
-                pid,
-            ) from None
+            raise in_use from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
@@ -44,19 +39,36 @@ class SessionLock:
         self._fd = -1
 
 
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock now; False where nothing was ever locked."""
+def check_free(path: Path) -> None:
+    """Raises SessionInUse where a process holds the lock now; where nothing was ever locked it is free."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return False
+        return
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        raise _in_use(path, fd) from None
     finally:
         os.close(fd)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock now; False where nothing was ever locked."""
+    try:
+        check_free(path)
+    except SessionInUse:
+        return True
     return False
+
+
+def _in_use(path: Path, fd: int) -> SessionInUse:
+    pid = _pid(os.pread(fd, 32, 0))
+    holder = f"by process {pid}" if pid is not None else "by another process"
+    text = (
+        f"session {path.parent.name} is in use {holder}; nothing was changed: end that process or start a new session"
+    )
+    return SessionInUse(text, pid)
 
 
 def _pid(text: bytes) -> int | None:

@@ -13,7 +13,7 @@ from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownE
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
-from codeagent.session.lock import SessionLock, is_locked
+from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.records import Recording, read_head, read_kinds, read_recording
 
@@ -111,6 +111,24 @@ class SessionStore:
         """Every session, the one written to last first."""
         found = [self._summary(session_id) for session_id in self.ids()]
         return sorted(found, key=lambda summary: (summary.modified, summary.id), reverse=True)
+
+    def check_free(self, session_id: str) -> None:
+        """Raises SessionInUse where a process works on it."""
+        check_free(self.folder(session_id) / LOCK)
+
+    def folder_of(self, session_id: str, here: Path) -> Path:
+        """The folder a session works in; `here` where that is the same, or where it ran nowhere yet.
+
+        Raises SessionError where the folder is gone.
+        """
+        there = self._summary(session_id).workspace
+        if not there or Path(there) == here.resolve():
+            return here
+        if not Path(there).is_dir():
+            raise SessionError(
+                f"session {session_id} belongs to {there}, which is no longer there; nothing was changed"
+            )
+        return Path(there)
 
     def is_of(self, session_id: str, workspace: str) -> bool:
         """Whether its first run was there; a quick look at the first bytes of the log."""

@@ -11,6 +11,7 @@ from zlib import crc32
 from textual.screen import Screen
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.programs import this_program
 from codeagent.core.redact import Redactor
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
@@ -135,10 +136,10 @@ def run_app(open_talk: OpenTalk, wish: Wish, folders: Folders) -> int:
 
 
 def _farewell(chat: ChatScreen) -> str:
-    """What stays in the terminal: the end of the conversation, and how to go on with it."""
+    """What stays in the terminal: the end of the conversation, and how to resume it."""
     lines = chat.transcript_text().splitlines()
     session = chat.stage.status.now.session
     if not lines:
         return ""
-    again = [f"go on with it: codeagent --resume {session}"] if session else []
+    again = [f"resume with: {this_program()} --resume {session}"] if session else []
     return "\n".join([*lines[-_SCROLLBACK_LINES:], "", *again, ""])

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Budget
-from codeagent.core.errors import CodeagentError
+from codeagent.core.errors import CodeagentError, SessionError
 from codeagent.core.events import (
     JobUpdated,
     KnownEvent,
@@ -31,6 +31,7 @@ from codeagent.tui.stage import QueuedText, Stage
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
+_NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
 _STARTING = "start"
 """Id of the prompt that waits in its lane until there is something to send it to."""
 
@@ -45,6 +46,8 @@ class Conversation(AgentSide):
         self._pending: list[str] = []
         self._shown = 0
         self._stepping = False
+        self._refused = False
+        """It was tried to start, and failed: there is nothing to wait for."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -54,8 +57,13 @@ class Conversation(AgentSide):
 
     async def open(self, wish: Wish) -> Missing | None:
         _spare_collections()
+        before = self._launcher.workspace
+        try:
+            resume = None if wish.resume is None else await asyncio.to_thread(self._launcher.enter, wish.resume)
+        except SessionError as error:
+            self._stage.document.remark(str(error), "warning")
+            return Missing("session", str(error))
         settings = await asyncio.to_thread(self._launcher.settings, wish)
-        resume = None if wish.resume is None else await asyncio.to_thread(self._launcher.find, wish.resume)
         name = self._launcher.workspace.name or str(self._launcher.workspace)
         self._stage.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
         self._stage.prefer(settings.theme, settings.bell)
@@ -65,12 +73,18 @@ class Conversation(AgentSide):
             return missing
         if resume is not None:
             await self._show_recorded(resume, live=False)
+        if self._launcher.workspace != before:
+            self._stage.document.remark(f"this session belongs to {self._launcher.workspace}: working there")
         self._settings = settings
         self._stage.status.set(sandbox="starting", phase="starting")
         self._spawn(self._start(settings, resume))
         return None
 
     def send(self, text: str) -> None:
+        if self._runtime is None and self._refused:
+            self._stage.give_back(text)
+            self._stage.status.set(notice=_NOT_STARTED)
+            return
         if self._runtime is None:
             self._pending.append(text)
             self._stage.lanes.add(QueuedText(f"{_STARTING}{len(self._pending)}", "follow_up", text))
@@ -216,7 +230,8 @@ class Conversation(AgentSide):
             runtime = await self._launcher.open(settings, resume=resume, tell=self._tell)
         except CodeagentError as error:
             self._stage.document.remark(f"{error}", "error")
-            status.set(sandbox="none", phase="idle", notice="not started: see above")
+            self._refused = True
+            status.set(sandbox="none", phase="idle", notice=_NOT_STARTED)
             self._give_back_pending()
             return
         self._runtime = runtime

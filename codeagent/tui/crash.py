@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codeagent import __version__
+from codeagent.core.programs import this_program
 from codeagent.core.sanitize import one_line, visible
 
 _KEPT = 20
@@ -24,7 +25,7 @@ def record_crash(error: BaseException, state: Path, *, session: str, redact: Cal
     The report holds the traceback without the values of variables, versions and facts on the terminal, all passed
     through `redact`. `session` is the id of the one that is kept, or empty.
     """
-    kept = f"the session is kept: codeagent --resume {session}" if session else "no session had begun"
+    kept = f"the session is kept: {this_program()} --resume {session}" if session else "no session had begun"
     try:
         where = f"report: {_write(state / 'crashes', redact(_report(error, session)))}"
     except OSError as failure:

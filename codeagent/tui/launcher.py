@@ -31,6 +31,12 @@ class Launcher(Protocol):
     def find(self, session: str) -> str:
         """The id of the session that begins so, or of the last one for `last`. Raises SessionNotFound."""
 
+    def enter(self, session: str) -> str:
+        """As `find`, to continue that session: `workspace` becomes the folder it belongs to.
+
+        Raises SessionError: it is not there, in use by another process, or its folder is gone.
+        """
+
     def recorded(self, session_id: str) -> tuple[KnownEvent | UnknownEvent, ...]:
         """Its events, also while it is in use. Raises SessionError."""
 

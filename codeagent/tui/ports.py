@@ -63,7 +63,8 @@ class ModelRow:
 class Missing:
     """Why no conversation can begin yet, and what would help."""
 
-    kind: Literal["model", "key", "place", "error"]
+    kind: Literal["model", "key", "place", "session", "error"]
+    """session: the one to continue cannot be opened."""
     text: str
     """One line: what is missing."""
     variable: str = ""

@@ -13,7 +13,7 @@ from codeagent.commands import launching
 from codeagent.commands.launching import LocalLauncher
 from codeagent.config.keys import KeyStore
 from codeagent.config.settings import Settings
-from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
+from codeagent.core.errors import CodeagentError, ConfigError, SessionError, SessionInUse, SessionNotFound
 from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.runtime import Runtime
@@ -194,6 +194,37 @@ async def test_a_conversation_is_opened_run_listed_and_resumed_with_the_mode_cho
     await again.close()
     assert [event.type for event in here.recorded(summary.id)].count("run.finished") == 2
     assert check_recording(here._store.read(summary.id)).problems == ()
+
+
+async def test_a_session_is_continued_in_its_own_folder_wherever_it_is_asked_for(
+    product: Product, tmp_path: Path
+) -> None:
+    first = await opened(launcher(product), model=script(product, say("Text.")))
+    await to_the_end(first, "go")
+    await first.close()
+    (tmp_path / "alias").symlink_to(product.workspace)
+    for folder in (tmp_path, tmp_path / "alias"):
+        here = LocalLauncher(folder)
+        assert here.enter(first.agent.session_id[:-3]) == first.agent.session_id
+        assert here.workspace.samefile(product.workspace)
+        assert [row.id for row in here.sessions()] == [first.agent.session_id]
+        again = await opened(here, resume=first.agent.session_id, model=script(product, say("More.")))
+        await again.close()
+
+
+async def test_a_session_in_use_or_of_a_folder_that_is_gone_is_not_entered(product: Product, tmp_path: Path) -> None:
+    here = launcher(product)
+    first = await opened(here, model=script(product, say("Text.")))
+    await to_the_end(first, "go")
+    session = first.agent.session_id
+    with pytest.raises(SessionInUse, match=f"in use by process {os.getpid()}"):
+        here.enter(session)
+    await first.close()
+    product.workspace.rename(tmp_path / "moved")
+    elsewhere = LocalLauncher(tmp_path / "moved")
+    with pytest.raises(SessionError, match="no longer there"):
+        elsewhere.enter(session)
+    assert elsewhere.workspace == tmp_path / "moved"
 
 
 async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(product: Product) -> None:

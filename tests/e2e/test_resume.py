@@ -1,6 +1,7 @@
 """A session goes on: after its end, after kill -9, and never twice at a time."""
 
 import signal
+from dataclasses import replace
 
 from tests.e2e.product import Product, bash, calls, of, read, results, say, text_of
 
@@ -83,6 +84,17 @@ def test_a_session_of_another_folder_is_refused(product: Product) -> None:
     done = product.run(product.script(say("no")), "--resume", product.sessions[0].name, "--cwd", str(other))
     assert done.code == 2
     assert str(product.workspace) in done.err
+
+
+def test_a_session_is_continued_in_its_own_folder_from_anywhere(product: Product) -> None:
+    product.run(product.script(say("First.")))
+    session = product.sessions[0].name
+    other = product.home / "other"
+    other.mkdir()
+    arguments = ("run", "go", "--model", product.script(say("Second.")), "--resume", session, "--sandbox", "off")
+    done = replace(product, workspace=other).call(*arguments)
+    assert (done.code, done.out) == (0, "Second.\n")
+    assert f"session {session} belongs to {product.workspace}: working there" in done.err
 
 
 def test_an_unknown_session_is_one_line(product: Product) -> None:

@@ -155,6 +155,6 @@ def test_the_demo_opens_with_its_prompt_and_goes_from_red_to_green(product: Prod
         screen.send("ctrl+d")
         assert screen.exit_code() == 0
         assert screen.modes_restored()
-        assert "go on with it: codeagent --resume" in screen.text()
+        assert "resume with:" in screen.text()
     (repository,) = product.home.glob("codeagent-demo-*")
     assert product.call_in(repository, "python3", "-m", "unittest").code == 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Budget
-from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
+from codeagent.core.errors import CodeagentError, ConfigError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.ports import SandboxInfo
@@ -145,6 +145,10 @@ class FakeLauncher:
     log: tuple[KnownEvent | UnknownEvent, ...] = ()
     workspace: Path = Path("/home/ada/acme-api")
     theme: str | None = None
+    held: int | None = None
+    """The process that has the session."""
+    elsewhere: Path | None = None
+    """The folder the session belongs to."""
     closed: int = 0
     kept: list[tuple[str, str]] = field(default_factory=list)
 
@@ -191,6 +195,13 @@ class FakeLauncher:
         if not SESSION.startswith(session):
             raise SessionNotFound(f"there is no session {session!r}")
         return SESSION
+
+    def enter(self, session: str) -> str:
+        found = self.find(session)
+        if self.held:
+            raise SessionInUse(f"session {found} is in use by process {self.held}", self.held)
+        self.workspace = self.elsewhere or self.workspace
+        return found
 
     def recorded(self, session_id: str) -> tuple[KnownEvent | UnknownEvent, ...]:
         return self.log

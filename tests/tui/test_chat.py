@@ -11,11 +11,12 @@ from textual import events
 from textual.pilot import Pilot
 
 from codeagent.core.policy import Decision
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import Missing, Wish
 from codeagent.tui.rendering.shown import ShownTerminal
+from codeagent.tui.screens.picker import Picker
 from codeagent.tui.stage import QueuedText, Waiting
 from codeagent.tui.transcript.blocks import Remark
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ROWS, ReplayApp, settled
 from tests.tui.scripts import Recording, asks_to_edit, running_tests
 
 _KEYS = {" ": "space", "!": "exclamation_mark", "/": "slash", "-": "minus"}
@@ -335,3 +336,28 @@ async def test_markup_of_anybody_is_text(tmp_path: Path) -> None:
         await pilot.pause()
         shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
         assert shown.count("[@click=app.quit]x[/] [/] [on red]y") == 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "resumed"),
+    [
+        (["enter"], None),
+        (["escape"], None),
+        (["down", "enter", "enter"], ROWS[0].id),
+        (["up", "down", "down", "enter"], "2026"),
+    ],
+    ids=["new", "esc", "another", "again"],
+)
+async def test_a_session_that_cannot_be_resumed_leaves_a_choice_and_no_dead_screen(
+    tmp_path: Path, keys: list[str], resumed: str | None
+) -> None:
+    missing = Missing("session", "session 2026 is in use by process 4242")
+    app = ReplayApp([], tmp_path, now=0.0, missing=missing, wish=Wish(resume="2026"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await until(pilot, lambda: isinstance(app.screen, Picker))
+        await pilot.press(*keys)
+        await until(pilot, lambda: app.chat.talk is not None)
+        assert app.chat.wish.resume == resumed
+        await write(pilot, "go", "enter")
+        assert app.told == [("send", "go")]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +97,9 @@ async def test_where_nothing_can_be_started_the_prompt_returns_and_the_reason_is
 
     assert given_back == ["fix it"]
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == ["no model is set"]
+    talk.send("again")
+    assert (given_back, stage.lanes.items) == (["fix it", "again"], ())
+    assert "/new starts a new session" in stage.status.now.notice
     await talk.close()
 
 
@@ -105,6 +109,25 @@ async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
 
     assert await talk.open(Wish()) == lacks
     assert not talk.running
+
+
+async def test_a_session_of_another_folder_is_continued_there_and_that_is_said() -> None:
+    launcher = FakeLauncher(elsewhere=Path("/home/ada/other"))
+    talk, stage, _ = await opened(launcher, Wish(resume="2026"))
+    assert stage.status.now.workspace == "other"
+    said = [block.text for block in stage.document.blocks if isinstance(block, Remark)]
+    assert said == ["this session belongs to /home/ada/other: working there"]
+    await talk.close()
+
+
+@pytest.mark.parametrize(("launcher", "wanted"), [(FakeLauncher(held=4242), "2026"), (FakeLauncher(), "1999")])
+async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_said(
+    launcher: FakeLauncher, wanted: str
+) -> None:
+    stage = Stage()
+    missing = await Conversation(launcher, stage).open(Wish(resume=wanted))
+    assert missing is not None and missing.kind == "session"
+    assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [missing.text]
 
 
 async def test_a_pause_that_a_crash_ended_is_no_longer_offered() -> None:

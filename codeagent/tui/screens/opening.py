@@ -1,5 +1,6 @@
 """The way from a first frame to a conversation: asks for what is missing until nothing is, or the person leaves."""
 
+import time
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -10,7 +11,8 @@ from codeagent.tui.ports import Missing, Talk, Wish
 from codeagent.tui.screens.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
 from codeagent.tui.screens.folder_question import FolderQuestion
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.rows import model_rows
+from codeagent.tui.screens.picker_list import PickerRow
+from codeagent.tui.screens.rows import model_rows, session_rows
 
 
 async def open_conversation(app: App[Any], talk: Talk, wish: Wish) -> Wish | None:
@@ -30,10 +32,26 @@ async def _ask(app: App[Any], talk: Talk, wish: Wish, missing: Missing) -> Wish 
         case "model" | "key":
             way = await app.push_screen_wait(FirstRun(missing, talk.keep_key))
             return None if way is None else await _taken(app, talk, wish, way)
+        case "session":
+            return await _instead(app, talk, wish)
         case "error":
             raise CodeagentError(missing.text)
         case _:
             assert_never(missing.kind)
+
+
+async def _instead(app: App[Any], talk: Talk, wish: Wish) -> Wish:
+    """What to open where a session cannot be continued; the transcript says why it cannot."""
+    ways = (
+        PickerRow("new", "Start a new session", "in this folder"),
+        PickerRow("other", "Resume another session", "of this folder"),
+        PickerRow("again", "Try again", f"to open {wish.resume}"),
+    )
+    while (way := await app.push_screen_wait(Picker("How would you like to start?", ways))) == "other":
+        rows = session_rows([row for row in await talk.sessions() if not row.in_use], time.time())
+        if (chosen := await app.push_screen_wait(Picker("Resume a session", rows))) is not None:
+            return replace(wish, resume=chosen)
+    return wish if way == "again" else replace(wish, resume=None)
 
 
 async def _taken(app: App[Any], talk: Talk, wish: Wish, way: WayOn) -> Wish | None:

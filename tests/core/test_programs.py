@@ -1,0 +1,50 @@
+"""What is printed to be typed again works as it stands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import codeagent
+from codeagent.core.programs import this_program
+
+SOURCE = str(Path(codeagent.__file__).parents[1])
+
+
+def program(folder: Path, name: str = "codeagent") -> Path:
+    """A console script that prints what it says of itself."""
+    folder.mkdir()
+    path = folder / name
+    text = f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\n"
+    path.write_text(text + "from codeagent.core.programs import this_program\nprint(this_program())\n")
+    path.chmod(0o755)
+    return path
+
+
+def shell(line: str, cwd: Path, *path: Path) -> str:
+    found = os.pathsep.join([*map(str, path), os.defpath])
+    done = subprocess.run(["sh", "-c", line], cwd=cwd, env={"PATH": found}, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_what_path_finds_is_called_by_its_name(tmp_path: Path) -> None:
+    path = program(tmp_path / "bin")
+    assert shell("codeagent", tmp_path, path.parent) == "codeagent"
+
+
+def test_what_path_does_not_find_is_called_by_a_path_that_works_from_anywhere(tmp_path: Path) -> None:
+    path = program(tmp_path / "my tools")
+    again = shell("./codeagent", path.parent)
+    assert "codeagent" != again == shell(again, Path("/"))
+
+
+def test_another_program_of_that_name_on_path_is_not_meant(tmp_path: Path) -> None:
+    other, path = program(tmp_path / "other"), program(tmp_path / "bin")
+    assert shell(str(path), tmp_path, other.parent) == str(path)
+
+
+def test_a_module_is_called_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{SOURCE}/codeagent/__main__.py"])
+    assert this_program() == f"{sys.executable} -m codeagent"
