@@ -8,6 +8,7 @@ Each request gets the next turn; the last one repeats only where `repeat` says s
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -334,9 +335,14 @@ def openai_problems(body: Json) -> list[str]:
     return problems + [f"missing {key}" for key in ("model", "tools") if not body.get(key)]
 
 
+def _bad_name(name: str) -> list[str]:
+    return [] if re.fullmatch("[A-Za-z0-9_-]{1,64}", name) else [f"{name!r} does not match the pattern of names"]
+
+
 def _bad_arguments(message: Json) -> list[str]:
     bad = []
     for call in message.get("tool_calls") or ():
+        bad += _bad_name(call["function"]["name"])
         try:
             json.loads(call["function"]["arguments"])
         except ValueError:
@@ -378,4 +384,6 @@ def _block_problems(block: Json, sent: Sequence[tuple[str, str]]) -> list[str]:
             return ["invalid data in redacted_thinking block"]
         case "tool_use" if not isinstance(block["input"], dict):
             return ["tool_use.input must be an object"]
+        case "tool_use":
+            return _bad_name(block["name"])
     return []

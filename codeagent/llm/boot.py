@@ -1,6 +1,7 @@
 """What must hold around the import of litellm: nothing fetched, nothing read, nothing printed, nothing slow."""
 
 import gc
+import importlib
 import logging
 import os
 import sys
@@ -67,6 +68,18 @@ def without_gateway() -> None:
     module = types.ModuleType(_GATEWAY)
     vars(module)["LiteLLM_Proxy_MCP_Handler"] = _NoGateway
     sys.modules.setdefault(_GATEWAY, module)
+
+
+def with_error_flags(library: Any) -> None:
+    """Let a tool message's `is_error` reach Anthropic: litellm makes its `tool_result` without looking for it."""
+    factory = importlib.import_module(f"{library.__name__}.litellm_core_utils.prompt_templates.factory")
+    made = factory.convert_to_anthropic_tool_result
+
+    def with_error(message: Any, *args: Any, **options: Any) -> Any:
+        result = made(message, *args, **options)
+        return {**result, "is_error": True} if message.get("is_error") else result
+
+    vars(factory)["convert_to_anthropic_tool_result"] = with_error
 
 
 class _NoGateway:

@@ -146,7 +146,7 @@ class LitellmModel:
         """The keyword arguments of litellm's `acompletion`."""
         arguments: dict[str, Any] = {
             "model": target.wire_name,
-            "messages": to_messages(request, target.family),
+            "messages": to_messages(request, target.family, error_flag=target.error_flag),
             "tools": to_tools(request.tools, target.family) or None,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -206,6 +206,7 @@ def _import() -> Any:
             import litellm
         boot.quiet(litellm)
         boot.without_gateway()
+        boot.with_error_flags(litellm)
         return litellm
 
 

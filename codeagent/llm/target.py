@@ -22,6 +22,8 @@ class Target:
     provider: str
     bare_name: str
     family: Family
+    error_flag: bool
+    """A failed call's result is flagged as such on the wire."""
     address: str
     """For the person: the server's address, or whose API it is."""
     api_key: str | None
@@ -49,6 +51,7 @@ def resolve(library: Any, name: str, api_base: str | None, api_key: str | None, 
         provider=provider,
         bare_name=bare,
         family=_family(provider, bare),
+        error_flag=not provider.startswith("bedrock"),
         address=api_base or f"the {provider} API",
         api_key=api_key or _key(library, name, wire_name, provider, api_base),
         context_window=_int(info.get("max_input_tokens")),

@@ -2,9 +2,11 @@
 
 Both families get the same bytes for the same history: a request only appends to the one before.
 For the Anthropic family alone, thinking goes back with its signatures and cache markers are set.
+A failed call's result says so: by a flag where the format has one, else in its first line.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -26,14 +28,22 @@ Wire = dict[str, Any]
 _MARKER = {"type": "ephemeral"}
 _NO_TEXT = "(no output)"
 _IMAGE_FOLLOWS = "(the image follows in the next message)"
+_ERROR = "[error]"
+_NO_NAME = "invalid_tool_name"
+_LONGEST_NAME = 64
+_UNUSABLE = re.compile("[^A-Za-z0-9_-]")
 
 
-def to_messages(request: ModelRequest, family: Family) -> list[Wire]:
-    """The system prompt and the transcript."""
+def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True) -> list[Wire]:
+    """The system prompt and the transcript.
+
+    `error_flag`: the Anthropic family's adapter passes `is_error` on; without it, and for the other family, the
+    text of a failed call's result begins with `[error]`.
+    """
     if family == "openai":
         return [{"role": "system", "content": request.system}, *_openai(request.messages)]
     system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, "cache_control": _MARKER}]}
-    messages = [_anthropic(message) for message in request.messages]
+    messages = [_anthropic(message, error_flag) for message in request.messages]
     if messages:
         messages[-1] = _marked(messages[-1])
     return [system, *messages]
@@ -67,14 +77,14 @@ def _openai(messages: Sequence[Message]) -> list[Wire]:
             case AssistantMessage():
                 wire.append(_assistant(message))
             case ToolMessage():
-                wire.append({"role": "tool", "tool_call_id": message.call_id, "content": _tool_text(message.content)})
+                wire.append({"role": "tool", "tool_call_id": message.call_id, "content": _tool_text(message)})
                 images += _labelled_images(message)
     if images:
         wire.append({"role": "user", "content": images})
     return wire
 
 
-def _anthropic(message: Message) -> Wire:
+def _anthropic(message: Message, error_flag: bool) -> Wire:
     match message:
         case UserMessage():
             return {"role": "user", "content": _parts(message.content)}
@@ -89,7 +99,12 @@ def _anthropic(message: Message) -> Wire:
             wire = _assistant(message)
             return {**wire, "thinking_blocks": thinking} if thinking else wire
         case ToolMessage():
-            return {"role": "tool", "tool_call_id": message.call_id, "content": _parts(message.content)}
+            parts = _parts(message.content)
+            wire = {"role": "tool", "tool_call_id": message.call_id, "content": parts}
+            if not message.is_error:
+                return wire
+            said = {"type": "text", "text": _ERROR}
+            return {**wire, "is_error": True} if error_flag else {**wire, "content": [said, *parts]}
 
 
 def _assistant(message: AssistantMessage) -> Wire:
@@ -97,10 +112,22 @@ def _assistant(message: AssistantMessage) -> Wire:
     wire: Wire = {"role": "assistant", "content": message.text or None}
     if message.calls:
         wire["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _sendable(call.arguments)}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": _sendable_name(call.name), "arguments": _sendable(call.arguments)},
+            }
             for call in message.calls
         ]
     return wire
+
+
+def _sendable_name(name: str) -> str:
+    """A name every provider takes back: one bad name would make each later request of the session fail.
+
+    The call's error result says which name the model wrote.
+    """
+    return _UNUSABLE.sub("_", name)[:_LONGEST_NAME] if name.strip() else _NO_NAME
 
 
 def _sendable(arguments: str) -> str:
@@ -120,9 +147,10 @@ def _user_content(content: tuple[ContentPart, ...]) -> str | list[Wire]:
             return _parts(content)
 
 
-def _tool_text(content: tuple[ContentPart, ...]) -> str:
-    texts = [part.text if isinstance(part, TextPart) else _IMAGE_FOLLOWS for part in content]
-    return "\n".join(text for text in texts if text) or _NO_TEXT
+def _tool_text(message: ToolMessage) -> str:
+    texts = [part.text if isinstance(part, TextPart) else _IMAGE_FOLLOWS for part in message.content]
+    text = "\n".join(text for text in texts if text) or _NO_TEXT
+    return f"{_ERROR}\n{text}" if message.is_error else text
 
 
 def _labelled_images(message: ToolMessage) -> list[Wire]:

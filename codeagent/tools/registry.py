@@ -40,7 +40,7 @@ class ToolRegistry:
         if tool is None:
             close = self.closest(name)
             hint = f"; did you mean {' or '.join(close)}?" if close else f". There are: {self._listed()}"
-            raise NotFound(f"Tool not found: {name[:100]}{hint}")
+            raise NotFound(f"Tool not found: {_said(name)}{hint}")
         return tool
 
     def closest(self, name: str) -> tuple[str, ...]:
@@ -75,6 +75,13 @@ def refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
     if there.source == tool.source:
         return f"{tool.source} has two tools named {tool.name}"
     return f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name"
+
+
+def _said(name: str) -> str:
+    """The name as the model wrote it, and what is wrong with it where no tool could have it."""
+    if not name.strip():
+        return "the call has no name"
+    return name if _NAME.fullmatch(name) else f"{name[:100]!r} is not 1 to 64 letters, digits, _ or -"
 
 
 def _shown(tool: Tool[Any]) -> dict[str, Any]:

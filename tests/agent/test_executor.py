@@ -31,6 +31,12 @@ async def test_an_unknown_tool_names_the_closest() -> None:
     assert "do" in text_of(result.content)
 
 
+async def test_a_call_without_a_usable_name_is_told_so() -> None:
+    assert text_of((await one(Turn("", (("", "{}"),)))).content).startswith("Tool not found: the call has no name")
+    said = text_of((await one(Turn("", (("do it", "{}"),)))).content)
+    assert said.startswith("Tool not found: 'do it' is not 1 to 64 letters, digits, _ or -; did you mean do")
+
+
 async def test_malformed_arguments_are_a_result_and_not_an_empty_object() -> None:
     result = await one(Turn("", (("do", '{"what": 1'),)))
     assert (result.error.kind, result.executed) == ("invalid_args", False)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
@@ -107,6 +108,47 @@ async def test_signed_thinking_comes_back_to_its_provider_exactly(model_at: Mode
     ]
     assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2000}
     assert sent["max_tokens"] == 2500
+
+
+async def _second_request(fake: FakeProvider, model: LitellmModel, **fields: bool) -> list[dict[str, Any]]:
+    """The messages sent after the calls of the first answer were answered, in the order of the calls."""
+    first = (await ask(model, request(USER))).message
+    texts = (result(call, "out", is_error=fields.get(f"error_{n}", False)) for n, call in enumerate(first.calls))
+    await ask(model, request(USER, first, *texts))
+    assert fake.rejected == []
+    messages: list[dict[str, Any]] = fake.requests[-1].body["messages"]
+    return messages
+
+
+async def test_anthropic_is_told_which_call_failed_by_its_flag(model_at: ModelAt) -> None:
+    async with anthropic_server([Turn(calls=CALLS), Turn(text="done")]) as fake:
+        sent = await _second_request(fake, model_at(fake, "anthropic/claude-sonnet-4-5"), error_1=True)
+    results = sent[-1]["content"]
+    assert [(block["type"], block.get("is_error")) for block in results] == [
+        ("tool_result", None),
+        ("tool_result", True),
+        ("tool_result", None),
+    ]
+    assert results[1]["content"] == [{"type": "text", "text": "out"}]
+
+
+async def test_an_openai_server_is_told_which_call_failed_by_the_text(model_at: ModelAt) -> None:
+    async with openai_server([Turn(calls=CALLS), Turn(text="done")]) as fake:
+        sent = await _second_request(fake, model_at(fake, "fake"), error_1=True)
+    assert [message["content"] for message in sent[-3:]] == ["out", "[error]\nout", "out"]
+
+
+@BOTH
+async def test_a_call_without_a_usable_name_does_not_spoil_the_next_request(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
+    """The fake rejects what providers reject: a name that is not 1 to 64 letters, digits, _ or -."""
+    async with server([Turn(calls=(("", {}), ("read the file", {"path": "a"}))), Turn(text="done")]) as fake:
+        model = model_at(fake, name)
+        await _second_request(fake, model, error_0=True, error_1=True)
+        sent = str(fake.requests[-1].body)
+    assert "invalid_tool_name" in sent
+    assert "read_the_file" in sent
 
 
 async def test_reasoning_of_an_openai_server_is_heard_and_not_sent_back(model_at: ModelAt) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -73,6 +74,26 @@ def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments: str) ->
     call = ToolCall(id="call_0001", name="read", arguments=arguments)
     sent = wire("openai", USER, AssistantMessage(calls=(call,)), result(call, "invalid", is_error=True))
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+@pytest.mark.parametrize("name", ["", " ", "read file", "größe", "read.file\x1b]52", "a" * 65, "\x00"])
+@pytest.mark.parametrize("family", ["openai", "anthropic"])
+def test_a_name_no_provider_takes_back_is_replaced(family: Family, name: str) -> None:
+    call = ToolCall(id="call_0001", name=name)
+    sent = wire(family, USER, AssistantMessage(calls=(call,)), result(call, "Tool not found", is_error=True))
+    replaced = sent[1]["tool_calls"][0]["function"]["name"]
+    assert re.fullmatch("[A-Za-z0-9_-]{1,64}", replaced)
+    assert name.strip() or replaced == "invalid_tool_name"
+
+
+def test_a_failed_result_says_so_in_its_first_line_where_there_is_no_flag() -> None:
+    answer, failed = AssistantMessage(calls=(CALL,)), result(CALL, "exit 3", is_error=True)
+    assert wire("openai", USER, answer, failed)[-1]["content"] == "[error]\nexit 3"
+    flagged = wire("anthropic", USER, answer, failed)[-1]
+    assert (flagged["is_error"], flagged["content"][0]["text"]) == (True, "exit 3")
+    (unflagged,) = to_messages(request(USER, answer, failed), "anthropic", error_flag=False)[-1:]
+    assert "is_error" not in unflagged
+    assert [part["text"] for part in unflagged["content"]] == ["[error]", "exit 3"]
 
 
 def test_images_of_a_batch_follow_its_results_for_openai() -> None:
