@@ -38,6 +38,10 @@ class Turn:
     """Of an error; a provider-like one otherwise."""
     raw: bytes | None = None
     """The stream itself instead of one made from the fields above."""
+    page: tuple[str, bytes] | None = None
+    """A body that is not a stream: its header lines and bytes."""
+    hang_up: bool = False
+    """Reset the connection before the first byte."""
     cut_after: int | None = None
     """Bytes of the stream after which the connection ends."""
     clean_cut: bool = False
@@ -110,6 +114,14 @@ class FakeProvider:
             turn = self.turns[0] if self._repeat and len(self.turns) == 1 else self.turns.pop(0)
         else:
             turn = Turn(status=500, body=json.dumps({"error": {"message": "the fake has no more turns"}}))
+        if turn.hang_up:
+            writer.transport.abort()
+            return False
+        if turn.page is not None:
+            kind, body = turn.page
+            writer.write(f"HTTP/1.1 200 OK\r\n{kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+            await writer.drain()
+            return True
         if turn.status != 200:
             return await self._error(turn, writer)
         return await self._stream(turn, reader, writer)

@@ -82,6 +82,14 @@ def with_error_flags(library: Any) -> None:
     vars(factory)["convert_to_anthropic_tool_result"] = with_error
 
 
+def with_looked_at_responses(library: Any) -> None:
+    """Let a 200 that is not a stream be told from one that was cut."""
+    from codeagent.llm.response_body import watch_responses  # httpx: here after litellm
+
+    transport = importlib.import_module(f"{library.__name__}.llms.custom_httpx.aiohttp_transport")
+    watch_responses(transport.LiteLLMAiohttpTransport)
+
+
 class _NoGateway:
     @staticmethod
     def should_use_litellm_mcp_gateway(tools: object) -> bool:

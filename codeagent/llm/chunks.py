@@ -13,7 +13,7 @@ def read_delta(chunk: Any) -> Delta:
         return Delta()
     choice = choices[0]
     finish = _get(choice, "finish_reason") or None
-    delta = _get(choice, "delta")
+    delta = _get(choice, "delta") or _get(choice, "message")
     if delta is None:
         return Delta(finish=finish)
     content = _get(delta, "content")

@@ -36,7 +36,33 @@ _NO_TOOLS = re.compile(
 _PREFIX = re.compile(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
+_ADVICE = re.compile(r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*")
+"""What litellm adds to a provider's words: the names of its classes."""
+_HANG_UPS = {"ReadError", "WriteError", "RemoteProtocolError", "ServerDisconnectedError", "ClientOSError"}
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_LONGEST_PAGE = 64 << 10
 _MESSAGE = re.compile(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+
+
+class NotAStream(Exception):
+    """A response with status 200 whose body is neither a stream nor a whole completion.
+
+    The text says what came instead, with its first line; `body` is the error object where the body has one.
+    """
+
+    def __init__(self, body: bytes, content_type: str, decoded: object) -> None:
+        """`decoded` is the body as JSON, None where it is not JSON."""
+        self.body = _error_object(decoded)
+        text = body[:_LONGEST_PAGE].decode("utf-8", "replace")
+        first = text.partition("\n")[0].strip()
+        title = _TITLE.search(text)
+        if decoded is not None:
+            what, first = "JSON", first if len(first) > 1 else json.dumps(decoded, ensure_ascii=False)
+        elif title or "html" in content_type:
+            what = f"a web page titled {_short(title[1])!r}" if title else "a web page"
+        else:
+            what = "text"
+        super().__init__(f"{what} that begins: {_short(first)}")
 
 
 class Failure:
@@ -52,9 +78,14 @@ class Failure:
 
     def model_error(self, *, streaming: bool) -> ModelError:
         """`streaming` says that the answer had begun."""
-        return self._from_cause() or self._from_status(streaming) or self._from_stream(streaming)
+        return (
+            self._from_cause(streaming)
+            or self._from_status(streaming)
+            or self._from_body()
+            or self._from_stream(streaming)
+        )
 
-    def _from_cause(self) -> ModelError | None:
+    def _from_cause(self, streaming: bool) -> ModelError | None:
         for cause in self._chain:
             if isinstance(cause, ImportError):
                 return self._error("bad_request", f"this provider needs a library: {cause}", retryable=False)
@@ -68,6 +99,8 @@ class Failure:
                 return self._error("connection", f"nothing answers at {self._address}; is the server running?")
         if self._status in (None, 408, 500) and any(_is_timeout(cause) for cause in self._chain):
             return self._error("timeout", f"{self._address} sent nothing for {self._idle:g} s")
+        if not streaming and self._status in (None, 500) and any(_is_hang_up(cause) for cause in self._chain):
+            return self._error("connection", f"{self._address} closed the connection before it answered")
         return None
 
     def _from_status(self, streaming: bool) -> ModelError | None:
@@ -106,14 +139,28 @@ class Failure:
             case _:
                 return self._error("bad_request", f"the request was rejected: {said}", retryable=False)
 
-    def _from_stream(self, streaming: bool) -> ModelError:
-        if not streaming:
-            return self._error("bad_request", f"the request could not be sent: {self._quote}", retryable=False)
+    def _from_body(self) -> ModelError | None:
+        came = next((cause for cause in self._chain if isinstance(cause, NotAStream)), None)
+        if came is None:
+            return None
+        passing = self._passing() if came.body else None
+        said = f"{self._address} sent no answer but {came}"
+        return passing or self._error("server", said if came.body else f"{said}; check the address", retryable=False)
+
+    def _passing(self) -> ModelError | None:
+        """What the words alone say will pass."""
         lowered = self._text.lower()
         if "overloaded" in lowered:
             return self._error("overloaded", f"the provider is overloaded: {self._quote}")
         if "rate limit" in lowered or "rate_limit" in lowered:
             return self._rate_limited()
+        return None
+
+    def _from_stream(self, streaming: bool) -> ModelError:
+        if not streaming:
+            return self._error("bad_request", f"the request could not be sent: {self._quote}", retryable=False)
+        if (passing := self._passing()) is not None:
+            return passing
         if any(_is_transport(cause) for cause in self._chain):
             return self._error("cut", "the connection broke in the middle of the answer; nothing of it was run")
         return self._error("server", f"the provider broke off its answer: {self._quote}")
@@ -217,16 +264,34 @@ def _is_transport(error: BaseException) -> bool:
     }
 
 
+def _is_hang_up(error: BaseException) -> bool:
+    return isinstance(error, ConnectionError) or type(error).__name__ in _HANG_UPS
+
+
+def _error_object(decoded: object) -> dict[str, object] | None:
+    match decoded:
+        case {"error": dict(error)}:
+            return error
+        case {"error": str(text)} | {"detail": str(text)} | {"message": str(text)}:
+            return {"message": text}
+        case _:
+            return None
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
+
+
 def _quote(text: str) -> str:
     """What the provider said, on one line: its own message where the text is an error object."""
-    text = _PREFIX.sub("", text.strip())
+    text = _ADVICE.sub("", _PREFIX.sub("", text.strip()))
     found = _MESSAGE.search(text)
     if found:
         text = _unquote(found[1])
     if "<html" in text[:1000].lower():
         text = "an HTML page instead of an answer"
-    text = " ".join(text.split())
-    return (text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…") or "no reason given"
+    return _short(_ADVICE.sub("", text)) or "no reason given"
 
 
 def _unquote(literal: str) -> str:

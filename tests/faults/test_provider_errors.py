@@ -1,6 +1,7 @@
 """The matrix of provider failures: each has its kind, whether it is worth repeating, and one line that helps."""
 
 import asyncio
+import gzip
 import json
 import ssl
 import subprocess
@@ -173,6 +174,58 @@ async def test_an_error_in_the_middle_of_an_anthropic_stream() -> None:
     raw = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
     error = await failure(anthropic_server, "anthropic/x", Turn(raw=raw))
     assert (error.kind, error.retryable) == ("overloaded", True)
+
+
+HTML = "content-type: text/html; charset=utf-8"
+JSON = "content-type: application/json"
+LOGIN = b"<!doctype html>\n<html><head><title>Sign in to the\n network</title></head><body>words</body></html>"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ((HTML, LOGIN), "a web page titled 'Sign in to the network' that begins: <!doctype html>; check the address"),
+        ((HTML + "\r\ncontent-encoding: gzip", gzip.compress(LOGIN)), "a web page titled 'Sign in to the network'"),
+        (("content-type: text/event-stream", LOGIN), "a web page titled 'Sign in to the network'"),
+        ((JSON, b'{"error": {"message": "no model is loaded"}}'), 'JSON that begins: {"error": {"message": "no model'),
+        ((JSON, b'{\n  "detail": "not signed in"\n}\n'), 'JSON that begins: {"detail": "not signed in"}'),
+        ((JSON, b'["queued"]'), 'JSON that begins: ["queued"]'),
+        (("content-type: text/plain", b"upstream is starting\ntry later\n"), "text that begins: upstream is starting"),
+    ],
+    ids=["login", "compressed", "under a stream's type", "error", "error on lines", "list", "text"],
+)
+async def test_a_200_that_is_no_stream_says_what_came_and_is_not_tried_again(
+    server: Server, name: str, page: tuple[str, bytes], text: str
+) -> None:
+    error = await failure(server, name, Turn(page=page))
+    assert (error.kind, error.retryable) == ("server", False)
+    assert f"sent no answer but {text}" in str(error)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("body", "kind", "retryable"),
+    [
+        ('{"error": {"message": "Overloaded, try later"}}', "overloaded", True),
+        ('{"error": {"message": "busy", "code": 503}}', "server", True),
+        ('{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}', "context_window", False),
+    ],
+)
+async def test_an_error_with_status_200_is_read_like_any_other(
+    server: Server, name: str, body: str, kind: str, retryable: bool
+) -> None:
+    error = await failure(server, name, Turn(page=(JSON, body.encode())))
+    assert (error.kind, error.retryable) == (kind, retryable)
+
+
+@BOTH
+async def test_a_reset_before_the_first_byte_is_a_broken_connection_and_has_no_status(
+    server: Server, name: str
+) -> None:
+    error = await failure(server, name, Turn(hang_up=True))
+    assert (error.kind, error.retryable, error.status) == ("connection", True, None)
+    assert str(error).endswith("closed the connection before it answered")
 
 
 @BOTH

@@ -1,6 +1,7 @@
 """litellm behind the port, over real HTTP: both wire formats in five-byte pieces, and every connection closed."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -294,6 +295,76 @@ async def test_an_input_that_comes_whole_with_its_block_is_kept(model_at: ModelA
     async with anthropic_server([Turn(raw=b"".join(b"data: " + event + b"\n\n" for event in events))]) as fake:
         message = (await ask(model_at(fake, "anthropic/x"))).message
     assert [(call.id, call.arguments) for call in message.calls] == [("toolu_01abcd", '{"path": "a b"}')]
+
+
+WHOLE = {
+    "chat": {
+        "object": "chat.completion",
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": "größe",
+                    "reasoning_content": "hm",
+                    "tool_calls": [
+                        {"id": "call_abcd1234", "type": "function", "function": {"name": "read", "arguments": "{}"}},
+                        {"id": "call_abcd5678", "type": "function", "function": {"name": "bash", "arguments": "{}"}},
+                    ],
+                },
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+    },
+    "messages": {
+        "type": "message",
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "sig"},
+            {"type": "text", "text": "größe"},
+            {"type": "tool_use", "id": "toolu_abcd1234", "name": "read", "input": {}},
+            {"type": "tool_use", "id": "toolu_abcd5678", "name": "bash", "input": {}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 9, "output_tokens": 3},
+    },
+    "responses": {
+        "object": "response",
+        "id": "r",
+        "status": "completed",
+        "output": [
+            {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "größe"}]},
+            {"type": "function_call", "id": "f1", "call_id": "call_abcd1234", "name": "read", "arguments": "{}"},
+            {"type": "function_call", "id": "f2", "call_id": "call_abcd5678", "name": "bash", "arguments": "{}"},
+        ],
+        "usage": {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("server", "name", "api"),
+    [
+        (openai_server, "fake", "chat"),
+        (anthropic_server, "anthropic/claude-sonnet-4-5", "messages"),
+        (openai_server, "openai/responses/gpt-5", "responses"),
+    ],
+    ids=["chat", "messages", "responses"],
+)
+async def test_a_completion_that_comes_whole_is_the_answer(
+    server: Server, name: str, api: str, model_at: ModelAt
+) -> None:
+    page = ("content-type: application/json", json.dumps(WHOLE[api]).encode())
+    async with server([Turn(page=page)]) as fake:
+        heard = await ask(model_at(fake, name))
+    assert (heard.message.text, heard.message.stop) == ("größe", "tool_calls")
+    assert [(call.name, call.arguments) for call in heard.message.calls] == [("read", "{}"), ("bash", "{}")]
+    assert (heard.usage.input_tokens, heard.usage.output_tokens, heard.usage.estimated) == (9, 3, False)
+    if api != "responses":
+        assert heard.reasoning == "hm"
+    if api == "messages":
+        assert heard.message.thinking == (Thinking(text="hm", signature="sig"),)
 
 
 @pytest.mark.parametrize(
