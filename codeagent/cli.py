@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NoReturn, Protocol
 
 from codeagent import __version__
-from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
 
 COMMANDS = {
     "run": "work on a prompt, without a screen",
@@ -124,7 +124,7 @@ def _run(command: Command, args: argparse.Namespace) -> int:
         import asyncio  # keeps --version and --help fast
 
         return asyncio.run(work)
-    except ConfigError as error:
+    except (ConfigError, SessionNotFound) as error:
         return _complain(error, USAGE_ERROR)
     except CodeagentError as error:
         return _complain(error, 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.display import QuestionBlock
-from codeagent.core.event_json import event_json
+from codeagent.core.event_json import event_json, on_one_line
 from codeagent.core.events import (
     ApprovalRequested,
     BatchPlanned,
@@ -128,6 +128,8 @@ class Headless:
         match self._output:
             case "jsonl":
                 self._writer.put("out", event_json(event, self._redactor) + "\n")
+                if end is not None and end.reason in ("failed", "limit", "denied"):
+                    self.say(_end_line(end))
             case "json":
                 self._show_progress(event)
                 if end is not None:
@@ -181,7 +183,7 @@ class Headless:
             "duration_ms": event.duration_ms,
             "error": None if event.error is None else self._redactor.clean(event.error),
         }
-        return json.dumps(report, ensure_ascii=False)
+        return on_one_line(json.dumps(report, ensure_ascii=False))
 
     def _answer(self, event: ApprovalRequested) -> None:
         if any(isinstance(block, QuestionBlock) for block in event.blocks):

@@ -11,7 +11,7 @@ from codeagent.commands.given import settings_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
-from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
@@ -84,11 +84,7 @@ class LocalLauncher:
         return tuple(item for item in self._store.summaries() if item.workspace == here)
 
     def find(self, session: str) -> str:
-        if session != LAST:
-            return self._store.find(session)
-        if not (found := self.sessions()):
-            raise SessionNotFound(f"there is no session of {self._workspace} yet")
-        return found[0].id
+        return self._store.last(str(self._workspace.resolve())) if session == LAST else self._store.find(session)
 
     def enter(self, session: str) -> str:
         found = self.find(session)

@@ -3,6 +3,7 @@
 import argparse
 import math
 import os
+import select
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -16,7 +17,16 @@ from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
+from codeagent.core.redact import Redactor
 from codeagent.headless import Headless, Output, Streams
+from codeagent.session.store import SessionStore
+
+_SILENCE = 3.0
+"""Seconds after which a pipe that sent nothing is taken for one that never will, as CI hands down."""
+_MOST_READ = 64 * 1024 * 1024
+"""Bytes of standard input."""
+_HEAD, _TAIL = 32_000, 96_000
+"""Characters of piped text that are kept of its beginning and its end; logs say most at the end."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "prompt",
         metavar="PROMPT",
         nargs="?",
-        help="what to do; - reads it from standard input; a scripted model needs none",
+        help="what to do; what is piped in is added to it; - reads all of it from standard input; a scripted model "
+        "needs none",
     )
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
@@ -36,7 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="text (default), json: one object at the end, jsonl: one event per line",
     )
-    add("--resume", metavar="ID", help="continue a session, in its own folder; the beginning of its id is enough")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume", metavar="ID", help="continue a session, in its own folder; the beginning of its id is enough"
+    )
+    again.add_argument(
+        "--continue", dest="go_on", action="store_true", help="continue the session of this folder written to last"
+    )
     add("--cwd", metavar="DIR", type=Path, help="the workspace (default: here, or the folder of a resumed session)")
     add(
         "--allow",
@@ -48,13 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--deny", metavar="RULE", action="append", default=[], help="refuse these calls; repeatable")
     add("--yes", action="store_true", help="answer every question with yes; what is denied stays denied")
     add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
-    add("--max-turns", metavar="N", type=_count, help="answers of the model before the run stops")
-    add("--max-calls", metavar="N", type=_count, help="tool calls before the run stops")
-    add("--max-tokens", metavar="N", type=_count, help="tokens, in and out, at which no further request is made")
-    add("--max-seconds", metavar="S", type=_amount, help="seconds after which the run stops, whatever it is doing")
-    add("--max-concurrency", metavar="N", type=_count, help="tool calls that run at the same time (default: 8)")
-    add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
-    add("--budget", metavar="USD", type=_amount, help="cost at which no further request is made")
+    _add_limits(parser)
     add(
         "--sandbox",
         choices=("docker", "off"),
@@ -75,6 +86,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--max-turns", metavar="N", type=_count, help="answers of the model before the run stops")
+    add("--max-calls", metavar="N", type=_count, help="tool calls before the run stops")
+    add("--max-tokens", metavar="N", type=_count, help="tokens, in and out, at which no further request is made")
+    add("--max-seconds", metavar="S", type=_amount, help="seconds after which the run stops, whatever it is doing")
+    add("--max-concurrency", metavar="N", type=_count, help="tool calls that run at the same time (default: 8)")
+    add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
+    add("--budget", metavar="USD", type=_amount, help="cost at which no further request is made")
+
+
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Reads everything that may block or be wrong before the event loop starts. Raises ConfigError."""
     if args.step:
@@ -89,10 +111,13 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     prompt = _scripted(settings) if args.prompt is None else args.prompt
     require_model(settings)
     injections = [Injection.parse(text) for text in args.inject]
+    resume = _last_session(workspace) if args.go_on else args.resume
     prompt = read_prompt(prompt)
+    if args.prompt not in (None, "-"):
+        prompt += read_piped()
     find_key, trusts = KeyStore(config_dir()).find, args.trust_project
     place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts)
-    return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=args.resume)
+    return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=resume)
 
 
 async def work(
@@ -140,16 +165,86 @@ def _scripted(settings: Settings) -> str:
     raise ConfigError('there is no PROMPT: codeagent run "what to do"; - reads it from standard input')
 
 
+def _last_session(workspace: Path) -> str:
+    """Raises SessionNotFound."""
+    return SessionStore(state_dir(), Redactor(os.environ)).last(str(workspace.resolve()))
+
+
 def read_prompt(argument: str) -> str:
     """Raises ConfigError where there is nothing to do."""
     prompt = argument
     if argument == "-":
         if sys.stdin is None:
             raise ConfigError("the prompt should come from standard input, which is closed; nothing was run")
-        prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
+        try:
+            prompt = _read_to_the_end().decode("utf-8", "replace")
+        except OSError as error:
+            raise ConfigError(f"standard input cannot be read ({error.strerror}); nothing was run") from error
     if not prompt.strip():
         raise ConfigError("the prompt is empty; nothing was run")
     return prompt
+
+
+def read_piped() -> str:
+    """What standard input adds to the prompt; empty where it is a terminal, closed, or a pipe that sends nothing.
+
+    Says on standard error what was taken. Raises ConfigError for what is too much, or no text.
+    """
+    try:
+        if os.isatty(0):
+            return ""
+        if not _readable(_SILENCE):
+            _say(
+                f"standard input is open and sent nothing for {_SILENCE:g} s, so it was not read; "
+                "- in place of the prompt waits for it"
+            )
+            return ""
+        data = _read_to_the_end()
+    except OSError:
+        return ""  # a directory, or open for writing only: nothing was piped in
+    if b"\0" in data:
+        raise ConfigError("standard input is no text (it holds NUL bytes); nothing was run: < /dev/null leaves it out")
+    text = data.decode("utf-8", "replace").strip("\n")
+    if not text.strip():
+        return ""
+    lines, left_out = text.count("\n") + 1, len(text) - _HEAD - _TAIL
+    cut = f", without {left_out:,} characters of its middle" if left_out > 0 else ""
+    _say(f"standard input was added to the prompt: {lines:,} line{'s' * (lines != 1)}{cut}")
+    if left_out > 0:
+        text = f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}"
+    return f"\n\nStandard input:\n\n{text}"
+
+
+def _read_to_the_end() -> bytes:
+    """Raises OSError, and ConfigError where it goes on and on."""
+    data, told = bytearray(), os.isatty(0)
+    while True:
+        if not told and not _readable(_SILENCE):
+            told = True
+            _say("reading standard input to its end …")
+        try:
+            piece = os.read(0, 1 << 16)
+        except BlockingIOError:
+            _readable(None)
+            continue
+        data += piece
+        if len(data) > _MOST_READ:
+            raise ConfigError(
+                f"standard input goes on after {_MOST_READ >> 20} MiB; nothing was run: pipe in a part of it, as tail "
+                "-c 100000 gives"
+            )
+        if not piece:
+            return bytes(data)
+
+
+def _readable(seconds: float | None) -> bool:
+    """Standard input has bytes or its end to give; waits so long for it."""
+    return bool(select.select([0], [], [], seconds)[0])
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        print(f"codeagent: {text}", file=sys.stderr, flush=True)
 
 
 def _count(text: str) -> int:

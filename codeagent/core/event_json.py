@@ -1,6 +1,7 @@
 """An event as the one line of JSON that the session log and `--output jsonl` share."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,21 @@ from pydantic_core import PydanticSerializationError
 from codeagent.core.events import KnownEvent, UnknownEvent, parse_event_json
 from codeagent.core.redact import Redactor
 
+_BREAKS = re.compile("[\x85\u2028\u2029]")
 _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
 
 
 def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
-    """The event's JSON object without a line break, secrets masked and lone surrogates replaced by `?`."""
+    """The event's JSON object on one line, secrets masked and lone surrogates replaced by `?`."""
+    return on_one_line(_cleaned_json(event, redactor))
+
+
+def on_one_line(text: str) -> str:
+    """JSON without what some readers take for a line break inside its strings; it means the same."""
+    return text if text.isascii() else _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _cleaned_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
     try:
         text = event.model_dump_json()
     except PydanticSerializationError:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codeagent.core.errors import SessionError, SessionNotFound
+from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
@@ -100,12 +101,13 @@ class SessionStore:
         some = ", ".join(matches[:5])
         raise SessionNotFound(f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it")
 
-    def last(self) -> str:
-        """The session that was written to last. Raises SessionNotFound."""
-        ids = self.ids()
-        if not ids:
-            raise SessionNotFound("there is no session yet; codeagent run PROMPT makes one")
-        return max(ids, key=lambda session_id: (self._stat(session_id).st_mtime_ns, session_id))
+    def last(self, workspace: str | None = None) -> str:
+        """The session that was written to last, of those that began there if given. Raises SessionNotFound."""
+        for session_id in self.last_written_first():
+            if workspace is None or self.is_of(session_id, workspace):
+                return session_id
+        where = f" of {workspace}" if workspace else ""
+        raise SessionNotFound(f"there is no session{where} yet; codeagent run PROMPT makes one")
 
     def summaries(self) -> list[SessionSummary]:
         """Every session, the one written to last first."""
@@ -132,7 +134,7 @@ class SessionStore:
 
     def is_of(self, session_id: str, workspace: str) -> bool:
         """Whether its first run was there; a quick look at the first bytes of the log."""
-        wanted = f'"workspace":{json.dumps(workspace, ensure_ascii=False)},'.encode("utf-8", "replace")
+        wanted = on_one_line(f'"workspace":{json.dumps(workspace, ensure_ascii=False)},').encode("utf-8", "replace")
         try:
             with (self.folder(session_id) / LOG).open("rb") as file:
                 return wanted in file.read(_FIRST_RUN)
@@ -147,11 +149,11 @@ class SessionStore:
             raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def last_written_first(self) -> list[str]:
-        def written(session_id: str) -> int:
+        def written(session_id: str) -> tuple[int, str]:
             try:
-                return self._stat(session_id).st_mtime_ns
+                return self._stat(session_id).st_mtime_ns, session_id
             except OSError:
-                return 0  # it was removed meanwhile
+                return 0, session_id  # it was removed meanwhile
 
         return sorted(self.ids(), key=written, reverse=True)
 

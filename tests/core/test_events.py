@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from codeagent.core.event_json import event_json
 from codeagent.core.events import EVENT_TYPES, Notice, ToolResultAdded, UnknownEvent, parse_event, parse_event_json
+from codeagent.core.redact import Redactor
 
 CONTRACT = {
     "run.started",
@@ -83,3 +85,11 @@ def test_a_block_of_a_newer_version_is_kept_whole() -> None:
         }
     )
     assert json.loads(result.model_dump_json())["blocks"] == [block]
+
+
+def test_nothing_in_an_event_breaks_its_line_for_any_reader() -> None:
+    breaks = "".join(map(chr, range(0x20))) + "\x7f\x85\u2028\u2029"
+    event = Notice(seq=3, ts=1.5, session="s", code="x", text=f"ü{breaks}", data={breaks: breaks})
+    line = event_json(event, Redactor({}))
+    assert len(line.splitlines()) == 1 and "ü" in line
+    assert parse_event_json(line) == event
