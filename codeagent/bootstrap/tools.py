@@ -79,7 +79,7 @@ class ToolMakings:
     def catalog(self) -> ToolCatalog:
         """All of them; those of files after the first look. Blocks on small files. Raises ConfigError."""
         built_in = self._built_in()
-        loaders: tuple[ToolLoader, ...] = (PythonLoader(self.outputs, self.seen), self._yaml_loader(built_in))
+        loaders: tuple[ToolLoader, ...] = (PythonLoader(self.outputs), self._yaml_loader(built_in))
         info = Info(lambda: catalog, self.skills)
         catalog = ToolCatalog(
             built_in,
@@ -99,7 +99,7 @@ class ToolMakings:
             Write(self.workspace, self.seen),
             Edit(self.workspace, self.seen),
             List(self.workspace),
-            Search(self.workspace),
+            Search(self.workspace, self.seen),
             OutputRead(self.outputs),
             AskUser(self.questions),
         ]
@@ -141,7 +141,7 @@ class ToolMakings:
         return folders
 
     def _packages(self) -> Loaded:
-        found = entry_point_tools(self.outputs, self.seen)
+        found = entry_point_tools(self.outputs)
         return Loaded(found.tools, (*self._exposed(), *found.problems))
 
     def _exposed(self) -> tuple[ToolProblem, ...]:

@@ -58,7 +58,7 @@ def _loader(path: Path, place: Place, workspace: LocalWorkspace) -> ToolLoader:
     """Raises ConfigError for a file of another kind."""
     outputs, seen = FileOutputs(place.state_dir / "none", Redactor({})), SeenFiles(workspace)
     builtins = {tool.name: tool for tool in describe_tools(place) if tool.source == "builtin"}
-    loaders: tuple[ToolLoader, ...] = (PythonLoader(outputs, seen), YamlLoader(outputs, seen, builtins))
+    loaders: tuple[ToolLoader, ...] = (PythonLoader(outputs), YamlLoader(outputs, seen, builtins))
     for loader in loaders:
         if path.suffix in loader.suffixes:
             return loader

@@ -37,6 +37,7 @@ class CommandOutput:
         self._tail: deque[str] = deque()
         self._tail_length = 0
         self._sink: OutputSink | None = None
+        self._text: str | None = None
         self.bytes = 0
         self.characters = 0
         self.lines = 0
@@ -56,14 +57,16 @@ class CommandOutput:
 
     def finish(self) -> str:
         """Take what is left unfinished, end the store's copy, and give the text for the model."""
+        if self._text is not None:
+            return self._text
         for stream in _STREAMS:
             rest = self._unfinished[stream] + self._decoders[stream].decode(b"", final=True)
             self._unfinished[stream] = ""
             self._add(rest)
-        text = self._for_model()
+        self._text = self._for_model()
         if self._sink is not None:
             self._sink.close()
-        return text
+        return self._text
 
     def _take_lines(self, stream: Stream, text: str) -> None:
         whole = self._unfinished[stream] + text

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import JsonValue
@@ -11,8 +11,9 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost
 from codeagent.core.messages import TextPart
 from codeagent.core.ports import Command, CommandResult, OutputStore, Sandbox
-from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolResult
+from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolContext, ToolResult
 from codeagent.tools.command_output import CommandOutput
+from codeagent.tools.seen import SeenFiles
 
 OnUpdate = Callable[..., Awaitable[None]]
 """As `ToolContext.on_update`."""
@@ -62,8 +63,29 @@ class CommandRun:
         }
 
 
+async def run_for_model(
+    sandbox: Sandbox,
+    command: Command,
+    ctx: ToolContext,
+    outputs: OutputStore,
+    seen: SeenFiles,
+    *,
+    title: str | None = None,
+) -> ToolResult:
+    """Run it and answer with what it printed; lines of files in that count as seen.
+
+    `title` is what the user is shown as the command. Of a job nothing counts: its output is not in this result.
+    Raises SandboxUnavailable, and as `CommandRun.answer`.
+    """
+    run = await run_command(sandbox, command, outputs, ctx.on_update)
+    shown: dict[str, JsonValue] = {}
+    if not ctx.is_job():
+        shown = await asyncio.to_thread(seen.printed, command.text, run.output.finish())
+    return (run if title is None else replace(run, command=title)).answer(shown)
+
+
 async def run_command(
-    sandbox: Sandbox, command: Command, outputs: OutputStore, on_update: OnUpdate, timeout: float | None
+    sandbox: Sandbox, command: Command, outputs: OutputStore, on_update: OnUpdate, timeout: float | None = None
 ) -> CommandRun:
     """Run to the end, to the timeout (seconds) or to the cancel, and wait until everything has stopped.
 

@@ -20,7 +20,6 @@ from codeagent.tools.function_schema import FunctionSchema
 from codeagent.tools.printed import heard_by
 from codeagent.tools.printed_output import PrintedOutput
 from codeagent.tools.returned import as_result, as_text
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.threads import Ended, started
 from codeagent.tools.tool_commands import ToolCommands
 
@@ -53,7 +52,6 @@ class FunctionTool(Tool[FunctionArgs]):
         schema: FunctionSchema,
         place: Place,
         outputs: OutputStore,
-        seen: SeenFiles,
     ) -> None:
         self.name = name
         self.label = marked.label or name.replace("_", " ").replace("-", " ").strip().capitalize() or name
@@ -73,7 +71,6 @@ class FunctionTool(Tool[FunctionArgs]):
         self._schema = schema
         self._place = place
         self._outputs = outputs
-        self._seen = seen
 
     def access(self, args: FunctionArgs, workspace: Workspace) -> Access:
         return SHARED if self.effect == "nothing" else EXCLUSIVE
@@ -93,19 +90,17 @@ class FunctionTool(Tool[FunctionArgs]):
         if inspect.isasyncgenfunction(self._function):
             return await self._run_to_the_end(args, ctx)
         printed = self._printed(ctx)
-        commands = ToolCommands(ctx, self._outputs, self._seen)
+        commands = ToolCommands(ctx, self._outputs)
         async with printed.passed_on():
             try:
-                result = as_result(await self._value(args, replace(ctx, run=commands), printed), printed.text())
+                return as_result(await self._value(args, replace(ctx, run=commands), printed), printed.text())
             except ToolError as error:
                 _add_printed(error, printed.text())
-                error.details = {**error.details, **commands.details}
                 raise
-        return result.model_copy(update={"details": {**result.details, **commands.details}})
 
     async def talk(self, args: FunctionArgs, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
         printed = self._printed(ctx)
-        positional, named = self._schema.call(args, replace(ctx, run=ToolCommands(ctx, self._outputs, self._seen)))
+        positional, named = self._schema.call(args, replace(ctx, run=ToolCommands(ctx, self._outputs)))
         generator: AsyncGenerator[Any, str | None] = self._function(*positional, **named)
         sent: str | None = None
         async with printed.passed_on():

@@ -1,20 +1,28 @@
 """What the model has read of which file, so that it never changes what it has not seen (FEATURES F18)."""
 
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Failed
-from codeagent.tools.diff import unified
+from codeagent.tools.diff import LEFT_OUT, unified
 from codeagent.tools.encoding import NotText, read_text
 
 LARGEST_FILE = 16 << 20
 """Bytes; a larger file is only paged through: not hashed, not edited."""
+
+_AGAIN = "Read it again first."
+_MOST_NAMED = 50
+_MOST_PLACES = 100
+_WORD_ENDS = re.compile(r"[\s;|&<>()'\"`$={},:]+")
+_PATH_AND_NUMBER = re.compile(r"([^:\n]+):[0-9]+[:\t]")
+_NUMBERED = re.compile(r" *([0-9]+)[:\t-](.*)", re.DOTALL)
 
 Lines = tuple[int, int]
 """First and last line of a run, from 1."""
@@ -29,7 +37,7 @@ class Seen:
     """Runs of lines that were read, in order and apart."""
     whole: bool
     stale: bool = False
-    """The content became another one; the person was shown what the change makes of that, and wants it."""
+    """The content became another one; the user was shown what the change makes of that, and wants it."""
 
     def covers(self, first: int, last: int) -> bool:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
@@ -40,34 +48,52 @@ NOTHING = Seen("", (), whole=True)
 
 
 @dataclass(frozen=True)
-class _Record:
-    seen: Seen
-    stamp: tuple[int, int] | None
-    """Size and modification time when the hash was right; None after a resume."""
+class _Copy:
+    """A content the model knew; a diff against it says what changed since."""
+
+    data: bytes
+    whole: bool
+    """The model had seen all of it."""
 
 
 class SeenFiles:
     """The session's memory of file contents; paths are resolved ones, relative to the root.
 
-    `before_command` and `after_command` go around each of the agent's own commands, also of those that overlap: a file
-    that was as the model knew it, and that the command changed, is not held against the model. What changed during a
-    job may be anybody's doing, a person's too, so it is not taken as known: the model is shown what changed instead.
+    Only what the model was shown counts: by `read`, by `search`, by what a command printed, or as the diff in a
+    refusal. What a command or the user changed on disk does not.
     """
 
     def __init__(self, workspace: Workspace, kept_bytes: int = 8 << 20) -> None:
         """`kept_bytes` bounds the copies that show what changed; the oldest are given up first."""
         self._workspace = workspace
-        self._records: dict[str, _Record] = {}
-        self._copies: OrderedDict[str, bytes] = OrderedDict()
+        self._files: dict[str, Seen] = {}
+        self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._kept_bytes = kept_bytes
 
-    def read(self, path: str, data: bytes, lines: Lines, *, whole: bool) -> dict[str, JsonValue]:
-        """Lines of a file were shown to the model. Returns the details that `restore` takes."""
+    def read(self, path: str, data: bytes, runs: Iterable[Lines], total: int) -> dict[str, JsonValue]:
+        """The model was shown these of the `total` lines of a file. Returns the details that `restore` takes."""
         sha256 = digest(data)
-        known = self._records.get(path)
-        before = known.seen.lines if known is not None and known.seen.sha256 == sha256 else ()
-        whole = whole or (known is not None and known.seen.sha256 == sha256 and known.seen.whole)
-        return self._keep(path, data, Seen(sha256, joined([*before, lines]), whole))
+        known = self._files.get(path, Seen(sha256, (), whole=False))
+        before = known.lines if known.sha256 == sha256 else ()
+        lines = joined([*before, *runs])
+        whole = (known.whole and known.sha256 == sha256) or lines == ((1, total),) or total == 0
+        return self._keep(path, data, Seen(sha256, lines, whole))
+
+    def printed(self, command: str, text: str) -> dict[str, JsonValue]:
+        """A command printed `text`: what of it are lines of files that either names. Returns the details."""
+        shown = []
+        output = text.split("\n")
+        for path in self._named(command, output):
+            data = self._content(path)
+            if data is None:
+                continue
+            try:
+                lines = text_lines(read_text(data).text)
+            except NotText:
+                continue
+            if runs := printed_lines(path, lines, output):
+                shown.append(self.read(path, data, runs, len(lines)))
+        return shown_files(shown)
 
     def wrote(self, path: str, data: bytes, lines: tuple[Lines, ...], *, whole: bool) -> dict[str, JsonValue]:
         """The model changed or made the file; `lines` is what it knows of the new content."""
@@ -76,61 +102,57 @@ class SeenFiles:
     def check(self, path: str, data: bytes, *, shown: bool = False) -> Seen:
         """What was seen of the file whose present content is `data`. Raises Failed: unread, or changed.
 
-        `shown`: the person sees, or saw, what the change makes of this very content; then nothing is refused.
+        `shown`: the user sees, or saw, what the change makes of this very content; then nothing is refused.
         """
-        record = self._records.get(path)
-        if record is None:
+        seen = self._files.get(path)
+        if seen is None:
             raise Failed(f"{path} was not read in this session; nothing was changed. Read it first.")
-        if record.seen.sha256 == digest(data):
-            return record.seen
+        if seen.sha256 == digest(data):
+            return seen
         if shown:
             return Seen(digest(data), (), whole=False, stale=True)
-        before = self._copies.get(path)
-        what = _changes(path, before, data) if before is not None else ""
-        raise Failed(f"{path} has changed since you read it; nothing was written.{what}\nRead it again first.")
+        raise self.refusal(path, data, f"{path} has changed since you read it; nothing was written.", _AGAIN)
 
-    def before_command(self) -> frozenset[str]:
-        """The files that are still as the model knows them."""
-        return frozenset(path for path, record in tuple(self._records.items()) if self._is_fresh(path, record))
+    def refusal(self, path: str, data: bytes, reason: str, otherwise: str) -> Failed:
+        """The error that says why `path` is not changed, with what changed in it since the model knew it.
 
-    def after_command(self, fresh: frozenset[str]) -> dict[str, JsonValue]:
-        """Take what the command did to those files as known; the details that `restore` takes."""
-        changed: dict[str, JsonValue] = {}
-        for path in sorted(fresh):
-            record = self._records[path]
-            if record.stamp is not None and record.stamp == self._stamp(path):
-                continue
-            data = self._content(path)
-            if data is None:
-                continue
-            sha256 = digest(data)
-            if sha256 != record.seen.sha256:
-                changed[path] = sha256
-            self._keep(path, data, replace(record.seen, sha256=sha256))
-        return {"rehashed": changed} if changed else {}
+        A diff that is there in full counts as seen; where it does not show all, `otherwise` is the next step.
+        """
+        copy = self._copies.get(path)
+        diff = "" if copy is None else _changes(path, copy.data, data)
+        if copy is None or not diff:
+            return Failed(f"{reason}\n{otherwise}")
+        said = f"{reason} What changed:\n{diff}\n"
+        if diff.endswith(LEFT_OUT):
+            return Failed(said + otherwise)
+        details = self._keep(path, data, Seen(digest(data), (), copy.whole))
+        then = "That is all that changed: make the call again if it still fits." if copy.whole else otherwise
+        return Failed(said + then, details=details)
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
-        """Take up what a logged result says: what `read`, `wrote` or `after_command` returned."""
+        """Take up what a logged result says: what `read`, `printed`, `wrote` or `refusal` returned."""
         match details:
-            case {"path": str(path), "sha256": str(sha256), "seen": list(seen), "whole": bool(whole)}:
-                lines = joined(_pairs(seen))
-                known = self._records.get(path)
-                if known is not None and known.seen.sha256 == sha256:
-                    lines, whole = joined([*known.seen.lines, *lines]), whole or known.seen.whole
-                self._records[path] = _Record(Seen(sha256, lines, whole), None)
-            case {"rehashed": dict(changed)}:
-                for name, new_sha256 in changed.items():
-                    if name in self._records and isinstance(new_sha256, str):
-                        self._records[name] = _Record(replace(self._records[name].seen, sha256=new_sha256), None)
+            case {"path": str(path), "sha256": str(sha256), "seen": list(runs), "whole": bool(whole)}:
+                lines = joined(_pairs(runs))
+                known = self._files.get(path)
+                if known is not None and known.sha256 == sha256:
+                    lines, whole = joined([*known.lines, *lines]), whole or known.whole
+                self._files[path] = Seen(sha256, lines, whole)
+            case {"shown_files": list(files)}:
+                for one in files:
+                    if isinstance(one, dict):
+                        self.restore(one)
             case _:
                 return
 
     def _keep(self, path: str, data: bytes, seen: Seen) -> dict[str, JsonValue]:
-        self._records[path] = _Record(seen, self._stamp(path))
-        self._copies.pop(path, None)
-        if len(data) <= self._kept_bytes // 8:
-            self._copies[path] = data
-        while sum(map(len, self._copies.values())) > self._kept_bytes:
+        self._files[path] = seen
+        copy = self._copies.get(path)
+        if seen.whole or copy is None or not copy.whole:
+            self._copies.pop(path, None)
+            if len(data) <= self._kept_bytes // 8:
+                self._copies[path] = _Copy(data, seen.whole)
+        while sum(len(copy.data) for copy in self._copies.values()) > self._kept_bytes:
             self._copies.popitem(last=False)
         return {
             "path": path,
@@ -139,18 +161,23 @@ class SeenFiles:
             "whole": seen.whole,
         }
 
-    def _is_fresh(self, path: str, record: _Record) -> bool:
-        if record.stamp is not None and record.stamp == self._stamp(path):
-            return True
-        data = self._content(path)
-        return data is not None and digest(data) == record.seen.sha256
+    def _named(self, command: str, output: list[str]) -> list[str]:
+        """The files that a command line or its output (`path:12:text`) names."""
+        words = list(dict.fromkeys(word for word in _WORD_ENDS.split(command) if word))[:_MOST_NAMED]
+        folders = ["", *(f"{word.rstrip('/')}/" for word in words if self._kind(word) == "directory")]
+        names = [folder + word for word in words for folder in folders]
+        names += dict.fromkeys(match[1] for line in output if (match := _PATH_AND_NUMBER.match(line)))
+        found: dict[str, None] = {}
+        for name in names[: _MOST_NAMED * 4]:
+            if self._kind(name) == "file":
+                found[self._workspace.resolve(name)] = None
+        return list(found)
 
-    def _stamp(self, path: str) -> tuple[int, int] | None:
+    def _kind(self, name: str) -> str | None:
         try:
-            found = self._workspace.stat(path)
-        except WorkspaceError:
+            return self._workspace.stat(self._workspace.resolve(name)).kind
+        except (WorkspaceError, OSError, ValueError):
             return None
-        return found.size, found.mtime_ns
 
     def _content(self, path: str) -> bytes | None:
         try:
@@ -159,6 +186,72 @@ class SeenFiles:
         except (WorkspaceError, OSError):
             return None
         return data if len(data) <= LARGEST_FILE else None
+
+
+def shown_files(shown: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
+    """The details of a result that shows lines of several files; empty where it shows none."""
+    return {"shown_files": list[JsonValue](shown)} if shown else {}
+
+
+def text_lines(text: str) -> list[str]:
+    """A file's lines without their newlines; what comes after the last newline is a line only if it is not empty."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]:
+    """Which of a file's lines stand in the output: under their number, or as a run that is in the file only once."""
+    if any(lines) and _is_in(lines, output):
+        return [(1, len(lines))]
+    runs: list[Lines] = []
+    places: dict[str, list[int]] = {}
+    for at, line in enumerate(lines):
+        places.setdefault(line, []).append(at)
+    done = 0
+    while done < len(output):
+        number = _numbered_line(path, lines, output[done])
+        if number is not None:
+            runs.append((number, number))
+            done += 1
+            continue
+        first, length = _longest_run(lines, output, done, places.get(output[done], []))
+        if length and "".join(output[done : done + length]).strip():
+            runs.append((first + 1, first + length))
+        done += max(length, 1)
+    return list(joined(runs))
+
+
+def _is_in(lines: list[str], output: list[str]) -> bool:
+    return "\n{}\n".format("\n".join(lines)) in "\n{}\n".format("\n".join(output))
+
+
+def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
+    """The number of the file's line that `12:text`, `12<tab>text` or `path:12:text` is; None if it is not one."""
+    match = _NUMBERED.match(shown.removeprefix(f"{path}:").removeprefix(f"./{path}:"))
+    if match is None or len(match[1]) > 9:
+        return None
+    number = int(match[1])
+    return number if 0 < number <= len(lines) and lines[number - 1] == match[2] else None
+
+
+def _longest_run(lines: list[str], output: list[str], start: int, places: list[int]) -> tuple[int, int]:
+    """(index, length) of the longest run of file lines that the output goes on with; length 0: none, or two alike."""
+    if len(places) > _MOST_PLACES:
+        return 0, 0
+    best: list[tuple[int, int]] = []
+    for place in places:
+        length = 0
+        while place + length < len(lines) and start + length < len(output):
+            if lines[place + length] != output[start + length]:
+                break
+            length += 1
+        best.append((length, place))
+    best.sort(reverse=True)
+    if not best or (len(best) > 1 and best[0][0] == best[1][0]):
+        return 0, 0
+    return best[0][1], best[0][0]
 
 
 def digest(data: bytes) -> str:
@@ -187,11 +280,11 @@ def after_change(runs: tuple[Lines, ...], first: int, last: int, count: int) -> 
 
 
 def _changes(path: str, before: bytes, after: bytes) -> str:
+    """A diff for the model; empty where there is nothing to show."""
     try:
-        diff = unified(path, read_text(before).text, read_text(after).text)
+        return unified(path, read_text(before).text, read_text(after).text)
     except NotText:
         return ""
-    return f" What changed:\n{diff}"
 
 
 def _pairs(values: list[JsonValue]) -> list[Lines]:

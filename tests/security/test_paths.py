@@ -110,7 +110,7 @@ def crafted(root: Path) -> list[str]:
 def registry(workspace: LocalWorkspace) -> ToolRegistry:
     seen = SeenFiles(workspace)
     return ToolRegistry(
-        [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace)]
+        [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace, seen)]
     )
 
 

@@ -45,7 +45,7 @@ def caller(arena: Arena, *, kernel: bool) -> Call:
     workspace = LocalWorkspace(arena.root, kernel=kernel)
     seen = SeenFiles(workspace)
     tools = ToolRegistry(
-        [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace)]
+        [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace, seen)]
     )
 
     async def call(name: str, **arguments: object) -> str:

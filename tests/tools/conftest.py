@@ -40,7 +40,7 @@ class Toolbox:
                 Write(self.workspace, self.seen),
                 Edit(self.workspace, self.seen),
                 List(self.workspace),
-                Search(self.workspace),
+                Search(self.workspace, self.seen),
                 OutputRead(self.outputs),
             ]
         )

@@ -28,7 +28,7 @@ class Author:
         self.workspace = LocalWorkspace(root)
         self.outputs = FakeOutputs()
         self.seen = SeenFiles(self.workspace)
-        self.loader = PythonLoader(self.outputs, self.seen, import_seconds)
+        self.loader = PythonLoader(self.outputs, import_seconds)
         self.sandbox: Sandbox | None = None
         self.updates: list[tuple[str, str]] = []
 

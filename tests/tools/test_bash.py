@@ -127,23 +127,91 @@ async def test_a_flood_is_cut_for_the_model_and_kept_for_output_read(box: Toolbo
     assert "".join(update for _, update in box.updates) == lines.decode()
 
 
-async def test_its_own_changes_do_not_make_a_file_stale_but_others_do(box: Toolbox) -> None:
+async def test_what_changed_while_a_command_ran_is_shown_before_it_is_overwritten(box: Toolbox) -> None:
+    """A user's edit and a formatter's look the same from here, so neither counts as seen."""
+    put(box.root, "a.txt", "one\ntwo\n")
+    await box.call("read", path="a.txt")
+
+    async def the_user_saves() -> None:
+        put(box.root, "a.txt", "one\nthe user's own\n")
+
+    box.sandbox = FakeSandbox([the_user_saves])
+    await box.call("bash", command="sleep 5")
+    with pytest.raises(Failed, match=r"(?s)changed since you read it.*-two\n\+the user's own"):
+        await box.call("write", path="a.txt", content="ONE\ntwo\n")
+    assert box.content("a.txt") == "one\nthe user's own\n"
+
+
+async def test_a_change_that_was_shown_in_full_counts_as_seen(box: Toolbox) -> None:
     put(box.root, "a.txt", "one\n")
-    put(box.root, "b.txt", "one\n")
-    for name in ("a.txt", "b.txt"):
-        await box.call("read", path=name)
-    put(box.root, "b.txt", "changed by a person\n")
+    await box.call("read", path="a.txt")
 
-    async def format_both() -> None:
-        for name in ("a.txt", "b.txt"):
-            put(box.root, name, "two\n")
+    async def fmt() -> None:
+        put(box.root, "a.txt", "two\n")
 
-    box.sandbox = FakeSandbox([format_both])
-    result = await box.call("bash", command="fmt")
-    assert list(result.details["rehashed"]) == ["a.txt"]
-    await box.call("edit", path="a.txt", old_string="two", new_string="three")
-    with pytest.raises(Failed, match="changed since you read it"):
-        await box.call("edit", path="b.txt", old_string="two", new_string="three")
+    box.sandbox = FakeSandbox([fmt])
+    await box.call("bash", command="fmt")
+    change = {"path": "a.txt", "old_string": "two", "new_string": "three"}
+    with pytest.raises(Failed, match="That is all that changed"):
+        await box.call("edit", **change)
+    await box.call("edit", **change)
+    assert box.content("a.txt") == "three\n"
+
+
+async def test_a_user_s_edit_is_not_hidden_by_a_command_that_prints_a_part_of_the_file(box: Toolbox) -> None:
+    lines = [f"line {n}" for n in range(1, 41)]
+    put(box.root, "a.txt", "\n".join(lines))
+    await box.call("read", path="a.txt")
+
+    async def the_user_saves() -> None:
+        put(box.root, "a.txt", "\n".join([*lines[:-1], "the user's own"]))
+
+    box.sandbox = FakeSandbox([the_user_saves, ("stdout", b"line 1\nline 2\n")])
+    await box.call("bash", command="head -2 a.txt")
+    with pytest.raises(Failed, match=r"(?s)only in part.*-line 40\n\+the user's own"):
+        await box.call("write", path="a.txt", content="x\n")
+    assert box.content("a.txt").endswith("the user's own")
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("sed -n 2,3p src/a.py", "b = 2\nc = 3\n"),
+        ("cd src && cat -n a.py | head -3", "     1\ta = 1\n     2\tb = 2\n     3\tc = 3\n"),
+        ("grep -n b src/a.py", "2:b = 2\n"),
+        ("rg -n -A1 'b =' .", "src/a.py:2:b = 2\nsrc/a.py-3-c = 3\n"),
+    ],
+)
+async def test_what_a_command_printed_of_a_file_counts_as_read(box: Toolbox, command: str, printed: str) -> None:
+    put(box.root, "src/a.py", "a = 1\nb = 2\nc = 3\nd = 4\n")
+    box.sandbox = FakeSandbox([("stdout", printed.encode())])
+    await box.call("bash", command=command)
+    await box.call("edit", path="src/a.py", old_string="b = 2", new_string="b = 5")
+    assert box.content("src/a.py") == "a = 1\nb = 5\nc = 3\nd = 4\n"
+
+
+async def test_a_file_that_a_command_only_named_was_not_read(box: Toolbox) -> None:
+    put(box.root, "a.py", "a = 1\nb = 2\n")
+    box.sandbox = FakeSandbox([("stdout", b"2 a.py\n")])
+    await box.call("bash", command="wc -l a.py")
+    with pytest.raises(Failed, match="was not read"):
+        await box.call("edit", path="a.py", old_string="b = 2", new_string="b = 5")
+
+
+async def test_a_file_a_command_printed_whole_can_be_replaced(box: Toolbox) -> None:
+    put(box.root, "a.py", "\na = 1\n\nb = 2\n")
+    box.sandbox = FakeSandbox([("stdout", b"\na = 1\n\nb = 2\n")])
+    await box.call("bash", command="cat a.py")
+    await box.call("write", path="a.py", content="c = 3\n")
+    assert box.content("a.py") == "c = 3\n"
+
+
+async def test_a_printed_part_does_not_make_the_whole_file_known(box: Toolbox) -> None:
+    put(box.root, "a.py", "a = 1\nb = 2\n")
+    box.sandbox = FakeSandbox([("stdout", b"a = 1\n")])
+    await box.call("bash", command="head -1 a.py")
+    with pytest.raises(Failed, match="only in part"):
+        await box.call("write", path="a.py", content="c = 3\n")
 
 
 async def test_what_changed_during_a_job_may_be_a_person_s_doing_so_it_is_shown_before_it_is_overwritten(
@@ -158,7 +226,7 @@ async def test_what_changed_during_a_job_may_be_a_person_s_doing_so_it_is_shown_
     tool = box.tool("bash")
     context = replace(tool_context(box.workspace, FakeSandbox([change])), is_job=lambda: True)
     result = await tool.run(tool.Args(command="x", run_in_background=True), context)
-    assert "rehashed" not in result.details
+    assert "shown_files" not in result.details
     with pytest.raises(Failed, match=r"(?s)changed since you read it.*\+two"):
         await box.call("edit", path="a.txt", old_string="two", new_string="three")
 

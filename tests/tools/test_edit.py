@@ -81,16 +81,48 @@ async def test_a_file_that_changed_since_is_shown_as_a_diff(box: Toolbox) -> Non
     assert "def h" not in box.content("src/a.py")
 
 
-async def test_only_lines_that_were_read_can_be_edited(box: Toolbox) -> None:
+async def test_a_text_that_is_there_exactly_once_proves_that_the_model_knows_the_place(box: Toolbox) -> None:
+    put(box.root, "long.txt", "".join(f"line {n}\n" for n in range(1, 101)))
+    await box.call("read", path="long.txt", offset=10, limit=5)
+    await box.call("edit", path="long.txt", old_string="line 50\n", new_string="x\n")
+    assert box.content("long.txt").split("\n")[48:51] == ["line 49", "x", "line 51"]
+
+
+@pytest.mark.parametrize(
+    ("old", "replace_all"),
+    [("line 50 \n", False), ("line 6", True)],
+    ids=["it matches only nearly", "it matches several times"],
+)
+async def test_lines_that_were_not_read_are_not_edited_by_guess(box: Toolbox, old: str, replace_all: bool) -> None:
+    path = put(box.root, "long.txt", "".join(f"line {n}\n" for n in range(1, 101)))
+    before = path.read_bytes()
+    await box.call("read", path="long.txt", offset=10, limit=5)
+    with pytest.raises(Failed, match=r"lines \d+-\d+ .* were not read.*offset=\d+"):
+        await box.call("edit", path="long.txt", old_string=old, new_string="x\n", replace_all=replace_all)
+    assert path.read_bytes() == before
+
+
+async def test_what_was_edited_stays_known_where_it_moved_to(box: Toolbox) -> None:
     path = put(box.root, "long.txt", "".join(f"line {n}\n" for n in range(1, 101)))
     await box.call("read", path="long.txt", offset=10, limit=5)
-    with pytest.raises(Failed, match=r"lines 50-50 .* were not read.*offset=50"):
-        await box.call("edit", path="long.txt", old_string="line 50\n", new_string="x\n")
     await box.call("edit", path="long.txt", old_string="line 12\n", new_string="x\ny\nz\n")
-    await box.call("edit", path="long.txt", old_string="line 14\n", new_string="w\n")
+    await box.call("edit", path="long.txt", old_string="line 14 \n", new_string="w\n")
     with pytest.raises(Failed, match="not read"):
-        await box.call("edit", path="long.txt", old_string="line 15\n", new_string="w\n")
+        await box.call("edit", path="long.txt", old_string="line 15 \n", new_string="w\n")
     assert path.read_text().split("\n")[9:17] == ["line 10", "line 11", "x", "y", "z", "line 13", "w", "line 15"]
+
+
+async def test_lines_that_a_search_showed_count_as_read(box: Toolbox) -> None:
+    await box.call("search", pattern="def g", context=1)
+    await box.call("edit", path="src/a.py", old_string="def g():\n    return 1", new_string="def g():\n    return 2")
+    assert box.content("src/a.py").endswith("def g():\n    return 2\n")
+
+
+async def test_a_line_that_a_search_showed_only_in_part_does_not_count_as_read(box: Toolbox) -> None:
+    put(box.root, "wide.txt", "needle" + "x" * 1000 + "\n")
+    await box.call("search", pattern="needle")
+    with pytest.raises(Failed, match="was not read"):
+        await box.call("edit", path="wide.txt", old_string="needle", new_string="pin")
 
 
 async def test_what_was_approved_is_what_is_applied_or_nothing(box: Toolbox) -> None:

@@ -361,20 +361,6 @@ async def test_a_plain_function_is_told_that_it_cannot_await(author: Author, cal
         await author.text(written(f"ctx.{call}", "ctx: ToolContext"))
 
 
-async def test_what_commands_change_of_files_the_model_knows_is_in_the_details(author: Author) -> None:
-    known = author.workspace.root / "known.txt"
-    known.write_text("before")
-    author.seen.read("known.txt", b"before", (1, 1), whole=True)
-
-    async def change() -> None:
-        known.write_text("after!")
-
-    author.sandbox = FakeSandbox([change])
-    result = await author.call(author.tool(awaited("await ctx.run('x')\nawait ctx.run('y')", "ctx: ToolContext")))
-    assert list(result.details) == ["rehashed"] and list(result.details["rehashed"]) == ["known.txt"]  # type: ignore[arg-type]  # an object
-    author.seen.check("known.txt", b"after!")
-
-
 # approval
 
 

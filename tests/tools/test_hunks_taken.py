@@ -144,7 +144,7 @@ async def test_lines_of_the_person_s_that_were_too_long_to_tell_must_be_read_fir
 
     assert "[… the rest of the diff is left out …]" in said(result)
     with pytest.raises(Failed, match="were not read"):
-        await read.call("edit", path="src/a.py", old_string="line 499", new_string="x")
+        await read.call("edit", path="src/a.py", old_string="line 499 ", new_string="x")
     await read.call("edit", path="src/a.py", old_string="import sys", new_string="import re")
     assert read.content("src/a.py").startswith("import re\n")
 
@@ -156,7 +156,7 @@ async def test_of_a_file_read_in_part_only_the_lines_read_stay_known(box: Toolbo
     await answered(box, "edit", (("V", "VI", "VI½"), False), path="a.txt", edits=edits)
 
     with pytest.raises(Failed, match=r"lines 16-16 of a\.txt were not read"):
-        await box.call("edit", path="a.txt", old_string="15\n", new_string="x\n")
+        await box.call("edit", path="a.txt", old_string="15 \n", new_string="x\n")
     await box.call("edit", path="a.txt", old_string="14\n", new_string="fourteen\n")
     assert box.content("a.txt").split("\n")[3:8] == ["4", "V", "VI", "VI½", "7"]
 
@@ -167,7 +167,7 @@ async def test_adding_to_a_file_that_was_read_in_part_does_not_make_the_rest_kno
     await box.call("write", path="a.txt", content="4\n", append=True)
 
     with pytest.raises(Failed, match=r"lines 3-3 of a\.txt were not read"):
-        await box.call("edit", path="a.txt", old_string="3", new_string="x")
+        await box.call("edit", path="a.txt", old_string="3 ", new_string="x")
     await box.call("edit", path="a.txt", old_string="4", new_string="four")
 
 

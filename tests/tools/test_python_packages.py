@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.source import Loaded
 from codeagent.tools.sources.python_packages import entry_point_tools
-from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs
 from tests.tools.python_tools import threads_ended
 
@@ -77,7 +75,7 @@ def installed(tmp_path: Path) -> Iterator[Path]:
 def loaded(installed: Path, *values: str, import_seconds: float = 10) -> Loaded:
     distribution = Distribution.at(installed / "many_tools-1.2.dist-info")
     points = [EntryPoint(value.replace(":", "."), value, "codeagent.tools")._for(distribution) for value in values]  # type: ignore[attr-defined]  # as importlib.metadata makes them
-    return entry_point_tools(FakeOutputs(), SeenFiles(LocalWorkspace(installed)), points, import_seconds)
+    return entry_point_tools(FakeOutputs(), points, import_seconds)
 
 
 @pytest.mark.parametrize(
@@ -132,4 +130,4 @@ def test_a_name_that_a_package_brings_twice_is_a_problem(installed: Path) -> Non
 
 
 def test_without_packages_there_is_nothing() -> None:
-    assert entry_point_tools(FakeOutputs(), SeenFiles(LocalWorkspace(Path.cwd())), []) == Loaded()
+    assert entry_point_tools(FakeOutputs(), []) == Loaded()

@@ -5,11 +5,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import Failed
-from codeagent.tools.seen import SeenFiles, after_change, joined
+from codeagent.tools.seen import SeenFiles, after_change, joined, printed_lines
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put
 
@@ -30,8 +30,8 @@ def restored(workspace: LocalWorkspace, *details: object) -> SeenFiles:
 
 def test_a_resumed_session_knows_what_it_had_read(workspace: LocalWorkspace) -> None:
     seen = SeenFiles(workspace)
-    first = seen.read("a.txt", b"1\n2\n3\n4\n", (1, 2), whole=False)
-    second = seen.read("a.txt", b"1\n2\n3\n4\n", (4, 4), whole=False)
+    first = seen.read("a.txt", b"1\n2\n3\n4\n", [(1, 2)], 4)
+    second = seen.read("a.txt", b"1\n2\n3\n4\n", [(4, 4)], 4)
     known = restored(workspace, first, second).check("a.txt", b"1\n2\n3\n4\n")
     assert known.lines == ((1, 2), (4, 4))
     assert known.covers(1, 2)
@@ -40,52 +40,49 @@ def test_a_resumed_session_knows_what_it_had_read(workspace: LocalWorkspace) -> 
         restored(workspace, first).check("a.txt", b"other")
 
 
-def test_a_resumed_session_knows_what_its_commands_changed(workspace: LocalWorkspace) -> None:
+def test_a_resumed_session_knows_what_commands_and_searches_showed(workspace: LocalWorkspace) -> None:
+    put(workspace.root, "b.txt", "two\nthree\n")
+    details = SeenFiles(workspace).printed("cat a.txt; head -1 b.txt", "one\ntwo")
+    seen = restored(workspace, details)
+    assert seen.check("a.txt", b"one\n").whole
+    assert seen.check("b.txt", b"two\nthree\n").lines == ((1, 1),)
+
+
+def test_a_resumed_session_knows_the_change_a_refusal_showed(workspace: LocalWorkspace) -> None:
     seen = SeenFiles(workspace)
-    details = seen.read("a.txt", b"one\n", (1, 1), whole=True)
-    fresh = seen.before_command()
-    put(workspace.root, "a.txt", "two\n")
-    changed = seen.after_command(fresh)
-    assert restored(workspace, details, changed).check("a.txt", b"two\n").whole
+    details = seen.read("a.txt", b"one\n", [(1, 1)], 1)
+    with pytest.raises(Failed) as caught:
+        seen.check("a.txt", b"two\n")
+    assert restored(workspace, details, caught.value.details).check("a.txt", b"two\n").whole
+
+
+def test_pages_that_together_are_the_file_make_it_known_as_a_whole(workspace: LocalWorkspace) -> None:
+    seen = SeenFiles(workspace)
+    for lines in ((3, 4), (1, 2)):
+        seen.read("a.txt", b"1\n2\n3\n4\n", [lines], 4)
+    assert seen.check("a.txt", b"1\n2\n3\n4\n").whole
+
+
+def test_a_change_too_long_to_show_must_be_read_first(workspace: LocalWorkspace) -> None:
+    seen = SeenFiles(workspace)
+    seen.read("a.txt", b"one\n", [(1, 1)], 1)
+    for _ in range(2):
+        with pytest.raises(Failed, match="Read it again first"):
+            seen.check("a.txt", b"two\n" * 10_000)
 
 
 def test_details_of_other_tools_are_passed_over(workspace: LocalWorkspace) -> None:
-    seen = restored(workspace, {}, {"path": "a.txt"}, {"path": 1, "sha256": 2, "seen": 3, "whole": 4}, {"rehashed": 1})
+    seen = restored(
+        workspace, {}, {"path": "a.txt"}, {"path": 1, "sha256": 2, "seen": 3, "whole": 4}, {"shown_files": [1]}
+    )
     with pytest.raises(Failed, match="not read"):
         seen.check("a.txt", b"one\n")
-
-
-def test_a_file_a_command_removed_or_a_person_changed_stays_as_it_was_known(workspace: LocalWorkspace) -> None:
-    seen = SeenFiles(workspace)
-    seen.read("a.txt", b"one\n", (1, 1), whole=True)
-    fresh = seen.before_command()
-    (workspace.root / "a.txt").unlink()
-    assert seen.after_command(fresh) == {}
-    put(workspace.root, "a.txt", "two\n")
-    fresh = seen.before_command()
-    put(workspace.root, "a.txt", "three\n")
-    seen.after_command(fresh)
-    with pytest.raises(Failed, match="changed since"):
-        seen.check("a.txt", b"three\n")
-
-
-def test_commands_that_overlap_each_take_only_what_was_known_at_their_start(workspace: LocalWorkspace) -> None:
-    seen = SeenFiles(workspace)
-    put(workspace.root, "a.txt", "one\n")
-    seen.read("a.txt", b"one\n", (1, 1), whole=True)
-    long = seen.before_command()
-    put(workspace.root, "a.txt", "a person's\n")
-    short = seen.before_command()
-    assert (long, short) == ({"a.txt"}, frozenset())
-    assert seen.after_command(short) == {}
-    with pytest.raises(Failed, match="changed since"):
-        seen.check("a.txt", b"a person's\n")
 
 
 def test_copies_are_bounded_and_without_one_the_error_is_plain(workspace: LocalWorkspace) -> None:
     seen = SeenFiles(workspace, kept_bytes=1000)
     for number in range(20):
-        seen.read(f"{number}.txt", b"x" * 100, (1, 1), whole=True)
+        seen.read(f"{number}.txt", b"x" * 100, [(1, 1)], 1)
     with pytest.raises(Failed) as caught:
         seen.check("0.txt", b"y")
     assert "What changed" not in str(caught.value)
@@ -113,3 +110,20 @@ def test_runs_move_with_the_lines_they_name(runs: list[tuple[int, int]], first: 
     expected = {number for number, (_, known) in enumerate(changed, start=1) if known}
     out = after_change(joined(runs), first, last, count)
     assert {n for a, b in out for n in range(a, b + 1)} == expected
+
+
+_LINES = st.lists(st.sampled_from(["a", "b", "", "    c", "1\ta"]), min_size=1, max_size=12)
+
+
+@given(_LINES, _LINES)
+def test_only_lines_that_stand_in_the_output_count_as_printed(lines: list[str], output: list[str]) -> None:
+    known = {n for first, last in printed_lines("f", lines, output) for n in range(first, last + 1)}
+    assert {lines[n - 1] for n in known} <= {*output} | {line.partition("\t")[2] for line in output}
+
+
+@given(st.lists(st.text("ab ", min_size=1, max_size=4), min_size=1, max_size=12, unique=True), st.data())
+def test_a_run_of_lines_in_the_output_is_known(lines: list[str], data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(lines) - 1))
+    last = data.draw(st.integers(first, len(lines) - 1))
+    assume("".join(lines[first : last + 1]).strip())
+    assert printed_lines("f", lines, ["==> f <==", *lines[first : last + 1], ""]) == [(first + 1, last + 1)]

@@ -9,7 +9,7 @@ from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.own_command import run_own
+from codeagent.tools.command_run import run_for_model
 from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
@@ -100,5 +100,4 @@ class Bash(Tool[BashArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
         command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
-        run, changed = await run_own(ctx.sandbox, command, ctx, self._outputs, self._seen)
-        return run.answer(changed)
+        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen)

@@ -160,21 +160,22 @@ class _Work:
             except NoMatch as error:
                 raise Failed(f"{which}nothing was changed in {self._path}: {error}") from None
             spans, drift = found.spans, found.drift
-        self._check_seen(text, spans, which)
+        self._check_seen(text, spans, which, proven=drift is None and len(spans) == 1)
         self._splice(spans, which)
         self.replaced += len(spans)
         if drift is not None:
             lines = ", ".join(str(line_of(text, span.start)) for span in spans[:5])
             self.notes.append(f"{which}old_string matched line {lines} only up to {drift}; the file's own was kept.")
 
-    def _check_seen(self, text: str, spans: list[Span], which: str) -> None:
+    def _check_seen(self, text: str, spans: list[Span], which: str, *, proven: bool) -> None:
+        """`proven`: the text is there exactly once, as given, which it would not be by chance. Raises Failed."""
         if self._whole:
             return
         known = Seen("", self.seen, whole=False)
         shift = 0
         for span in spans:
             first, last = line_of(text, span.start), line_of(text, max(span.start, span.end - 1))
-            if not known.covers(first, last):
+            if not proven and not known.covers(first, last):
                 raise Failed(
                     f"{which}lines {first}-{last} of {self._path} were not read; nothing was changed. "
                     f"Read them first, with offset={first} and limit={last - first + 1}."

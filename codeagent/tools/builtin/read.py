@@ -16,7 +16,7 @@ from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, Tool
 from codeagent.tools.encoding import NotText, is_binary, read_text, shown
 from codeagent.tools.fields import Count, PathText
 from codeagent.tools.path_rules import path_key
-from codeagent.tools.seen import LARGEST_FILE, SeenFiles
+from codeagent.tools.seen import LARGEST_FILE, Lines, SeenFiles, text_lines
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000
@@ -94,15 +94,13 @@ class Read(Tool[ReadArgs]):
 
     def _whole(self, path: str, args: ReadArgs, data: bytes) -> ToolResult:
         try:
-            lines = _lines(read_text(data).text)
+            lines = text_lines(read_text(data).text)
         except NotText as error:
             raise _not_text(path, str(error), data[:4096], len(data)) from None
         _check_offset(path, args.offset, len(lines))
         page = _Page(lines[args.offset - 1 : args.offset - 1 + args.limit], len(lines))
-        text, last, complete = _numbered(page, args.offset)
-        whole = complete and args.offset == 1 and last == len(lines)
-        details = self._seen.read(path, data, (args.offset, last), whole=whole)
-        return _shown_page(text, details)
+        text, shown_lines = _numbered(page, args.offset)
+        return _shown_page(text, self._seen.read(path, data, shown_lines, len(lines)))
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
         """One page of a file that is too large to hold; it is not recorded, so it cannot be edited."""
@@ -112,7 +110,7 @@ class Read(Tool[ReadArgs]):
         page = _page_of(file, args.offset, args.limit)
         if not page.lines:
             _check_offset(path, args.offset, page.total or 0)
-        text, _, _ = _numbered(page, args.offset)
+        text, _ = _numbered(page, args.offset)
         text += f"\n[The file is larger than {LARGEST_FILE >> 20} MiB: it can be paged through, not edited.]"
         return _shown_page(text, {"path": path})
 
@@ -121,34 +119,30 @@ def _shown_page(text: str, details: dict[str, JsonValue]) -> ToolResult:
     return ToolResult(content=(TextPart(text=text),), details=details)
 
 
-def _lines(text: str) -> list[str]:
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
-
-
-def _numbered(page: _Page, first: int) -> tuple[str, int, bool]:
-    """The page's text, the number of its last line, and whether every line is there in full."""
+def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
+    """The page's text, and the lines that are there in full."""
     out: list[str] = []
-    size, complete = 0, True
+    shown_lines: list[Lines] = []
+    size = 0
     number = first - 1
     for line in page.lines:
-        if len(line) > _LONGEST_LINE:
-            complete = False
+        complete = len(line) <= _LONGEST_LINE
+        if not complete:
             line = f"{line[:_LONGEST_LINE]}[… {len(line) - _LONGEST_LINE} more characters in this line]"
         size += len(line) + 8
         if size > _PAGE_CHARACTERS and out:
             break
         number += 1
         out.append(f"{number}\t{shown(line)}")
+        if complete:
+            shown_lines.append((number, number))
     more = number < first - 1 + len(page.lines) or page.total is None or number < page.total
     if page.total == 0:
-        return "[The file is empty.]", 0, True
+        return "[The file is empty.]", []
     if more:
         of = "" if page.total is None else f" of {page.total}"
         out.append(f"[Lines {first}-{number}{of}. Go on with offset={number + 1}.]")
-    return "\n".join(out), number, complete
+    return "\n".join(out), shown_lines
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
@@ -20,7 +20,7 @@ from codeagent.tools.encoding import NotText, read_text, shown
 from codeagent.tools.fields import Count, PathText
 from codeagent.tools.path_rules import path_key
 from codeagent.tools.ripgrep import Hit, Query, find_ripgrep, search
-from codeagent.tools.seen import LARGEST_FILE
+from codeagent.tools.seen import LARGEST_FILE, Lines, SeenFiles, shown_files
 
 _LIMIT = 100
 _WIDEST = 400
@@ -59,8 +59,9 @@ class Search(Tool[SearchArgs]):
     concurrency = "shared"
     effect = "nothing"
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:
         self._workspace = workspace
+        self._seen = seen
         self._program = find_ripgrep(workspace.root)
 
     def access(self, args: SearchArgs, workspace: Workspace) -> Access:
@@ -91,7 +92,7 @@ class Search(Tool[SearchArgs]):
                     break
         more = len(hits) > args.limit
         # The named file itself may hold secrets: a person was asked about it.
-        page = _Page(args.context, allowed=path if kind == "file" else None)
+        page = _Page(args.context, self._seen, allowed=path if kind == "file" else None)
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit)
 
@@ -101,9 +102,12 @@ class _Page:
     """The verified lines of all files, and what was left out."""
 
     context: int
+    seen: SeenFiles
     allowed: str | None
     lines: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    shown: list[dict[str, JsonValue]] = field(default_factory=list)
+    """Of each file, the details of the lines that are there in full."""
     size: int = 0
     matches: int = 0
     changed: int = 0
@@ -124,7 +128,13 @@ class _Page:
         notes = list(self._notes(more, limit))
         text = "\n".join([*self.lines, *notes]) or "No matches."
         blocks = (FilesBlock(paths=tuple(map(shown, self.files))),) if self.files and not self.lines else ()
-        details = {"matches": self.matches, "files": len(self.files), "changed": self.changed, "more": more}
+        details: dict[str, JsonValue] = {
+            "matches": self.matches,
+            "files": len(self.files),
+            "changed": self.changed,
+            "more": more,
+            **shown_files(self.shown),
+        }
         return ToolResult(content=(TextPart(text=text),), blocks=blocks, details=details)
 
     def _file(self, workspace: Workspace, path: str, hits: list[Hit]) -> None:
@@ -151,9 +161,12 @@ class _Page:
         self.changed += len(hits) - len(good)
         if good:
             self.files.append(path)
-            self._show(path, good, lines)
+            if runs := self._show(path, good, lines):
+                self.shown.append(self.seen.read(path, data, runs, len(lines)))
 
-    def _show(self, path: str, hits: list[Hit], lines: list[str]) -> None:
+    def _show(self, path: str, hits: list[Hit], lines: list[str]) -> list[Lines]:
+        """The lines that are shown in full."""
+        runs: list[Lines] = []
         matched = {hit.line: hit for hit in hits}
         last = 0
         for number in _with_context(matched, self.context, len(lines)):
@@ -161,7 +174,8 @@ class _Page:
                 self.lines.append("--")
             hit, last = matched.get(number), number
             mark = ":" if hit is not None else "-"
-            piece = _around(lines[number - 1].removesuffix("\r"), hit)
+            whole = lines[number - 1].removesuffix("\r")
+            piece = _around(whole, hit)
             line = f"{shown(path)}{mark}{number}{mark}{shown(piece)}"
             self.size += len(line) + 1
             if self.size > _MOST_CHARACTERS:
@@ -169,6 +183,9 @@ class _Page:
                 continue
             self.matches += hit is not None
             self.lines.append(line)
+            if piece == whole:
+                runs.append((number, number))
+        return runs
 
     def _notes(self, more: bool, limit: int) -> Iterator[str]:
         if more:

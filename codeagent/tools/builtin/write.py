@@ -78,7 +78,8 @@ class Write(Tool[WriteArgs]):
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
         seen = self._seen.check(path, old, shown=again or ctx.base == binding(path, old))
         if not args.append and not (seen.whole or seen.stale):
-            raise Failed(f"{path} was read only in part; read all of it before you replace it, or use edit")
+            reason = f"{path} was read only in part; nothing was written."
+            raise self._seen.refusal(path, old, reason, "Read all of it before you replace it, or use edit.")
         try:
             there = read_text(old)
         except NotText as error:

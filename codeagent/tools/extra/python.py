@@ -1,6 +1,5 @@
 """The `python` tool: a piece of Python in the sandbox."""
 
-from dataclasses import replace
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -9,7 +8,7 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.own_command import run_own
+from codeagent.tools.command_run import run_for_model
 from codeagent.tools.seen import SeenFiles
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
@@ -76,8 +75,7 @@ class Python(Tool[PythonArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so code cannot run; the file tools still work")
         command = Command(command_for(args.code), ctx.call_id, ctx.read_only)
-        run, changed = await run_own(ctx.sandbox, command, ctx, self._outputs, self._seen)
-        return replace(run, command=args.code).answer(changed)
+        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen, title=args.code)
 
 
 def command_for(code: str) -> str:

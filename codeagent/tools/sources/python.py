@@ -8,7 +8,6 @@ from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.decorator import marked_as
 from codeagent.tools.function_tool import Place
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.python_functions import Found, Session, line_of, tools_of
 from codeagent.tools.sources.python_module import CannotLoad, Executed, executed, quietly
@@ -21,8 +20,8 @@ class PythonLoader:
 
     suffixes = (".py",)
 
-    def __init__(self, outputs: OutputStore, seen: SeenFiles, import_seconds: float = IMPORT_SECONDS) -> None:
-        self._session = Session(outputs, seen)
+    def __init__(self, outputs: OutputStore, import_seconds: float = IMPORT_SECONDS) -> None:
+        self._session = Session(outputs)
         self._import_seconds = import_seconds
 
     def load(self, file: ToolFile) -> Loaded:

@@ -14,7 +14,6 @@ from codeagent.tools.decorator import Marked
 from codeagent.tools.function_schema import FunctionSchema, NotATool, function_schema
 from codeagent.tools.function_tool import FunctionTool, Place
 from codeagent.tools.lint import lint
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.sources.sandboxed_function import SandboxedFunction
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -26,7 +25,6 @@ class Session:
     """What the tools of one conversation share."""
 
     outputs: OutputStore
-    seen: SeenFiles
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def _tool_of(found: Found, session: Session) -> tuple[FunctionTool, FunctionSche
         reasons = (*reasons, "sandbox=True runs it where there is no ToolContext; leave out one of the two")
     if reasons:
         raise NotATool(reasons)
-    made = (found.function, found.name, found.marked, schema, found.place, session.outputs, session.seen)
+    made = (found.function, found.name, found.marked, schema, found.place, session.outputs)
     if not found.marked.sandbox:
         return FunctionTool(*made), schema
     assert found.content is not None

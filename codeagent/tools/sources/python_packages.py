@@ -13,7 +13,6 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.decorator import marked_as
 from codeagent.tools.function_tool import Place
 from codeagent.tools.lint import lint
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.source import Loaded
 from codeagent.tools.sources.python import IMPORT_SECONDS
 from codeagent.tools.sources.python_functions import Found, Session, tools_of
@@ -23,17 +22,14 @@ GROUP = "codeagent.tools"
 
 
 def entry_point_tools(
-    outputs: OutputStore,
-    seen: SeenFiles,
-    points: Iterable[EntryPoint] | None = None,
-    import_seconds: float = IMPORT_SECONDS,
+    outputs: OutputStore, points: Iterable[EntryPoint] | None = None, import_seconds: float = IMPORT_SECONDS
 ) -> Loaded:
     """Of all packages, by package and name; what fails is a problem and keeps the rest of its package.
 
     An entry point is a marked function, a Tool class that is made without arguments, a Tool, or a module with marked
     functions. Blocks; runs in a thread. `points` None: those of the installed packages.
     """
-    session = Session(outputs, seen)
+    session = Session(outputs)
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
     every = entry_points(group=GROUP) if points is None else points

@@ -13,14 +13,12 @@ from codeagent.core.messages import text_of
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
 from codeagent.tools.call_text import as_call
-from codeagent.tools.command_run import CommandRun
+from codeagent.tools.command_run import CommandRun, run_command
 from codeagent.tools.decorator import Marked
 from codeagent.tools.function_arguments import FunctionArgs
 from codeagent.tools.function_schema import FunctionSchema
 from codeagent.tools.function_tool import FunctionTool, Place
-from codeagent.tools.own_command import run_own
 from codeagent.tools.returned import NOTHING, as_result
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.sources.answer_tap import LARGEST_ANSWER, AnswerTap
 
 _KINDS: dict[str, type[ToolError]] = {"not_found": NotFound, "invalid_args": InvalidArgs, "denied": Denied}
@@ -47,10 +45,9 @@ class SandboxedFunction(FunctionTool):
         schema: FunctionSchema,
         place: Place,
         outputs: OutputStore,
-        seen: SeenFiles,
         content: bytes,
     ) -> None:
-        super().__init__(function, name, marked, schema, place, outputs, seen)
+        super().__init__(function, name, marked, schema, place, outputs)
         self._content = content
 
     async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
@@ -59,11 +56,11 @@ class SandboxedFunction(FunctionTool):
         marker = f"\x1e{secrets.token_hex(16)}:"
         tap = AnswerTap(ctx.sandbox, marker.encode())
         command = Command(self._command(args, marker), ctx.call_id, ctx.read_only)
-        run, changed = await run_own(tap, command, ctx, self._outputs, self._seen)
+        run = await run_command(tap, command, self._outputs, ctx.on_update)
         run = replace(run, command=as_call(self.name, args.given))
         if tap.answer is None:
             raise self._without_answer(run, tap.too_large)
-        ran = run.answer(changed)
+        ran = run.answer({})
         printed = text_of(ran.content)
         result = self._result(json.loads(tap.answer), "" if printed == NOTHING else printed)
         return result.model_copy(update={"details": {**result.details, **ran.details}})

@@ -11,7 +11,7 @@ from codeagent.core.policy import ApprovalKey, Deed, Permission, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Failed, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolMode, ToolResult
-from codeagent.tools.own_command import run_own
+from codeagent.tools.command_run import run_for_model
 from codeagent.tools.restrictions import AccessWord, Restrictions
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
@@ -152,8 +152,7 @@ class CommandTool(Tool[OpenArgs]):
         if ctx.sandbox is None:
             raise Failed(f"there is no sandbox, so {self.name} cannot run; the file tools still work")
         command = Command(script, ctx.call_id, ctx.read_only, self.recipe.hosts)
-        run, changed = await run_own(ctx.sandbox, command, ctx, self._outputs, self._seen)
-        return run.answer(changed)
+        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
         """The script. Raises ToolError for what may not be."""

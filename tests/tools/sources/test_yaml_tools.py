@@ -37,7 +37,7 @@ class Box:
             Bash(outputs, self.seen),
             Read(self.workspace, self.seen),
             Write(self.workspace, self.seen),
-            Search(self.workspace),
+            Search(self.workspace, self.seen),
         ]
         self.loader = YamlLoader(outputs, self.seen, {tool.name: tool for tool in inner})
         self.sandbox = FakeSandbox([("stdout", b"out\n")])
