@@ -328,7 +328,7 @@ def openai_problems(body: Json) -> list[str]:
     for number, message in enumerate(body["messages"]):
         role = message["role"]
         problems += [f"message {number}: unknown field {key}" for key in message.keys() - _OPENAI_KEYS[role]]
-        if "cache_control" in json.dumps(message):
+        if '"cache_control":' in json.dumps(message):
             problems.append(f"message {number}: unknown field cache_control")
         if role == "tool":
             if message["tool_call_id"] not in waiting:

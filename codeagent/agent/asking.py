@@ -7,7 +7,7 @@ from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
-from codeagent.core.model import Answer, CallClosed, Model, ModelRequest, Retrying
+from codeagent.core.model import Alive, Answer, CallClosed, Model, ModelRequest, Retrying
 from codeagent.core.model import ReasoningDelta as ReasoningPiece
 from codeagent.core.model import TextDelta as TextPiece
 from codeagent.core.tool import Cancelled
@@ -37,6 +37,8 @@ class Asking:
                     self._emitter.emit(ReasoningDelta(**self._emitter.head(), text=text))
                 case CallClosed(call):
                     self._announce(call)
+                case Alive():
+                    pass
                 case Retrying():
                     self._forget(event)
                 case Answer(message, usage):

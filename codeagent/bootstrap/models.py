@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 from codeagent.agent.agent import Agent
 from codeagent.bootstrap.place import Place
-from codeagent.config.settings import TextToolSettings
+from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.runtime import Runtime
 from codeagent.llm.hosted import context_window, key_variables
 from codeagent.llm.protocols.choice import ProtocolChoice, TextTools
+from codeagent.llm.resolve import ModelOptions
 from codeagent.llm.resolve import open_model as resolve_model
 from codeagent.llm.retry import RetryingModel
 
@@ -25,10 +26,10 @@ class ModelChange:
     runtime: Runtime
     agent: Agent
     place: Place
-    text_tools: TextTools
+    options: ModelOptions
 
     async def __call__(self, name: str, api_base: str | None) -> Runtime:
-        model = await open_model(name, api_base, self.place, self.text_tools)
+        model = await open_model(name, api_base, self.place, self.options)
         try:
             before = self.agent.use_model(model, api_base)
         except BaseException:
@@ -39,22 +40,24 @@ class ModelChange:
         return replace(self.runtime, model=name, context_window=window or model.context_window, use_model=self)
 
 
-async def open_model(name: str, api_base: str | None, place: Place, text_tools: TextTools) -> RetryingModel:
+async def open_model(name: str, api_base: str | None, place: Place, options: ModelOptions) -> RetryingModel:
     """The model, its library on the way; with a kept key where the environment has none. Raises CodeagentError."""
     key = await asyncio.to_thread(_kept_key, name, api_base, place)
     if key is not None:
         place.redactor.learn(*key)
-    model = resolve_model(name, api_base=api_base, api_key=key and key[1], text_tools=text_tools)
+    model = resolve_model(name, api_base=api_base, api_key=key and key[1], options=options)
     await model.prepare()
     return model
 
 
-def text_tools_of(settings: TextToolSettings) -> TextTools:
+def model_options(settings: Settings) -> ModelOptions:
     choices = (
         ProtocolChoice(choice.model, choice.protocol, choice.open, choice.close, choice.body)
-        for choice in settings.models
+        for choice in settings.text_tools.models
     )
-    return TextTools(tuple(choices), settings.when_refused)
+    return ModelOptions(
+        text_tools=TextTools(tuple(choices), settings.text_tools.when_refused), silence=settings.limits.model_timeout
+    )
 
 
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:

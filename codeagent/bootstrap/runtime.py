@@ -16,7 +16,7 @@ from codeagent.agent.loop import Conversation
 from codeagent.agent.python_hooks import HookFileProblem, load_python_hooks
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.describing import prompt_for
-from codeagent.bootstrap.models import ModelChange, no_other_model, open_model, text_tools_of
+from codeagent.bootstrap.models import ModelChange, model_options, no_other_model, open_model
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sessions import opened_session, past_of
@@ -60,8 +60,8 @@ async def open_runtime(
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
-        text_tools = text_tools_of(settings.text_tools)
-        model = await open_model(settings.model, settings.api_base, place, text_tools)
+        options = model_options(settings)
+        model = await open_model(settings.model, settings.api_base, place, options)
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
@@ -93,7 +93,7 @@ async def open_runtime(
         window = await asyncio.to_thread(context_window, settings.model)
         runtime = _runtime(agent, around, sandbox, briefing, settings.model, window or model.context_window)
         runtime = replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
-        return replace(runtime, use_model=ModelChange(runtime, agent, place, text_tools))
+        return replace(runtime, use_model=ModelChange(runtime, agent, place, options))
 
 
 def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,16 @@ from codeagent.core.sanitize import visible
 from codeagent.session.store import SessionStore
 
 _PLAIN = ("model", "api_base", "mode", "strategy", "theme")
-_LIMITS = ("max_turns", "max_calls", "max_tokens", "max_seconds", "max_concurrency", "timeout_per_call", "budget")
+_LIMITS = (
+    "max_turns",
+    "max_calls",
+    "max_tokens",
+    "max_seconds",
+    "max_concurrency",
+    "timeout_per_call",
+    "budget",
+    "model_timeout",
+)
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:

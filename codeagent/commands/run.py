@@ -94,6 +94,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add("--max-seconds", metavar="S", type=_amount, help="seconds after which the run stops, whatever it is doing")
     add("--max-concurrency", metavar="N", type=_count, help="tool calls that run at the same time (default: 8)")
     add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
+    add("--model-timeout", metavar="S", type=_amount, help="seconds a silent model is waited for (default: 300)")
     add("--budget", metavar="USD", type=_amount, help="cost at which no further request is made")
 
 

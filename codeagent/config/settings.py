@@ -37,6 +37,8 @@ class LimitSettings(Section):
     """Of input and output together, per run."""
     max_seconds: PositiveFloat | None = None
     """By the clock on the wall, per run."""
+    model_timeout: PositiveFloat = 300.0
+    """Seconds without a word from the model, repeated attempts included, after which a request is given up."""
     max_concurrency: PositiveInt = 8
     """Calls that run at the same time; further ones wait."""
 

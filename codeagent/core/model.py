@@ -35,6 +35,11 @@ class CallClosed:
 
 
 @dataclass(frozen=True)
+class Alive:
+    """Something came that is not shown yet, as a part of a call's arguments; ends silence, and means nothing else."""
+
+
+@dataclass(frozen=True)
 class Retrying:
     """The attempt failed and is repeated after `delay` seconds: forget its deltas and calls."""
 
@@ -52,7 +57,7 @@ class Answer:
     usage: Usage
 
 
-ModelEvent = TextDelta | ReasoningDelta | CallClosed | Retrying | Answer
+ModelEvent = TextDelta | ReasoningDelta | CallClosed | Alive | Retrying | Answer
 
 
 class Model(Protocol):

@@ -23,5 +23,11 @@ class AroundModel:
         if prepare is not None:
             await prepare()
 
+    async def ready(self) -> None:
+        """Wait for what `prepare` starts: until then no request can be sent, and silence is not the provider's."""
+        ready = getattr(self._inner, "ready", None)
+        if ready is not None:
+            await ready()
+
     async def close(self) -> None:
         await self._inner.close()

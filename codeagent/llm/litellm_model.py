@@ -12,7 +12,7 @@ from typing import Any
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.model import Answer, ModelEvent, ModelRequest
+from codeagent.core.model import Alive, Answer, ModelEvent, ModelRequest
 from codeagent.core.redact import Redactor
 from codeagent.llm import boot
 from codeagent.llm.errors import Failure
@@ -82,6 +82,12 @@ class LitellmModel:
         if self._library is None:
             self._library = _import_in_thread(self._name)
 
+    async def ready(self) -> Any:
+        """litellm, once it is imported. Raises ModelError where it cannot be."""
+        await self.prepare()
+        assert self._library is not None
+        return await asyncio.shield(self._library)
+
     async def close(self) -> None:
         """Close the connections, together with the last model that has any; idempotent."""
         if self not in _connected:
@@ -91,9 +97,7 @@ class LitellmModel:
             await _close_connections(_import())
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        await self.prepare()
-        assert self._library is not None
-        library = await asyncio.shield(self._library)
+        library = await self.ready()
         if self._target is None:
             self._target = resolve(library, self._name, self._api_base, self._api_key, self._max_tokens)
         arguments = self._arguments(self._target, request)
@@ -122,7 +126,7 @@ class LitellmModel:
             match await queue.get():
                 case Piece(delta, usage):
                     figures = usage or figures
-                    for event in accumulator.add(delta):
+                    for event in accumulator.add(delta) or [Alive()]:
                         yield event
                 case _Failed(error, streaming):
                     raise self._model_error(error, target, streaming) from None

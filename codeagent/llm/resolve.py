@@ -1,5 +1,7 @@
 """From the name a person gave to a model: `script:FILE.json`, `demo`, or anything litellm knows."""
 
+from dataclasses import dataclass, field
+
 from codeagent.core.model import Model
 from codeagent.llm.demo import demo_model
 from codeagent.llm.litellm_model import LitellmModel
@@ -7,35 +9,41 @@ from codeagent.llm.protocols.choice import TextTools
 from codeagent.llm.protocols.choosing_model import ChoosingModel
 from codeagent.llm.protocols.protocol import TextProtocol
 from codeagent.llm.protocols.text_tool_model import TextToolModel
-from codeagent.llm.retry import RetryingModel
+from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.script import PREFIX, load_script
 from codeagent.llm.scripted import ScriptedModel
 
 _SCRIPTED_DELAY = 0.05
 """Seconds before the first repetition of a scripted failure: nobody has to recover."""
+_IDLE = 90.0
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How models are asked, whichever it is."""
+
+    text_tools: TextTools = field(default_factory=TextTools)
+    silence: float = LONGEST_SILENCE
+    """Seconds without a word, of all attempts together."""
 
 
 def open_model(
-    name: str,
-    *,
-    api_base: str | None = None,
-    api_key: str | None = None,
-    max_tokens: int | None = None,
-    thinking: int | None = None,
-    text_tools: TextTools | None = None,
+    name: str, *, api_base: str | None = None, api_key: str | None = None, options: ModelOptions | None = None
 ) -> RetryingModel:
-    """The model, with retries, and with tools as text where `text_tools` or the provider asks for it.
+    """The model, with retries, and with tools as text where `options` or the provider wants it.
 
     Raises ConfigError for a bad script; a bad name shows at the first request.
     """
+    options = options or ModelOptions()
     if name == "demo":
         return RetryingModel(demo_model(), first_delay=_SCRIPTED_DELAY)
-    tools = text_tools or TextTools()
     if name.startswith(PREFIX):
         script = ScriptedModel(load_script(name.removeprefix(PREFIX)), name=name)
-        return RetryingModel(_with_tools(script, tools), first_delay=_SCRIPTED_DELAY)
-    model = LitellmModel(name, api_base=api_base, api_key=api_key, max_tokens=max_tokens, thinking=thinking)
-    return RetryingModel(_with_tools(model, tools))
+        tooled = _with_tools(script, options.text_tools)
+        return RetryingModel(tooled, first_delay=_SCRIPTED_DELAY, silence=options.silence)
+    idle = max(_IDLE, options.silence / MAX_ATTEMPTS)
+    model = LitellmModel(name, api_base=api_base, api_key=api_key, idle_timeout=idle)
+    return RetryingModel(_with_tools(model, options.text_tools), silence=options.silence)
 
 
 def _with_tools(model: Model, tools: TextTools) -> Model:

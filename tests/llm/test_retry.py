@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, Usage
-from codeagent.core.model import Answer, ModelEvent, ModelRequest, Retrying, TextDelta
+from codeagent.core.model import Alive, Answer, ModelEvent, ModelRequest, Retrying, TextDelta
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import ask, request
 
@@ -74,6 +74,65 @@ async def test_pauses_double_and_six_attempts_are_all() -> None:
     assert clock.slept == [2.0, 4.0, 8.0, 16.0, 32.0]
     assert sum(clock.slept) <= 120
     assert (caught.value.kind, caught.value.status, caught.value.retryable) == ("overloaded", 529, False)
+
+
+class Passing:
+    """A model that says nothing but that it is alive, while a clock goes on by ten seconds a step."""
+
+    name = "passing"
+    context_window = None
+
+    def __init__(self, steps: int, end: Step) -> None:
+        self.steps, self.end, self.time, self.asked = steps, end, 0.0, 0
+
+    async def stream(self, asked: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.asked += 1
+        for _ in range(self.steps):
+            self.time += 10
+            yield Alive()
+        self.time += 10
+        if isinstance(self.end, ModelError):
+            raise self.end
+        yield self.end
+
+    async def close(self) -> None: ...
+
+    def retried(self, silence: float) -> RetryingModel:
+        return RetryingModel(self, sleep=Clock().sleep, first_delay=0.1, silence=silence, clock=lambda: self.time)
+
+
+async def test_a_silent_model_is_given_up_within_one_attempt() -> None:
+    left = asyncio.Event()
+
+    class Silent(Playing):
+        async def stream(self, asked: ModelRequest) -> AsyncIterator[ModelEvent]:
+            try:
+                await asyncio.Event().wait()
+                yield answer()
+            finally:
+                left.set()
+
+    with pytest.raises(ModelError, match=r"nothing came for 0.01 s; gave up\. limits.model_timeout") as caught:
+        await ask(RetryingModel(Silent(), silence=0.01))
+    assert (caught.value.kind, caught.value.retryable) == ("timeout", False)
+    assert left.is_set()
+
+
+async def test_silence_over_several_attempts_adds_up() -> None:
+    silent = Passing(0, ModelError("nothing came", kind="timeout", retryable=True))
+    with pytest.raises(ModelError, match="nothing came for 35 s, in 4 attempts; gave up"):
+        await ask(silent.retried(silence=35))
+    assert silent.asked == 4
+
+
+async def test_a_call_whose_arguments_come_for_long_is_not_silence() -> None:
+    """Nothing of it can be shown before it is whole."""
+    assert (await ask(Passing(20, answer()).retried(silence=15))).events == [answer()]
+
+
+async def test_a_provider_that_answers_with_failures_is_not_silent() -> None:
+    with pytest.raises(ModelError, match="gave up after 6 attempts"):
+        await ask(Passing(0, failure()).retried(silence=35))
 
 
 async def test_jitter_shortens_a_pause_by_half_at_most() -> None:

@@ -15,6 +15,7 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.model import (
+    Alive,
     Answer,
     CallClosed,
     Model,
@@ -53,9 +54,7 @@ class TextToolModel(AroundModel):
                 case TextDelta(text):
                     for found in answer.add(text):
                         yield found
-                case ReasoningDelta():
-                    yield event
-                case CallClosed():
+                case ReasoningDelta() | CallClosed() | Alive():
                     yield event
                 case Retrying():
                     answer = _Growing(self._protocol.parser(request.tools), reads=bool(request.tools))

@@ -10,7 +10,7 @@ from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.protocols.choice import ProtocolChoice, TextTools
-from codeagent.llm.resolve import open_model
+from codeagent.llm.resolve import ModelOptions, open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import ask, request, result
 from tests.llm.protocols.reading import HERMES, JSON, call
@@ -52,7 +52,9 @@ async def model_at() -> AsyncIterator[Callable[..., RetryingModel]]:
     opened: list[RetryingModel] = []
 
     def make(server: FakeProvider, text_tools: TextTools | None = None) -> RetryingModel:
-        opened.append(open_model("openai/fake", api_base=server.base_url, text_tools=text_tools))
+        opened.append(
+            open_model("openai/fake", api_base=server.base_url, options=ModelOptions(text_tools or TextTools()))
+        )
         return opened[-1]
 
     yield make
@@ -133,7 +135,7 @@ async def test_the_settings_say_what_follows_a_refusal(model_at: Callable[..., R
 async def test_a_failure_that_passes_is_still_repeated(tmp_path: Path) -> None:
     script = tmp_path / "s.json"
     script.write_text(json.dumps([{"error": {"status": 529}}, {"text": FENCED}]))
-    model = open_model(f"script:{script}", text_tools=TextTools((ProtocolChoice("script:*", "json"),)))
+    model = open_model(f"script:{script}", options=ModelOptions(TextTools((ProtocolChoice("script:*", "json"),))))
     heard = await ask(model)
     assert [retry.attempt for retry in heard.retries] == [2]
     assert [made.name for made in heard.message.calls] == ["bash"]
