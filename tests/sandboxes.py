@@ -10,6 +10,8 @@ from codeagent.core.ports import Command, CommandResult, Sandbox
 from codeagent.sandbox.spec import SandboxSpec
 
 MIB = 1024**2
+WRAPPERS_WORD = "word=$(sed -z -n 6p /proc/$PPID/cmdline | tr -d '\\0');"
+"""In a command: the word that its wrapper's own reports begin with, which any process inside can read."""
 
 
 def make_repository(path: Path) -> Path:

@@ -36,15 +36,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Mark:
-    """How a call's processes are told from others; see scripts/processes.sh."""
+    """How one call is told from the others."""
 
-    value: str
-    """Sixteen hex digits, new for each call."""
-    others: tuple[str, ...]
-    alone: bool
-
-    def arguments(self) -> list[str]:
-        return [self.value, "".join(f" {other} " for other in self.others), "1" if self.alone else "0"]
+    word: str
+    """Sixteen hex digits: what its own report among the output begins with."""
+    number: int
+    """From 1, one more for each call of a container: what its processes are known by, see scripts/processes.sh."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class Execution:
         self._wire = wire
         self._id = exec_id
         self._stream = stream
-        self._trailers = {False: TrailerFilter(mark.value), True: TrailerFilter(mark.value)}
+        self._trailers = {False: TrailerFilter(mark.word), True: TrailerFilter(mark.word)}
         """By `is_stderr`."""
         self._on_output = on_output
         self._acknowledged = False
@@ -80,7 +77,7 @@ class Execution:
         script = text.encode("utf-8", "replace")
         long = len(script) > LONGEST_ARGUMENT or b"\0" in script
         what = ["input", str(len(script))] if long else ["text", script.decode()]
-        body = exec_body(place, "run", [*mark.arguments(), *what], mark.value)
+        body = exec_body(place, "run", [mark.word, str(mark.number), *what])
         body["Env"] += variables
         exec_id, stream = await start_exec(wire, place, body)
         execution = cls(wire, exec_id, stream, mark, on_output)
@@ -214,7 +211,7 @@ class TrailerFilter:
 async def run_script(wire: Wire, place: Place, name: str, arguments: list[str], seconds: float) -> bytes:
     """The standard output of one of our own scripts. Raises WireError, also when the time is over."""
     deadline = time.monotonic() + seconds
-    body = exec_body(place, name, arguments, "-")
+    body = exec_body(place, name, arguments)
     _, stream = await start_exec(wire, place, body)
     answer = b""
     try:
@@ -241,7 +238,7 @@ async def start_exec(wire: Wire, place: Place, body: dict[str, Any]) -> tuple[st
         raise
 
 
-def exec_body(place: Place, script: str, arguments: list[str], mark: str) -> dict[str, Any]:
+def exec_body(place: Place, script: str, arguments: list[str]) -> dict[str, Any]:
     """The body of `POST /containers/ID/exec` for one of the scripts beside this module."""
     return {
         "AttachStdin": True,
@@ -250,7 +247,7 @@ def exec_body(place: Place, script: str, arguments: list[str], mark: str) -> dic
         "Tty": False,
         "User": place.user,
         "WorkingDir": place.directory,
-        "Env": [f"CODEAGENT_CALL={mark}"],
+        "Env": [],
         "Cmd": ["bash", "--norc", "-c", script_text(script), "codeagent", *arguments],
     }
 

@@ -33,16 +33,17 @@ async def resume(wire: Wire, container_id: str) -> bool:
     return True
 
 
-async def is_idle(wire: Wire, container_id: str) -> bool:
-    """Whether only its keepers live in it, by the engine's own list; then nothing inside can start anything.
+async def is_idle(wire: Wire, container_id: str, beside: int = 0) -> bool:
+    """Whether only its keepers and `beside` others live in it, by the engine's own list; the dead are not counted.
 
     False in every doubt. What a command says of itself is not asked: it may lie.
     """
     try:
-        listed = await wire.request("GET", f"/containers/{container_id}/top?ps_args=-eo%20pid")
+        listed = await wire.request("GET", f"/containers/{container_id}/top?ps_args=-eo%20pid,stat")
     except WireError as error:
         return error.status == 404
-    return 0 < len(listed["Processes"]) <= _KEEPERS
+    living = [state for *_, state in listed["Processes"] if not state.startswith(("Z", "X"))]
+    return 0 < len(living) <= _KEEPERS + beside
 
 
 async def end(wire: Wire, container_id: str) -> bool:

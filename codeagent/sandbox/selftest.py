@@ -55,6 +55,7 @@ def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | N
         ("the workspace inside is this workspace", same_workspace),
         ("no network but loopback", set(answers["interface"]) <= {"lo"}),
         ("nothing protected is writable", not answers["writable"]),
+        ("the processes of a command can be told from others", answers["numbered"] == ["yes"]),
         (f"commands run as uid {uid}", answers["uid"] == [str(uid)]),
     ]
     if written is not None:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import count
 
 from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
@@ -19,7 +20,7 @@ from codeagent.sandbox.reach import unanswered
 from codeagent.sandbox.selftest import SelfTest, self_test
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.stillness import Stillness
-from codeagent.sandbox.stop import Stopped, stop_call, ticks
+from codeagent.sandbox.stop import Stopped, stop_call
 from codeagent.sandbox.wire import Wire, WireError
 
 Environment = Callable[[Wire, Container], Awaitable[tuple[str, ...]]]
@@ -32,9 +33,7 @@ _ENDING_SECONDS = 1.0
 class _Call:
     """One command between its start and its result."""
 
-    mark: str
-    began: int
-    """In ticks since boot."""
+    mark: Mark
     environment: Environment
     container: Container | None = None
     starting: asyncio.Task[Execution] | None = None
@@ -58,9 +57,11 @@ class SessionContainer:
         """Id of a container that was given up and is removed before the next one is made."""
         self._making: asyncio.Task[Container] | None = None
         self._test = SelfTest((), ())
-        self._running: set[str] = set()
-        self._left: set[str] = set()
-        """Marks of ended calls that left processes behind."""
+        self._numbers = count(1)
+        self._running: set[int] = set()
+        """Numbers of calls."""
+        self._left = False
+        """Whether an ended call left processes behind."""
         self._idle = False
         """Nothing lives inside but the keepers, and nothing was started there since that was seen."""
         self._paused: str | None = None
@@ -84,7 +85,7 @@ class SessionContainer:
 
     async def run(self, text: str, on_output: OnOutput, environment: Environment | None = None) -> CommandResult:
         """See the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
-        call = _Call(secrets.token_hex(8), ticks(), environment or _nothing_more)
+        call = _Call(Mark(secrets.token_hex(8), next(self._numbers)), environment or _nothing_more)
         try:
             execution = await self._begin(call, text, on_output)
             ending = await execution.finish()
@@ -100,7 +101,7 @@ class SessionContainer:
             await to_the_end(self._stop(call))
             raise
         finally:
-            self._running.discard(call.mark)
+            self._running.discard(call.mark.number)
             if call.starting is not None:
                 await to_the_end(_close(call.starting))
             if self._spec.per_command and not self._running:
@@ -117,6 +118,11 @@ class SessionContainer:
                 return await listening_ports(wire, self._place(container))
         except (SandboxLost, SandboxUnavailable, WireError):
             return frozenset()
+
+    async def is_empty(self, beside: int) -> bool:
+        """Whether nothing lives inside but the keepers and `beside` processes of ours. Raises SandboxUnavailable."""
+        container = self._container
+        return container is None or await is_idle(self._ground.opened()[1], container.container_id, beside)
 
     async def pause(self) -> None:
         """Nothing runs inside afterwards; free where nothing does. Raises SandboxLost where that cannot be said."""
@@ -182,15 +188,15 @@ class SessionContainer:
         call.container = container
         call.notices += self._to_say
         self._to_say.clear()
-        self._running.add(call.mark)
+        self._running.add(call.mark.number)
         self._idle = False
         moved = self._stillness.move()
         _, wire = self._ground.opened()
-        place, mark = self._place(container), self._mark(call.mark)
+        place = self._place(container)
 
         async def begin() -> Execution:
             variables = await call.environment(wire, container)
-            return await Execution.start(wire, place, text, mark, on_output, variables)
+            return await Execution.start(wire, place, text, call.mark, on_output, variables)
 
         task = asyncio.create_task(begin())
         task.add_done_callback(lambda _: moved())
@@ -252,7 +258,7 @@ class SessionContainer:
 
         container = await in_thread(work, Container.let_go)
         self._stale = None
-        self._left.clear()
+        self._left = False
         try:
             async with self._stillness.moving():
                 place, read_only = self._place(container), spec.read_only_workspace
@@ -276,8 +282,7 @@ class SessionContainer:
         out_of_memory = ending.out_of_memory
         if not ending.told:
             out_of_memory = await self._still_there(call, ending)
-        if ending.left_running:
-            self._left.add(call.mark)
+        self._left = self._left or ending.left_running > 0
         return CommandResult(
             exit_code=ending.exit_code,
             left_running=ending.left_running,
@@ -308,7 +313,7 @@ class SessionContainer:
         try:
             execution = await call.starting
             async with self._stillness.moving():
-                stopped = await stop_call(wire, self._place(call.container), self._mark(call.mark), call.began)
+                stopped = await stop_call(wire, self._place(call.container), call.mark.number)
         except (WireError, SandboxLost) as error:
             self._give_up(call.container)
             raise SandboxLost(lost(str(error))) from error
@@ -360,10 +365,6 @@ class SessionContainer:
     def _place(self, container: Container) -> Place:
         root, _ = self._ground.opened()
         return Place(container.container_id, f"{root.uid}:{root.gid}", str(root.path))
-
-    def _mark(self, mark: str) -> Mark:
-        others = (self._running | self._left) - {mark}
-        return Mark(mark, tuple(sorted(others)), alone=not self._running - {mark})
 
     def _describe(self, container: Container) -> SandboxInfo:
         root, _ = self._ground.opened()

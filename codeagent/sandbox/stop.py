@@ -1,9 +1,8 @@
 """Stopping one call: everything it started, and nothing else."""
 
-import time
 from dataclasses import dataclass
 
-from codeagent.sandbox.execution import Mark, Place, run_script
+from codeagent.sandbox.execution import Place, run_script
 from codeagent.sandbox.wire import Wire, WireError
 
 _SECONDS = 6.0
@@ -18,21 +17,11 @@ class Stopped:
     """Whether every process of the sandbox had to be killed, other calls' included."""
 
 
-def ticks() -> int:
-    """Hundredths of a second since boot, the clock of process start times; 0 where there is none."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return 0 if clock is None else int(time.clock_gettime(clock) * 100)
-
-
-async def stop_call(wire: Wire, place: Place, mark: Mark, began: int) -> Stopped | None:
-    """None where the container did not answer in time; `began` is in ticks.
-
-    Raises WireError where the engine is gone.
-    """
-    arguments = [*mark.arguments(), str(began)]
+async def stop_call(wire: Wire, place: Place, number: int) -> Stopped | None:
+    """None where the container did not answer in time. Raises WireError where the engine is gone."""
     for _attempt in range(2):
         try:
-            answer = await run_script(wire, place, "stop", arguments, _SECONDS)
+            answer = await run_script(wire, place, "stop", [str(number)], _SECONDS)
         except WireError as error:
             if error.status is not None or "did not answer" not in str(error):
                 raise

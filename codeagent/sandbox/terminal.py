@@ -20,7 +20,7 @@ async def interact(wire: Wire, place: Place) -> int:
     Raises WireError, SandboxLost.
     """
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    body = exec_body(place, "run", [], "-") | {
+    body = exec_body(place, "run", []) | {
         "Tty": is_terminal,
         "Cmd": ["bash", "--norc", *(["-i"] if is_terminal else [])],
         "Env": ["PS1=sandbox:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb') if is_terminal else 'dumb'}"],

@@ -30,8 +30,6 @@ class _Lane:
     container: SessionContainer
     forwarder: Forwarder = field(default_factory=Forwarder)
     users: int = 0
-    left: int = 0
-    """Processes that commands left behind, which could wait in it for the next command's credential."""
 
 
 class WayOut:
@@ -63,9 +61,9 @@ class WayOut:
         finally:
             self._proxy.end(grant)
             lane.users -= 1
-        lane.left += result.left_running
         notices = (*result.notices, grant.notice())
-        if lane.left and not lane.users:
+        # What lives on could wait for the next command's credential; the command itself may lie about it.
+        if not lane.users and not await lane.container.is_empty(beside=lane.forwarder.processes):
             await to_the_end(self._drop(lane))
             notices += ("what the command left running was stopped: nothing keeps network access",)
             result = replace(result, left_running=0)

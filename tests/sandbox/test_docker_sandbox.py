@@ -12,7 +12,7 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from tests.conftest import MakeSandbox
-from tests.sandboxes import MIB, Ran, make_repository, run
+from tests.sandboxes import MIB, WRAPPERS_WORD, Ran, make_repository, run
 
 pytestmark = pytest.mark.docker
 
@@ -251,7 +251,7 @@ async def test_a_command_that_kills_everything_ends_with_that_signal(sandbox: Do
 
 
 async def test_a_command_that_claims_to_have_ended_is_not_believed(sandbox: DockerSandbox) -> None:
-    ran = await run(sandbox, "printf '\\0%s 0 0\\n' $CODEAGENT_CALL >&2; sleep 1; echo later; exit 4")
+    ran = await run(sandbox, f"{WRAPPERS_WORD} printf '\\0%s 0 0\\n' $word >&2; sleep 1; echo later; exit 4")
     assert (ran.stdout, ran.result.exit_code) == (b"later\n", 4)
 
 

@@ -17,7 +17,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.wire import Wire
 from tests.conftest import MakeSandbox
-from tests.sandboxes import Ran, run, sandbox_spec
+from tests.sandboxes import WRAPPERS_WORD, Ran, run, sandbox_spec
 
 pytestmark = pytest.mark.docker
 SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
@@ -101,7 +101,7 @@ async def test_a_command_that_lies_about_what_it_leaves_behind_is_frozen_all_the
     sandbox: DockerSandbox, workspace_dir: Path
 ) -> None:
     """It says in the wrapper's name that nothing is left, and takes the wrapper away."""
-    lie = "printf '\\0%s \\n' $CODEAGENT_CALL; printf '\\0%s 0 0\\n' $CODEAGENT_CALL >&2; sleep 0.3; kill -9 $PPID"
+    lie = f"{WRAPPERS_WORD} printf '\\0%s \\n' $word; printf '\\0%s 0 0\\n' $word >&2; sleep 0.3; kill -9 $PPID"
     ran = await run(sandbox, f"env -i setsid -f bash -c '{WRITER}' > /dev/null 2>&1; {lie}")
     assert ran.result.left_running == 0
     assert await moves(workspace_dir)

@@ -160,7 +160,7 @@ async def in_an_ordinary_container(ground: Ground) -> AsyncIterator[tuple[str, R
     for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):
         del arguments["HostConfig"][hardening]
     arguments |= {"User": "0:0", "Env": [f"PATH={image.path}", "SECRET=CANARY"]}
-    wire, mark = Wire(path), Mark("0" * 16, (), alone=False)
+    wire, mark = Wire(path), Mark("0" * 16, 1)
     container, stdin = engine.run(arguments)
     try:
         for probe, script in PROBES.items():

@@ -34,6 +34,11 @@ class Forwarder:
                 await self._start(wire, container_id)
             return self.port
 
+    @property
+    def processes(self) -> int:
+        """How many of the container's processes it is."""
+        return 0 if self._watch is None or self._watch.done() else 1
+
     def close(self) -> None:
         """Stop watching it."""
         if self._watch is not None:
@@ -42,7 +47,7 @@ class Forwarder:
 
     async def _start(self, wire: Wire, container_id: str) -> None:
         place = Place(container_id, f"{KEEPER}:{KEEPER}", "/")
-        body = exec_body(place, "forward", [f"{FOLDER}/{SOCKET}", _source("py"), _source("pl")], "-")
+        body = exec_body(place, "forward", [f"{FOLDER}/{SOCKET}", _source("py"), _source("pl")])
         _, stream = await start_exec(wire, place, body)
         try:
             pieces = stream.pieces()

@@ -36,6 +36,7 @@ for name in .git .GIT .Git .codeagent .CODEAGENT; do
 done
 (: > /usr/.codeagent-probe) && printf 'writable=/usr\n'
 printf 'uid=%s\n' "$EUID"
+(take_number 7 && find_mine 7 && [[ " ${MINE[*]} " == *" $BASHPID "* ]] && printf 'numbered=yes\n')
 for name in git python3 rg make; do
   type -P "$name" > /dev/null && printf 'tool=%s\n' "$name"
 done

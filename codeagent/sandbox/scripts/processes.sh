@@ -1,59 +1,45 @@
 # Finds the processes of one call, with bash builtins only: under a fork bomb nothing else could run.
-# A call's processes carry its mark in CODEAGENT_CALL; those that dropped it are told by session,
-# parent and age. Relays (see run.sh) are nobody's: they end with what writes to them. Ticks are hundredths of a second since boot, as in /proc/PID/stat.
+# Each call has a number, kept in two hard limits that the kernel does not use for anything (file locks, resident
+# set). Every process it starts inherits them, and without capabilities nobody can raise one: the first falls from
+# call to call and the second rises, so no process can take another call's number. One that lowered a limit counts for
+# every call it may come from. Relays (see run.sh) are started before the number is taken, so they have none.
 
+LOCKS=$((1 << 60))
+RESIDENT=$((1 << 40))
+
+# take_number NUMBER: this shell and all it starts from now on belong to the call; fails where that cannot be.
+take_number() {
+  ulimit -x "$((LOCKS - $1))" -m "$((RESIDENT + $1))"
+}
+
+# now: sets NOW to hundredths of a second since boot.
 now() {
   local up
   read -r up _ < /proc/uptime
   NOW=${up/./}
 }
 
-# find_mine MARK OTHERS ALONE SINCE: sets MINE to the pids of the call MARK.
-# OTHERS: marks of other calls, each with a space around it. ALONE: 1 where no other call runs.
-# SINCE: ticks; unmarked orphans that are younger count as this call's while it is alone.
+# find_mine NUMBER: sets MINE to the pids of the call, without this shell, and ENTRY to the one the engine started.
 find_mine() {
-  local mark=$1 others=$2 alone=$3 since=$4 dir pid line word fields value again
-  local -A parent=() of=()
+  local number=$1 dir pid line locks
+  local -a fields
   MINE=()
-  local -A in=()
   for dir in /proc/[0-9]*; do
     pid=${dir#/proc/}
     [[ $pid == 1 || $pid == "$$" ]] && continue
     kill -0 "$pid" 2> /dev/null || continue
     line=
+    { IFS= read -r -d '' line < "$dir/limits"; } 2> /dev/null
+    fields=(${line##*Max file locks})
+    locks=${fields[1]:-unlimited}
+    fields=(${line##*Max resident set})
+    [[ $locks == unlimited || ${fields[1]} == unlimited ]] && continue
+    ((fields[1] / 1024 - RESIDENT <= number && number <= LOCKS - locks)) || continue
+    line=
     { IFS= read -r -d '' line < "$dir/stat"; } 2> /dev/null
-    line=${line##*) }
-    read -r -a fields <<< "$line"
-    [[ ${#fields[@]} -gt 19 && ${fields[0]} != [ZX] ]] || continue
-    value=
-    while IFS= read -r -d '' word; do
-      [[ $word == CODEAGENT_CALL=* ]] && value=${word#*=} && break
-    done 2> /dev/null < "$dir/environ"
-    [[ $value == */relay ]] && continue
-    of[$pid]=$value
-    parent[$pid]=${fields[1]}
-    if [[ $value == "$mark" ]]; then
-      in[$pid]=1
-    elif [[ -n $value && $others == *" $value "* ]]; then
-      continue
-    elif [[ -n ${SESSION:-} && ${fields[3]} == "$SESSION" ]]; then
-      in[$pid]=1
-    elif [[ $alone == 1 && ${fields[1]} -le 1 && ${fields[19]} -ge $since ]]; then
-      in[$pid]=1
-    fi
-  done 2> /dev/null
-  again=1
-  while [[ $again == 1 ]]; do
-    again=0
-    for pid in "${!parent[@]}"; do
-      [[ -n ${in[$pid]:-} || -z ${in[${parent[$pid]}]:-} ]] && continue
-      [[ -n ${of[$pid]} && $others == *" ${of[$pid]} "* ]] && continue
-      in[$pid]=1
-      again=1
-    done
-  done
-  for pid in "${!in[@]}"; do
+    fields=(${line##*) })
+    [[ ${#fields[@]} -gt 1 && ${fields[0]} != [ZX] ]] || continue
     MINE+=("$pid")
-    [[ ${parent[$pid]} == 0 ]] && ENTRY=$pid
-  done
+    [[ ${fields[1]} == 0 ]] && ENTRY=$pid
+  done 2> /dev/null
 }

@@ -1,17 +1,15 @@
 # Stops everything a call started: TERM, two seconds, KILL. Prints `KILLED LEFT ALL`.
-# $1 mark  $2 other calls' marks  $3 alone  $4 when the call began, in ticks
+# $1 the call's number
 # Standard input stays open and silent: reading it with a time limit is a sleep that needs no process.
 
-since=$4
 declare -A seen=()
 ENTRY=
 all=0
 
 note() {
   local pid
-  find_mine "$1" "$2" "$3" "$since"
+  find_mine "$1"
   for pid in "${MINE[@]}"; do
-    [[ $pid == "$ENTRY" ]] && SESSION=$pid
     [[ -n ${seen[$pid]:-} ]] && continue
     seen[$pid]=1
     kill -TERM "$pid" 2> /dev/null
