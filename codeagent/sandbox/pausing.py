@@ -5,6 +5,7 @@ from codeagent.sandbox.wire import Wire, WireError
 
 _KEEPERS = 2
 """Processes of a container in which nothing runs: the engine's init and the keeper."""
+_ENDING_SECONDS = 1.0
 
 
 async def pause(wire: Wire, container_id: str) -> None:
@@ -53,6 +54,15 @@ async def end(wire: Wire, container_id: str) -> bool:
         await wire.request("DELETE", f"{path}?force=1&v=1")
     except WireError as error:
         return error.status == 404 or (error.status == 409 and await _goes(wire, path))
+    return True
+
+
+async def ends(wire: Wire, path: str) -> bool:
+    """Whether the container ends just now: its processes go first, what the engine says of it follows."""
+    try:
+        await Wire(wire.socket, timeout=_ENDING_SECONDS).request("POST", f"{path}/wait?condition=not-running")
+    except WireError as error:
+        return error.status is not None
     return True
 
 

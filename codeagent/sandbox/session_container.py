@@ -13,7 +13,7 @@ from codeagent.sandbox.container import Container
 from codeagent.sandbox.execution import DRAIN_SECONDS, Ending, Execution, Mark, Place, lost
 from codeagent.sandbox.ground import Ground
 from codeagent.sandbox.listening import listening_ports
-from codeagent.sandbox.pausing import end, is_idle, not_held, pause, resume
+from codeagent.sandbox.pausing import end, ends, is_idle, not_held, pause, resume
 from codeagent.sandbox.pinned import Found, PinnedRoot
 from codeagent.sandbox.quarantine import move_away
 from codeagent.sandbox.reach import unanswered
@@ -26,7 +26,6 @@ from codeagent.sandbox.wire import Wire, WireError
 Environment = Callable[[Wire, Container], Awaitable[tuple[str, ...]]]
 """Variables for one command, once the container is known it starts in: `NAME=value`."""
 _KILLED_BY_SIGNAL = 137
-_ENDING_SECONDS = 1.0
 
 
 @dataclass
@@ -296,7 +295,7 @@ class SessionContainer:
         _, wire = self._ground.opened()
         path = f"/containers/{call.container.container_id}"
         try:
-            if await _ends(wire, path):
+            if await ends(wire, path):
                 raise SandboxLost(lost("its container was stopped"))
             facts = await wire.request("GET", f"{path}/json")
         except WireError as error:
@@ -378,15 +377,6 @@ class SessionContainer:
             network="none",
             warnings=container.warnings + absent,
         )
-
-
-async def _ends(wire: Wire, path: str) -> bool:
-    """Whether the container ends just now: its processes go first, what the engine says of it follows."""
-    try:
-        await Wire(wire.socket, timeout=_ENDING_SECONDS).request("POST", f"{path}/wait?condition=not-running")
-    except WireError as error:
-        return error.status is not None
-    return True
 
 
 async def _nothing_more(wire: Wire, container: Container) -> tuple[str, ...]:
