@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from codeagent.core.errors import ConfigError
@@ -26,6 +26,12 @@ SAID_NO = "the user said no"
 """How a denial of the person's begins, for the model; their reason follows a colon."""
 NETWORK = "network: "
 """How an allowing rule begins that is for calls with network access, as in `bash(network: pip install *)`."""
+HOLE = "\0"
+"""Stands in `ApprovalKey.runs` for text that nobody knows before the call runs."""
+_LONGEST_UNSURE = 2_000
+"""Characters with a hole among them that are compared with a rule; longer ones may match any."""
+SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
+"""A program in one of these is the program of that name."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
 _INCLUDES: dict[str, tuple[str, ...]] = {"write": ("edit",), "read": ("list", "search")}
@@ -55,13 +61,27 @@ class ApprovalKey:
     """The call reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
     parts behind that word; other rules match with the word or without it. Plan mode denies it."""
 
+    runs: tuple[str, ...] = ()
+    """Further spellings of what the call does, for rules that deny or ask only; `HOLE` is text that nobody knows."""
+    perhaps: tuple[str, ...] = ()
+    """What it may do, for all that can be seen: a rule that denies or asks and matches one of these asks."""
+    unseen: bool = False
+    """It may do more than is listed here: where a rule that denies or asks has a pattern, it is asked about."""
     does: tuple["Deed", ...] = ()
     """What the call does by means of other tools: their rules that deny or ask hold for it, too; none allows it."""
 
     @property
     def spellings(self) -> tuple[str, ...]:
         """What a rule that denies or asks needs to match one of."""
-        return (*self.parts, *(NETWORK + part for part in self.parts)) if self.network else self.parts
+        return self._said((*self.parts, *self.runs))
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What such a rule asks about where it could match one of them."""
+        return self._said((*(run for run in self.runs if HOLE in run), *self.perhaps))
+
+    def _said(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return (*texts, *(NETWORK + text for text in texts)) if self.network else texts
 
 
 @dataclass(frozen=True)
@@ -103,6 +123,15 @@ class Rule:
 
     def matches(self, part: str, kind: str) -> bool:
         return self.pattern is None or _glob(self.pattern, kind).fullmatch(part) is not None
+
+    def could_match(self, text: str) -> bool:
+        """A command with holes in it: whether anything in their place would make it one that the rule matches."""
+        if self.pattern is None or len(text) > _LONGEST_UNSURE:
+            return True
+        pattern = SYSTEM_FOLDER.sub("", self.pattern)
+        if text[:1] not in (HOLE, pattern[0]) and pattern[0] not in "*?":
+            return False
+        return any(map(partial(_meets, text=text), {pattern, pattern.removesuffix(" *")}))
 
 
 @dataclass(frozen=True)
@@ -152,6 +181,8 @@ class Policy:
             return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
         for rule in _having("prompt", stopping):
             return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
+        if (doubt := self._doubt(tool, key)) is not None:
+            return doubt
         rules = [rule for rule in self.rules if rule.covers(tool)]
         return self._allowed(key, _having("auto", rules)) or self._without_rules(key, default, effect)
 
@@ -164,6 +195,18 @@ class Policy:
                 if rule.covers(name) and (whole or any(rule.matches(part, one.kind) for part in one.spellings)):
                     found.append(rule)
         return found
+
+    def _doubt(self, tool: str, key: ApprovalKey) -> Verdict | None:
+        """Why a rule that denies or asks might hold for what cannot be seen of the call; None where none might."""
+        for name, one in ((tool, key), *((deed.tool, deed.key) for deed in key.does)):
+            for rule in self.rules:
+                if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
+                    continue
+                if one.unseen:
+                    return Verdict("prompt", "rule", f"what it runs cannot be seen whole: it may be {rule}", str(rule))
+                if any(map(rule.could_match, one.doubts)):
+                    return Verdict("prompt", "rule", f"a part of it may be {rule}", str(rule))
+        return None
 
     def _allowed(self, key: ApprovalKey, rules: list[Rule]) -> Verdict | None:
         """By rules; None where they leave something open."""
@@ -203,6 +246,34 @@ def _first(rules: list[Rule], part: str, kind: str) -> Rule | None:
     return next((rule for rule in rules if rule.matches(part, kind)), None)
 
 
+def _meets(pattern: str, text: str) -> bool:
+    """Whether some text in place of each hole makes the pattern match; a blank beside a hole may vanish with it."""
+    free = [
+        letter == HOLE or (letter == " " and HOLE in text[max(0, at - 1) : at + 2]) for at, letter in enumerate(text)
+    ]
+    places = _onward({0}, free)
+    for token in pattern:
+        if not places:
+            return False
+        if token == "*":
+            places = set(range(min(places), len(text) + 1))
+            continue
+        stay = {at for at in places if text[at : at + 1] == HOLE}
+        step = {at + 1 for at in places if at < len(text) and text[at] != HOLE and token in ("?", text[at])}
+        places = _onward(stay | step, free)
+    return len(text) in places
+
+
+def _onward(places: set[int], free: list[bool]) -> set[int]:
+    """With those reached by leaving out what may be empty."""
+    found = set(places)
+    for at in places:
+        while at < len(free) and free[at]:
+            at += 1
+            found.add(at)
+    return found
+
+
 @lru_cache(maxsize=1024)
 def _glob(pattern: str, kind: str) -> re.Pattern[str]:
     """`*` and `?` as in a shell; in a path they stop at `/` and `**` does not.
@@ -212,6 +283,7 @@ def _glob(pattern: str, kind: str) -> re.Pattern[str]:
     """
     within = "[^/]" if kind == "path" else "."
     out: list[str] = []
+    pattern = SYSTEM_FOLDER.sub("", pattern) if kind == "command" else pattern
     rest, end = pattern, ""
     if kind == "command" and len(pattern) > 2 and pattern.endswith(" *"):
         rest, end = pattern[:-2], "(?: .*)?"

@@ -3,22 +3,20 @@
 import re
 
 from codeagent.core.policy import NETWORK, Rule
+from codeagent.tools.shell_runs import RUNNERS, SHELLS
 
-_RUNS_ANYTHING = frozenset({
-    "sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "python", "pypy", "node", "deno",
-    "bun", "perl", "ruby", "php", "lua", "luajit", "tclsh", "Rscript", "julia", "osascript", "pwsh", "awk",
-    "gawk", "mawk", "nawk", "eval", "exec", "source", ".", "command", "builtin", "sudo", "doas", "su", "env",
-    "xargs", "nice", "nohup", "time", "timeout", "watch", "setsid", "stdbuf", "ionice", "chroot", "unbuffer",
-    "parallel", "ssh", "gdb", "strace", "ltrace", "script", "expect", "find", "fd", "vi", "vim", "nvim",
-    "emacs", "ed", "ex", "docker", "podman", "nsenter", "unshare",
-})  # fmt: skip
+RUNS_ANYTHING = SHELLS | frozenset(RUNNERS) | {
+    "python", "pypy", "node", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "tclsh", "Rscript", "julia",
+    "osascript", "awk", "gawk", "mawk", "nawk", "eval", "source", ".", "trap", "gdb", "expect", "find", "fd", "vi",
+    "vim", "nvim", "emacs", "ed", "ex", "docker", "podman",
+}  # fmt: skip
 """Programs that run whatever comes behind them."""
-_GOES_OUT = frozenset({
+GOES_OUT = frozenset({
     "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "sftp", "scp", "rsync", "http",
     "httpie", "aria2c", "dig", "nslookup", "host", "ping", "gh", "aws", "gcloud", "az", "kubectl",
 })  # fmt: skip
 """Programs that talk to other machines."""
-_DESTROYS = frozenset({"rm", "dd", "mkfs", "shred", "truncate", "chmod", "chown", "kill", "pkill", "killall"})
+DESTROYS = frozenset({"rm", "dd", "mkfs", "shred", "truncate", "chmod", "chown", "kill", "pkill", "killall"})
 _VERSIONED = re.compile(r"(python|pypy|perl|ruby|php|lua|node)[\d.]+")
 _WILD = re.compile(r"[*?]")
 
@@ -44,11 +42,11 @@ def _of_command(fixed: str) -> str | None:
     whole = len(words) > 1 or fixed.endswith(" ")
     if not whole:
         return f"other programs than {name} begin with {name}; put a blank before the *"
-    if name in _RUNS_ANYTHING or _VERSIONED.fullmatch(name):
+    if name in RUNS_ANYTHING or _VERSIONED.fullmatch(name):
         return f"{name} runs whatever comes behind it"
-    if name in _GOES_OUT or words[:2] == ["git", "push"]:
+    if name in GOES_OUT or words[:2] == ["git", "push"]:
         return f"{' '.join(words[:2]) if name == 'git' else name} talks to other machines"
-    if name in _DESTROYS:
+    if name in DESTROYS:
         return f"{name} destroys whatever comes behind it"
     if name == "git" and (len(words) == 1 or words[1].startswith("-")):
         return "git without a sub-command can be made to run anything"

@@ -2,20 +2,20 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from codeagent.core.policy import ApprovalKey
+from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey
 from codeagent.tools.reading.judge import judge
 from codeagent.tools.reading.words import strict_commands
+from codeagent.tools.shell_runs import Runs, is_plain
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
 _MOST_NODES = 100
-_DEEPEST = 3
 _LONGEST_PARSED = 32_000
 """Characters; parsing takes more than linear time, and so long a line is asked about in any case."""
 _PLAIN = frozenset({
@@ -25,6 +25,9 @@ _PLAIN = frozenset({
     "variable_name", "do_group", "negated_command", "comment",
 })  # fmt: skip
 """Node types whose commands are all there is to them; anything else makes the line opaque."""
+_REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
+_NO_WORDS = _REDIRECTS | {"comment", "variable_assignment"}
+_QUOTED = frozenset({"string", "translated_string", "string_content"})
 _COMMANDS = frozenset({
     "command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments",
 })  # fmt: skip
@@ -38,16 +41,9 @@ _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _QUOTING = re.compile(r"['\"\\]")
-_SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
-_WRAPPERS = frozenset({
-    "sudo", "env", "nice", "nohup", "time", "timeout", "watch", "xargs", "command", "builtin", "exec", "setsid",
-    "stdbuf", "ionice", "chroot", "doas", "unbuffer", "busybox", "chrt", "taskset", "unshare", "strace", "ltrace",
-})  # fmt: skip
-_RUN_OTHERS = _WRAPPERS | _SHELLS | {"eval"}
-_MOST_WRAPPERS = 10
-"""One in another that are listed each; of more, the innermost command is."""
-_WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
+_MOST_SCRIPTS = 200
+"""Command lines within the line that are taken apart; of more, it cannot be seen what runs."""
+_GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")
 
 
 @lru_cache(maxsize=64)
@@ -56,36 +52,46 @@ def command_key(text: str) -> ApprovalKey:
 
     `opaque` where the parts may not be all that runs, or not under that name: substitutions,
     expansions, here-documents, functions, assignments, `eval`, writing redirections, a quoted
-    command name, a parse error, more than 100 nodes. The parts are listed all the same, so that
-    denying rules see what is there.
+    command name, a parse error, more than 100 nodes. `runs`, `perhaps` and `unseen` are for the rules
+    that deny or ask: what else runs, may run, or cannot be seen.
 
     `reads_only` where nothing is opaque, a second, strict reading sees the same commands, and each of them is known to
     only read; `reading` are the parts of which that is known. `sensitive` where one would read a file of secrets.
     """
-    line = _take_apart(text, _DEEPEST)
-    parts = tuple(dict.fromkeys(part for command in line.commands for part in command.parts))
+    line = _take_apart(text)
     strict = strict_commands(text) if line.clear else None
     seen = [(_bare_name(command.texts[0]), *command.texts[1:]) for command in strict or ()]
     agreed = bool(seen) and seen == [tuple(command.words) for command in line.commands]
-    opaque = not line.clear or (line.has_tests and not agreed)
-    key = ApprovalKey(kind="command", parts=parts + line.pieces or (text,), opaque=opaque)
-    if not agreed or strict is None:
+    judged = [judge(command) for command in strict] if agreed and strict is not None else []
+    found = _Finder()
+    within = found.line(text, line, [its.reads for its in judged])
+    parts = [(command.part, *inner) for command, inner in zip(line.commands, within, strict=True)]
+    every = tuple(dict.fromkeys([*(part for its in parts for part in its), *line.pieces, *found.parts]))
+    key = ApprovalKey(
+        kind="command",
+        parts=every or (text,),
+        opaque=not line.clear or (line.has_tests and not agreed) or found.hides or not all(map(is_plain, within)),
+        runs=tuple(found.runs.spellings),
+        perhaps=tuple(found.runs.perhaps),
+        unseen=found.runs.unseen,
+    )
+    if not judged or key.opaque:
         return key
-    judged = [judge(command) for command in strict]
-    others = {part for one, its in zip(line.commands, judged, strict=True) if not its.reads for part in one.parts}
+    others = {part for its, one in zip(parts, judged, strict=True) if not one.reads for part in its}
     return replace(
         key,
         sensitive=next((its.secret for its in judged if its.secret), None),
         reads_only=not others,
-        reading=frozenset(parts) - others,
+        reading=frozenset(every) - others,
     )
 
 
 @dataclass(frozen=True)
 class _Command:
     words: list[str]
-    parts: list[str]
-    """Its own, and those of the commands it wraps."""
+    holed: list[str]
+    """The same words, with `HOLE` for what the shell puts in."""
+    part: str
     plain: bool
     """Nothing about it is hidden."""
 
@@ -99,50 +105,97 @@ class _Line:
     """There is a `[`, which is only clear where the strict reading agrees."""
     pieces: tuple[str, ...] = ()
     """What could not be parsed, cut at every separator."""
+    texts: tuple[str, ...] = ()
+    """What is assigned, and quoted texts that some commands evaluate."""
+
+
+class _Finder:
+    """Collects what a line runs, with the command lines that its commands are given as text."""
+
+    def __init__(self) -> None:
+        self.runs = Runs(self._script)
+        self.parts: list[str] = []
+        """Of the command lines within."""
+        self._scripts: set[str] = set()
 
     @property
-    def parts(self) -> list[str]:
-        return [*(part for command in self.commands for part in command.parts), *self.pieces]
+    def hides(self) -> bool:
+        """There is more than the simple commands of the line itself."""
+        return self.runs.unseen or bool(self._scripts)
+
+    def line(self, text: str, line: _Line, reads: Sequence[bool]) -> list[list[str]]:
+        """Take in a line; gives the commands within each of its commands. `reads` is empty where nothing is known."""
+        fed = any(letter in text for letter in "|<>")
+        within = [
+            self.runs.command(command.words, command.holed, text, fed=fed, reads=known)
+            for command, known in zip(line.commands, reads or [False] * len(line.commands), strict=True)
+        ]
+        for assigned in line.texts:
+            self.runs.mention(assigned)
+        if not reads:
+            self._by_its_letters(text, certain=bool(line.pieces))
+        if _TRICKY_CHARACTERS.search(text) or line.pieces:
+            self.runs.unseen = True
+        if "\\\n" in text:
+            joined = text.replace("\\\n", "")
+            self.line(joined, _take_apart(joined), ())
+        return within
+
+    def _by_its_letters(self, text: str, *, certain: bool) -> None:
+        """The line cut at everything that could separate commands, quoted or not, in case it was misunderstood."""
+        for piece in dict.fromkeys(_SEPARATORS.split(text)):
+            words = _QUOTING.sub("", piece).split()
+            if words and certain:
+                self.runs.command(words, words, text, fed=True)
+            elif words:
+                self.runs.may_run(words)
+
+    def _script(self, text: str) -> None:
+        if text in self._scripts:
+            return
+        self._scripts.add(text)
+        if len(self._scripts) > _MOST_SCRIPTS:
+            self.runs.unseen = True
+            return
+        line = _take_apart(text)
+        within = self.line(text, line, ())
+        self.parts += [*(command.part for command in line.commands), *(part for its in within for part in its)]
 
 
-def _take_apart(text: str, depth: int) -> _Line:
+def _take_apart(text: str) -> _Line:
     if len(text) > _LONGEST_PARSED:
         return _Line([], clear=False, pieces=_pieces(text))
     root = _parse(text)
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
     has_tests = False
     commands: list[_Command] = []
+    texts: list[str] = []
     redirects: dict[int, list[Node]] = {}
     count = 0
     for node in _nodes(root):
         count += 1
         kind = node.type
         has_tests = has_tests or kind in _TESTS
-        if kind not in _PLAIN | _TESTS or _is_tricky(kind, _text(node, text)):
+        tricky = _is_tricky(kind, _text(node, text))
+        if kind not in _PLAIN | _TESTS or tricky:
             clear = False
+        if kind == "variable_assignment" or (tricky and kind == "raw_string"):
+            texts.append(_text(node, text))
         if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(_text(node, text)) is None:
             clear = False
         if kind == "redirected_statement" and (command := _redirected(node)) is not None:
             redirects.setdefault(command.id, []).extend(node.children_by_field_name("redirect"))
         if kind in _COMMANDS:
-            commands.append(_command(node, redirects.pop(node.id, []), text, depth))
+            commands.append(_command(node, redirects.pop(node.id, []), text))
             clear = clear and commands[-1].plain
-    return _Line(commands, clear and count <= _MOST_NODES, has_tests, _pieces(text) if root.has_error else ())
+    pieces = _pieces(text) if root.has_error else ()
+    return _Line(commands, clear and count <= _MOST_NODES, has_tests, pieces, tuple(texts))
 
 
 def _pieces(text: str) -> tuple[str, ...]:
     """What a denying rule should see of a line that cannot be parsed: cut at every separator, also unquoted."""
-    parts: list[str] = []
-    for piece in _SEPARATORS.split(text):
-        words = piece.split()
-        bare = _QUOTING.sub("", piece).split()
-        if not words:
-            continue
-        parts += [" ".join(words), " ".join(bare)]
-        bare = bare[_behind_arguments(bare, 0) :]
-        if bare:
-            parts += [_joined(bare), *_unwrapped(bare, _RUN_OTHERS)[0]]
-    return tuple(dict.fromkeys(part for part in parts if part))
+    cut = [piece.split() for piece in _SEPARATORS.split(text)]
+    return tuple(dict.fromkeys(" ".join(words) for words in cut if words)) or (text,)
 
 
 def _nodes(root: Node) -> Iterator[Node]:
@@ -159,22 +212,28 @@ def _nodes(root: Node) -> Iterator[Node]:
                 return
 
 
-def _command(node: Node, outer: list[Node], line: str, depth: int) -> _Command:
+def _command(node: Node, outer: list[Node], line: str) -> _Command:
     """`outer` are the redirections of the statement around it, `line` is what was parsed."""
     text = _text(node, line)
-    if node.type == "test_command" and not text.startswith("[["):
-        return _Command(text.split(), [" ".join(text.split())], plain=True)
-    words = [_value(child, line) for child in node.named_children if child.type not in ("file_redirect", "comment")]
+    whole = " ".join(text.split())
+    if node.type != "command":
+        is_test = node.type == "test_command" and not text.startswith("[[")
+        return _Command(text.split(), text.split(), whole, plain=is_test)
+    children = [child for child in node.named_children if child.type not in _NO_WORDS]
     name_node = node.child_by_field_name("name")
-    plain = node.type == "command" and name_node is not None and _text(name_node, line) == _value(name_node, line)
-    redirects = [child for child in node.named_children if child.type == "file_redirect"] + outer
-    if not words or node.type != "command":
-        return _Command(words, [" ".join(text.split())], plain=False)
-    words[0] = _SYSTEM_FOLDER.sub("", words[0]) if _SYSTEM_FOLDER.match(words[0]) else words[0]
-    plain = plain and not re.search(r"[*?\[\]~\\\s]", words[0])
-    part = " ".join([*map(_quoted, words), *(" ".join(_text(redirect, line).split()) for redirect in redirects)])
-    inner, inner_plain = _wrapped(words, depth)
-    return _Command(words, [part, *inner], plain and inner_plain)
+    if not children or name_node is None:
+        return _Command([], [], whole, plain=False)
+    words = [_value(child, line) for child in children]
+    holed = [_value(child, line, holes=True) for child in children]
+    words[0] = _bare_name(words[0])
+    plain = _text(name_node, line) in (words[0], _value(name_node, line)) and not re.search(r"[*?\[\]~\\\s]", words[0])
+    if len(children) < len(node.named_children):
+        prefix = [_text(child, line) for child in node.named_children if child.type == "variable_assignment"]
+        suffix = [child for child in node.named_children if child.type in _REDIRECTS]
+    else:
+        prefix, suffix = [], []
+    part = " ".join([*prefix, *map(_quoted, words), *(" ".join(_text(one, line).split()) for one in [*suffix, *outer])])
+    return _Command(words, holed, part, plain and not prefix)
 
 
 def _redirected(statement: Node) -> Node | None:
@@ -185,62 +244,8 @@ def _redirected(statement: Node) -> Node | None:
     return body
 
 
-def _wrapped(words: list[str], depth: int) -> tuple[list[str], bool]:
-    """What a command runs that is given to it as words or as a string, and whether that is all plain to see."""
-    parts, at, plain = _unwrapped(words, _WRAPPERS)
-    if at >= len(words):
-        return parts, plain
-    scripts, script_plain = _scripts(_bare_name(words[at]), words[at + 1 :], depth)
-    return [*parts, *scripts], plain and script_plain
-
-
-def _unwrapped(words: list[str], through: frozenset[str]) -> tuple[list[str], int, bool]:
-    """What is behind one wrapper after another, where the innermost command begins, and whether that is certain.
-
-    A wrapper's flag may have a value: then what is behind the value is listed, too.
-    """
-    parts: list[str] = []
-    at, count, plain = 0, 0, True
-    starts: list[int] = []
-    while at < len(words) and _bare_name(words[at]) in through:
-        count += 1
-        inner = _behind_arguments(words, at + 1)
-        plain = plain and not any("=" in word for word in words[at + 1 : inner])
-        behind_value = inner
-        if inner > at + 1 and words[inner - 1].startswith("-"):
-            behind_value = _behind_arguments(words, inner + 1)
-        starts = [start for start in sorted({inner, behind_value}) if start < len(words)]
-        if count <= _MOST_WRAPPERS:
-            parts += [_joined(words[start:]) for start in starts]
-        at = inner if inner < len(words) and _bare_name(words[inner]) in _RUN_OTHERS else behind_value
-    if count > _MOST_WRAPPERS:
-        parts += [_joined(words[start:]) for start in starts]
-    return parts, at, plain and count <= _MOST_WRAPPERS
-
-
-def _behind_arguments(words: list[str], at: int) -> int:
-    """Where a wrapper's flags, assignments and durations end."""
-    while at < len(words) and _WRAPPER_ARGUMENT.fullmatch(words[at]):
-        at += 1
-    return at
-
-
 def _bare_name(word: str) -> str:
-    return _SYSTEM_FOLDER.sub("", word)
-
-
-def _scripts(name: str, rest: list[str], depth: int) -> tuple[list[str], bool]:
-    """The commands in what a shell is given as text. Which of its words that is depends on flags it may not know."""
-    scripts: list[str] = []
-    if name == "eval":
-        scripts = [" ".join(rest)]
-    elif name in _SHELLS and any(re.fullmatch(r"-\w*c\w*", word) for word in rest):
-        scripts = [word for word in rest if not word.startswith("-")][:_DEEPEST]
-    if not scripts:
-        return [], name not in ("eval", "source", ".", "alias")
-    if depth <= 0:
-        return [part for script in scripts for part in (script, *_pieces(script))], False
-    return [part for script in scripts for part in _take_apart(script, depth - 1).parts], False
+    return SYSTEM_FOLDER.sub("", word)
 
 
 def _parse(line: str) -> Node:
@@ -257,25 +262,43 @@ def _text(node: Node, line: str) -> str:
     return line[node.start_byte : node.end_byte]
 
 
-def _value(node: Node, line: str) -> str:
-    """The word a node stands for, as the shell would see it where nothing is expanded."""
+def _value(node: Node, line: str, *, holes: bool = False) -> str:
+    """The word a node stands for, as the shell would see it where nothing is expanded.
+
+    `holes`: with `HOLE` for what is, and for names of files that are matched.
+    """
     text = _text(node, line)
     match node.type:
         case "raw_string":
             return text[1:-1]
-        case "string":
-            return re.sub(r'\\([$`"\\\n])', r"\1", text[1:-1])
+        case "ansi_c_string" if holes:
+            return HOLE if "\\" in text else text[2:-1]
+        case "string" | "translated_string":
+            inner = _with_holes(node, line) if holes else text
+            return re.sub(r'\\([$`"\\\n])', r"\1", inner.removeprefix("$")[1:-1])
         case "word":
+            if holes and _GLOBS.search(text):
+                text = _GLOBS.sub(HOLE, text)
             return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+        case "concatenation" if holes and _BRACES.search(text):
+            return HOLE
         case "command_name" | "concatenation":
-            return "".join(_value(child, line) for child in node.named_children)
-        case _:
+            return "".join(_value(child, line, holes=holes) for child in node.named_children)
+        case "number" | "variable_name":
             return text
+        case _:
+            return HOLE if holes else text
 
 
-def _joined(words: list[str]) -> str:
-    """As a part: its words with single spaces between."""
-    return " ".join(map(_quoted, [_bare_name(words[0]), *words[1:]]))
+def _with_holes(node: Node, line: str) -> str:
+    """A quoted string with a hole in place of each expansion."""
+    text, at = "", node.start_byte
+    for child in _nodes(node):
+        if child.type in _QUOTED or child.start_byte < at:
+            continue
+        text += line[at : child.start_byte] + HOLE
+        at = child.end_byte
+    return text + line[at : node.end_byte]
 
 
 def _quoted(word: str) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codeagent.core.policy import SYSTEM_FOLDER
 from codeagent.tools.reading.expressions import find_reads, tar_lists, test_reads
 from codeagent.tools.reading.flags import Arguments, Program, arguments, files_of, program
 from codeagent.tools.reading.git import GIT
@@ -14,7 +15,6 @@ from codeagent.tools.reading.texts import TEXTS
 from codeagent.tools.reading.words import SimpleCommand, Word
 
 _PROGRAMS = TEXTS | SURROUNDINGS
-_SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
 _SED = program(
     "-nErsuz --quiet --silent --regexp-extended --separate --null-data --posix",
     "-e --expression",
@@ -65,7 +65,7 @@ def judge(command: SimpleCommand) -> Judged:
 def _judge(words: Sequence[Word]) -> Judged:
     if not words or not words[0].plain or words[0].globs:
         return _ASKS
-    name, rest = _SYSTEM_FOLDER.sub("", words[0].text) if words[0].text.startswith("/") else words[0].text, words[1:]
+    name, rest = SYSTEM_FOLDER.sub("", words[0].text) if words[0].text.startswith("/") else words[0].text, words[1:]
     if len(rest) == 1 and rest[0].text in VERSIONS.get(name, ()):
         return Judged(reads=True)
     match name:

@@ -1,0 +1,255 @@
+"""What one simple command runs besides itself, and the other ways in which it could have been written.
+
+A rule that denies commands is matched against all of these. Every word may hold `HOLE`: text that nobody knows before
+the line runs. What is listed here too often costs a question; what is missing is a way around somebody's rule.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from codeagent.core.policy import HOLE
+from codeagent.tools.reading.git import GIT
+from codeagent.tools.reading.surroundings import SURROUNDINGS
+from codeagent.tools.reading.texts import TEXTS
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"})
+_OWN_WORDS: dict[int, str] = {
+    0: "sudo doas env nice ionice nohup time command builtin exec setsid stdbuf unbuffer strace ltrace busybox toybox"
+    " unshare nsenter xargs watch parallel coproc script chronic fakeroot eatmydata setarch linux32 linux64 pkexec"
+    " systemd-run systemd-inhibit dbus-run-session xvfb-run firejail bwrap valgrind perf rlwrap torsocks proxychains"
+    " proxychains4 numactl prlimit setpriv choom cpulimit entr hyperfine ifne sem tsocks catchsegv winpty caffeinate"
+    " uftrace heaptrack noglob nocorrect",
+    1: "timeout chroot flock taskset chrt ssh su su-exec runuser faketime logsave runcon retry gosu",
+}
+RUNNERS: dict[str, int] = {name: size for size, names in _OWN_WORDS.items() for name in names.split()}
+"""Programs that run the words behind their own: how many of those are neither flags nor values of flags."""
+_BEHIND = {
+    "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
+    "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+    "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+}
+"""Programs that run what stands behind one of these words."""
+_ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
+_REPLACES = re.compile(r"(?:-I|--replace=|-J)(.*)", re.DOTALL)
+_HIDE = frozenset({"source", ".", "alias", "hash", "enable", "complete", "compgen", "bind", "fc", "at", "batch"})
+"""What these run is in files, or comes later under another name."""
+_GIT_KNOWN = frozenset(GIT) | {
+    "add", "commit", "checkout", "switch", "restore", "merge", "mv", "rm", "reset", "cherry-pick", "revert", "push",
+    "pull", "init", "apply", "am", "clean", "fetch", "clone", "notes", "gc", "help", "version", "rebase",
+}  # fmt: skip
+_DATA = (
+    frozenset(TEXTS)
+    | frozenset(SURROUNDINGS)
+    | {"cp", "mv", "ln", "mkdir", "rmdir", "touch", "rm", "tee", "chmod", "chown", "test", "[", "[[", "read", "export"}
+    | {"declare", "local", "readonly", "typeset", "unset", "shift", "return", "break", "continue", "wait", "let"}
+    | {"kill", "pkill", "killall"}
+) - {"env"}
+"""Programs to which a word is a name or a text, and never a command."""
+_RUN_THEIR_VALUE = ("-c", "-x", "-O", "--exec", "--pre", "--compress-program", "--open-files-in-pager", "--upload-pack")
+"""How flags of such programs begin that are followed by a command, or by a setting that may name one."""
+_FLAG = re.compile(r"[-+].+", re.DOTALL)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=(.*)", re.DOTALL)
+_GLUED = re.compile(r"--?[\w-]*?=(.+)|-[A-Za-z](.+)", re.DOTALL)
+_CODE_FLAG = re.compile(r"-\w*c\w*")
+_COMMAND_LINE = re.compile(r"[\s;&|<>()`$]")
+_TOKEN = re.compile(r"[^\s'\"`;|&()<>,\[\]{}=!:]+")
+_UNSURE_FILES = ("/dev/", "/proc/")
+_LONGEST = 64
+"""Words of one spelling; what is cut off counts as not known."""
+_MENTIONED = 8
+_MOST_STARTS = 400
+_MOST_MENTIONS = 4_000
+_PLAINLY = 10
+"""Commands within one another that are seen with certainty enough to be allowed."""
+
+
+@dataclass
+class Runs:
+    """What was found, in the order it was found."""
+
+    script: Callable[[str], None]
+    """Takes in a command line that a command is given as text."""
+    spellings: dict[str, None] = field(default_factory=dict)
+    perhaps: dict[str, None] = field(default_factory=dict)
+    """Spellings of what may run, or may only be a text."""
+    unseen: bool = False
+    """There may be more, and nothing here would match it."""
+
+    def command(
+        self, words: Sequence[str], holed: Sequence[str], line: str, *, fed: bool, reads: bool = False
+    ) -> list[str]:
+        """Take in one simple command; gives the commands within it as parts, the outermost first.
+
+        `holed` are the words with `HOLE`. `fed`: its input, or what it runs, may come from the rest of the line.
+        `reads`: it is known to only read, so no word of it is a command unless it stands where one is run.
+        """
+        within: list[str] = []
+        holed = _completed(holed)
+        starts = sorted(_starts(holed))
+        self.unseen = self.unseen or len(starts) > _MOST_STARTS
+        for at in starts[:_MOST_STARTS] + starts[_MOST_STARTS:][-_PLAINLY:]:
+            rest = holed[at:]
+            self.spellings.update(dict.fromkeys(_spellings(rest)))
+            if at:
+                within.append(" ".join([*(_ASSIGNMENT.findall(words[at - 1]) and words[at - 1 : at]), *words[at:]]))
+            self._given(rest, line)
+        if not reads and holed and not self._is_data(holed):
+            self.mention(" ".join(holed[1:]))
+            if fed:
+                self.mention(line)
+        return within
+
+    def may_run(self, words: Sequence[str]) -> None:
+        """Take in what may be a command, with anything behind it."""
+        self.perhaps.update(dict.fromkeys(_spellings([*words[:_MENTIONED], HOLE])))
+
+    def mention(self, text: str) -> None:
+        """Every word that a command could begin with, in a text that some program may run or take apart."""
+        tokens = [token for token in map(_bare, _TOKEN.findall(text)) if token]
+        self.unseen = self.unseen or len(tokens) > _MOST_MENTIONS
+        for at, token in enumerate(tokens[:_MOST_MENTIONS]):
+            glued = token[2:] if token.startswith("-") and not token.startswith("--") else ""
+            if glued or not token.startswith(("-", HOLE)):
+                rest = [glued or token, *tokens[at + 1 : at + _MENTIONED]]
+                self.perhaps.update(dict.fromkeys(_spellings([*rest, HOLE] if len(rest) == _MENTIONED else rest)))
+
+    def _given(self, rest: Sequence[str], line: str) -> None:
+        """The command lines that the command at this place is given as text."""
+        name = name_of(rest[0])
+        match name:
+            case "eval":
+                self._line(" ".join(rest[1:]))
+            case "trap":
+                for word in _operands(rest)[:1]:
+                    self._line(word)
+            case _ if name in SHELLS and any(map(_CODE_FLAG.fullmatch, rest[1:])):
+                for word in _operands(rest)[:3]:
+                    self._line(word)
+                self.unseen = self.unseen or not _operands(rest)
+            case _ if name in SHELLS:
+                self.unseen = self.unseen or "-s" in rest or any(map(_is_unsure, _operands(rest)[:1] or ["-"]))
+                self.mention(line)
+            case _ if name in _HIDE or (name in _ADD_WORDS - {"xargs"} and not _operands(rest)[:-1]):
+                self.unseen = True
+            case _ if name in RUNNERS:
+                self._own_texts(rest)
+            case _:
+                pass
+
+    def _own_texts(self, words: Sequence[str]) -> None:
+        """Values of a runner's flags, and its first word, where they are a whole command line."""
+        for at, word in enumerate(words[1:], start=1):
+            glued = _GLUED.fullmatch(word) if word.startswith("-") else None
+            value = word if glued is None else glued[1] or glued[2]
+            if _COMMAND_LINE.search(value):
+                self._line(value)
+            if glued is not None:
+                self.spellings.update(dict.fromkeys(_spellings([value, *words[at + 1 : at + 1 + _LONGEST]])))
+            elif name_of(word) in RUNNERS or not (word.startswith("-") or words[at - 1].startswith("-")):
+                return
+
+    def _line(self, text: str) -> None:
+        self.unseen = self.unseen or HOLE in text
+        self.script(text.replace(HOLE, "$_"))
+
+    def _is_data(self, words: Sequence[str]) -> bool:
+        """None of its words is a command."""
+        name = name_of(words[0])
+        if name != "git":
+            return name in _DATA and not any(word.startswith(_RUN_THEIR_VALUE) for word in words)
+        if any("alias." in word or word.startswith(("--exec-path=", "--config-env")) for word in words):
+            self.unseen = True
+        at = next(iter(_behind_flags(words, 1)), len(words))
+        return not any(word.startswith(_RUN_THEIR_VALUE) for word in words) and any(
+            word in _GIT_KNOWN for word in words[at : at + 2]
+        )
+
+
+def name_of(word: str) -> str:
+    """The program's name without its folder."""
+    return word.rpartition("/")[2] or word
+
+
+def is_plain(within: Sequence[str]) -> bool:
+    """So many commands within one, and nothing set for them, can be judged one by one."""
+    return len(within) <= _PLAINLY and not any(map(_ASSIGNMENT.match, within))
+
+
+def _starts(words: Sequence[str]) -> Iterator[int]:
+    """Where a command begins: the first word, and behind everything that runs others."""
+    first = next((at for at, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), 0)
+    todo, done, marked = [first], set[int](), dict(_BEHIND)
+    while todo:
+        at = todo.pop()
+        if at in done or at >= len(words):
+            continue
+        done.add(at)
+        yield at
+        name = name_of(words[at])
+        if name == "command" and at + 1 < len(words) and words[at + 1] in ("-v", "-V"):
+            continue
+        if name in RUNNERS:
+            todo += _behind_flags(words, at + 1, RUNNERS[name])
+        if (marks := marked.pop(name, None)) is not None:
+            todo += [place for place, word in enumerate(words[at:], start=at + 1) if word in marks]
+
+
+def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
+    """Where a command may begin behind flags, assignments and so many words of the program's own.
+
+    The word behind a flag may be its value, or not.
+    """
+    found: list[int] = []
+    left = {own}
+    while at < len(words) and left and len(found) <= _MOST_STARTS:
+        if not _FLAG.fullmatch(words[at]) and words[at] != "-" and not _ASSIGNMENT.fullmatch(words[at]):
+            found += [at] if 0 in left else []
+            if name_of(words[at]) in RUNNERS and 0 in left:
+                return found
+            values = left if words[at - 1].startswith("-") else set()
+            left = values | {size - 1 for size in left if size > 0}
+        at += 1
+    return found
+
+
+def _completed(words: Sequence[str]) -> list[str]:
+    """The words of a command with holes where a program of it puts others in, and at the end where it adds some."""
+    names = [name_of(word) for word in words]
+    at = next((at for at, name in enumerate(names) if name in _ADD_WORDS or name in _BEHIND), None)
+    if at is None:
+        return list(words)
+    marks = {match[1] for word in words[at:] if (match := _REPLACES.fullmatch(word))}
+    marks |= {value for flag, value in pairwise(words[at:]) if flag in ("-I", "-J")}
+    rest = list(words[at + 1 :])
+    for mark in {"{}", *marks} - {""}:
+        rest = [word.replace(mark, HOLE) for word in rest]
+    return [*words[: at + 1], *rest, *([HOLE] if names[at] in _ADD_WORDS else [])]
+
+
+def _spellings(words: Sequence[str]) -> Iterator[str]:
+    """With its name alone, without its flags, and without those in front of what it shall do."""
+    cut = list(words[:_LONGEST]) + ([HOLE] if len(words) > _LONGEST else [])
+    places = {cut[0], name_of(cut[0])}
+    if "/" in cut[0]:
+        places |= {path := posixpath.normpath(cut[0]), f"./{path}"}
+    tails = [cut[1:], [word for word in cut[1:] if not _FLAG.fullmatch(word)]]
+    if len(cut) > 1 and _FLAG.fullmatch(cut[1]):
+        tails += [cut[start:] for start in _behind_flags(cut, 1)]
+    for tail in tails:
+        for place in places:
+            yield " ".join([place, *tail])
+
+
+def _operands(words: Sequence[str]) -> list[str]:
+    return [word for word in words[1:] if not _FLAG.fullmatch(word)]
+
+
+def _is_unsure(word: str) -> bool:
+    return HOLE in word or word == "-" or word.startswith(_UNSURE_FILES)
+
+
+def _bare(token: str) -> str:
+    return token.replace("\\", "").strip("/") if token.strip("/.") else ""

@@ -1,0 +1,160 @@
+"""F13: a rule that denies a command holds however it is written; where that cannot be seen, it is asked about."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.policy import Policy, Rule
+from codeagent.tools.shell_syntax import command_key
+
+DENIED = tuple(Rule.parse(text, "deny") for text in ("bash(rm *)", "bash(git push*)", "bash(git clean*)"))
+POLICY = Policy("auto", DENIED)
+
+RUNS_RM = [
+    "rm f", "X=1 rm f", "X=1 Y=2 rm f", "X='a b' rm f", "X=$(date) rm f", "r\\\nm f", "\\rm f", "'rm' f", '"rm" f',
+    "r''m f", 'r""m f', "r\\m f", "$'rm' f", "$'\\x72m' f", "$'\\162\\155' f", '$"rm" f', "x=rm; $x f",
+    "x=rm; ${x} f", 'x=rm; "$x" f', "x=r; ${x}m f", "x=r; $x'm' f", "x='rm f'; $x", "x='rm f'; eval $x",
+    'a=(rm f); "${a[@]}"', 'set -- rm f; "$@"', "set -- rm f; $*", "$(echo rm) f", "`echo rm` f",
+    "$(printf '\\162m') f", "{rm,f}", "r{m,n} f", "x=mr; ${x:1:1}${x:0:1} f", "x=rmx; ${x%x} f", "x=xx; ${x/xx/rm} f",
+    "x=RM; ${x,,} f", "y=rm; x=y; ${!x} f", "/bin/rm f", "/bin//rm f", "/bin/./rm f", "/usr/bin/../bin/rm f",
+    "//bin/rm f", "/b?n/rm f", "/bin/[r]m f", "x=$PWD; cd /bin && ./rm $x/f", "env rm f", "env -i rm f",
+    "env A=1 rm f", "env -u X rm f", "env -S 'rm f'", "env -S'rm f'", "env --split-string='rm f'",
+    "env --split-string 'rm f'", "env -iS 'rm f'", "/usr/bin/env rm f", "nice rm f", "nice -n 5 rm f", "nice -5 rm f",
+    "nohup rm f", "timeout 5 rm f", "timeout -s KILL 5 rm f", "timeout -k 5 10 rm f", "timeout --signal=KILL 5 rm f",
+    "setsid rm f", "setsid -w rm f", "stdbuf -oL rm f", "ionice -c 3 rm f", "time rm f", "time -p rm f",
+    "command rm f", "command -p rm f", "builtin command rm f", "exec rm f", "exec -a ls rm f", "( rm f )",
+    "{ rm f; }", "! rm f", "if rm f; then :; fi", "while rm f; do :; done", "for i in 1; do rm f; done",
+    "case x in x) rm f;; esac", "until rm f; do :; done", "rm f & wait", "true && rm f", "false || rm f",
+    "true | rm f", "echo f | xargs rm", "echo rm f | xargs env", "echo 'rm f' | xargs -I% sh -c %",
+    "echo 'rm f' | xargs -0 sh -c", "echo f | xargs -I{} rm {}", "find . -name f -exec rm {} \\;",
+    "find . -name f -exec rm {} +", "find . -name f -execdir rm {} +", "find . -name f -exec env rm {} \\;",
+    "find . -name f -exec sh -c 'rm {}' \\;", "bash -c 'rm f'", "sh -c 'rm f'", "bash -ec 'rm f'",
+    "bash -o pipefail -c 'rm f'", 'bash -c \'bash -c "rm f"\'', 'bash -c \'"$@"\' _ rm f', "bash -c '$0 f' rm",
+    "x='rm f' bash -c '$x'", "bash <<< 'rm f'", "bash <<EOF\nrm f\nEOF", "bash <<'EOF'\nrm f\nEOF",
+    "echo 'rm f' | bash", "echo 'rm f' | sh -s", "bash <(echo rm f)", "source <(echo rm f)",
+    ". /dev/stdin <<< 'rm f'", "bash /dev/stdin <<< 'rm f'", "echo rm f > s; bash s", "echo rm f > s; . ./s",
+    "eval rm f", "eval 'rm f'", "eval 'r''m f'", 'eval "r""m f"', 'x=m; eval "r$x f"', "trap 'rm f' EXIT",
+    "trap 'rm f' 0; true", "coproc rm f", "coproc { rm f; }", "coproc N { rm f; }", 'f() { rm "$@"; }; f f',
+    "function g { rm f; }; g", 'f() { "$@"; }; f rm f', "shopt -s expand_aliases; alias z=rm\nz f", "echo $(rm f)",
+    "echo `rm f`", "echo <(rm f)", 'echo "$(rm f)"', "cat <<EOF\n$(rm f)\nEOF", "cat <<< $(rm f)", ": ${x:=$(rm f)}",
+    "echo $((1 + $(rm f; echo 1)))", "[[ -v 'a[$(rm f)]' ]]", "test -v 'a[$(rm f)]'",
+    "x='a[$(rm f)]'; [[ $x -eq 0 ]]", "x='a[$(rm f)]'; echo $((x))", "declare 'a[$(rm f)]=1'", "let 'a[$(rm f)]=1'",
+    "printf -v 'a[$(rm f)]' x", "BASH_ENV=<(echo rm f) bash -c :", "rm -- f", "rm -f f", "rm f;", "rm\tf", "rm  f",
+    "true;rm f", "true\nrm f", "rm f > /dev/null", "> o rm f", "2>&1 rm f", "hash -p /bin/rm z; z f",
+    "mapfile -C 'rm f #' -c 1 <<< x", 'python3 -c \'import os; os.system("rm f")\'', 'perl -e \'system("rm f")\'',
+    'awk \'BEGIN { system("rm f") }\'', "python3 <<'EOF'\nimport subprocess\nsubprocess.run(['rm', 'f'])\nEOF",
+    "sed -n '1e rm f' Makefile", "tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='rm f' Makefile",
+    "git -c alias.z='!rm f' z", "select x in a; do rm f; done <<< 1",
+]  # fmt: skip
+ELSEWHERE = [
+    "/bin/r* f", "echo rm | xargs -I% % f", "echo rm | xargs -I % % f", "PS4='$(rm f)' bash -xc :",
+    "sort --compress-program=rm f", "sudo rm f", "sudo -u root rm f", "sudo -u root -- rm f", "doas rm f",
+    "doas -u x rm f", "busybox rm f", "toybox rm f", "chroot . rm f", "chroot --userspec=1 . rm f",
+    "parallel rm ::: f", "parallel 'rm {}' ::: f", "watch rm f", "watch -n 1 'rm f'", "script -qc 'rm f' /dev/null",
+    "script f -c 'rm f'", "su -c 'rm f'", "su x -c 'rm f'", "flock l rm f", "flock l -c 'rm f'", "unshare -r rm f",
+    "strace -o x rm f", "ltrace rm f", "taskset 1 rm f", "chrt 1 rm f", "nsenter -t 1 rm f", "ssh h rm f",
+    "ssh h 'rm f'", "fd -x rm", "fd . -X rm {}", "zsh -c 'rm f'", "dash -c 'rm f'", "busybox sh -c 'rm f'",
+    "npx rm f", "uv run rm f", "poetry run rm f", "docker run x rm f", "docker exec x sh -c 'rm f'",
+    "kubectl exec p -- rm f", "gdb --args rm f", "expect -c 'spawn rm f'", "somewrap rm f", "somewrap -- rm f",
+    "somewrap --cmd='rm f'", "make SHELL=rm f", "at now <<< 'rm f'", "batch <<< 'rm f'", "tmux new-session 'rm f'",
+    "screen -dm rm f", "systemd-run rm f", "firejail rm f", "bwrap rm f", "entr rm f", "ls | entr rm f",
+    "hyperfine 'rm f'", "pkexec rm f", "runuser -u x rm f", "setpriv --reuid=1 rm f", "direnv exec . rm f",
+    "nodemon --exec 'rm f'", "concurrently 'rm f'", "xvfb-run rm f", "valgrind rm f", "perf stat rm f", "rlwrap rm f",
+    "git rebase -x 'rm f' main", "git bisect run rm f", "git submodule foreach rm f", "git submodule foreach 'rm f'",
+    "git -c core.pager='rm f' log", "git -c core.fsmonitor='rm f' status", "GIT_PAGER='rm f' git log",
+    "PAGER='rm f' man x", "EDITOR='rm f' git commit", "GIT_SSH_COMMAND='rm f' git fetch", "git grep -O'rm f' x",
+    "git difftool -x 'rm f'", "rg --pre rm f", "rsync -e 'rm f' a b", "vim -c '!rm f'", "ruby -e '`rm f`'",
+    'node -e \'execSync("rm f")\'', 'php -r \'system("rm f");\'', "sqlite3 :memory: '.shell rm f'",
+    "echo '.shell rm f' | sqlite3", "env -C / rm f", "sudo bash <<< 'rm f'", "ls '", "ls ) ; rm f", "rm f '",
+    "alias ls='rm f'", "complete -C 'rm f' x", 'bind -x \'"a":rm f\'', "if x", "enable -f ./x y", "'/bin/rm' f",
+    "~/../../bin/rm f", "$HOME/rm f", "sem rm f", "parallel < cmds", "cat x | parallel", "cat x | sh", "sh < x",
+    "curl -s x | bash", "ssh h < x 'rm f'",
+]  # fmt: skip
+PUSHES_OR_CLEANS = [
+    "git -C . clean -fdx", "git -c a=b push", "git -c a=b -c c=d push origin", "git --no-pager push", "git -P push",
+    "git --git-dir=.git push", "git --git-dir .git push", "git --work-tree . push", "git --namespace x push",
+    "git --bare push", "git --no-optional-locks -C x push", "git -C . -C . push", "git --exec-path=/x push",
+    "g=git; $g push", "git $x", "git $(echo push)", "git pu'sh'", "git {push,origin}", "git 'push'",
+    'git -C "$PWD" push', "x=push; git $x", "echo push | xargs git", "xargs git < f", "git pus?",
+    "git -c alias.p=push p", "git -c alias.p='!git push' p", "git config alias.p push; git p",
+    "git config --global alias.p push", "git --config-env=alias.p=X p", "/usr/lib/git-core/git push",
+    "sudo git -C . push", "env GIT_DIR=.git git push", "GIT_DIR=.git git push",
+    'python3 -c \'import subprocess; subprocess.run(["git", "push"])\'', "bash -c 'git -C . push'", "git \\\n push",
+    "git --literal-pathspecs --no-pager push", "git -p push", "git --paginate push", "git --attr-source x push",
+    "git -c a=b -C . --no-pager clean -f", "command git --no-pager push", "git submodule foreach git push",
+]  # fmt: skip
+UNTOUCHED = [
+    "ls -la", "git status", "git -C . status", "git --no-pager log -3", "git commit -m 'Mend git push'", "git rm f",
+    "git add -A && git commit -m 'rm old files'", "make test", "pytest -q -k remove", "echo $HOME", "echo hello > f",
+    "x=1; echo $x", 'for f in *.py; do wc -l "$f"; done', "grep -rn 'rm -rf' .", 'grep -rn "rm" src | head',
+    "cat <<'EOF' > f\nhello\nEOF", "cd src && npm test", "python3 -c 'print(1)'", "python3 - <<'EOF'\nprint(1)\nEOF",
+    "timeout 60 pytest -x", "env A=1 pytest", "find . -name '*.pyc'", "find . -name '*.py' -exec wc -l {} +",
+    "find . -name '*.py' | xargs wc -l", "bash scripts/test.sh", "./configure --prefix=/usr", "docker ps",
+    "npm run build", "sed -i 's/a/b/' f", "awk '{print $1}' f | sort | uniq -c", "mkdir -p a/b && cp f a/b",
+    "echo $(date)", "A=1 B=2 make", "command -v rm", "which rm", "type rm", "git log --grep=push", "git branch push",
+    "git stash", "cargo build --release", "go test ./...", "export PATH=$PWD/bin:$PATH; make", "tar czf a.tgz src",
+    "test -f rm && echo yes", "git diff $(git merge-base main HEAD)", "kill %1", "touch rm",
+    "if [ -f a ]; then cat a; fi", 'while read -r x; do echo "$x"; done < f', "sudo apt install -y git",
+]  # fmt: skip
+
+
+def judged(line: str, policy: Policy = POLICY) -> str:
+    return policy.check("bash", command_key(line), "prompt", "anything").permission
+
+
+@pytest.mark.parametrize("line", [*RUNS_RM, *ELSEWHERE, *PUSHES_OR_CLEANS])
+def test_what_a_rule_denies_is_denied_or_asked_about_however_it_is_written(line: str) -> None:
+    assert judged(line) in ("deny", "prompt")
+    assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) != "auto", "also where all else is allowed"
+    assert judged(line, Policy("auto")) == "auto", "without the rules nothing stops it"
+
+
+@pytest.mark.parametrize("line", UNTOUCHED)
+def test_what_a_rule_does_not_deny_runs_as_it_did(line: str) -> None:
+    assert judged(line) == "auto"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["X=1 rm f", "git -C . clean -fdx", "git -c a=b push", "git --no-pager push", "find . -exec rm {} +",
+     "sudo -u a rm f", "env -S 'rm f'", "bash -c 'rm f'", "/bin//rm f", "timeout -k 5 10 rm f",
+     "r\\\nm f", "$'rm' f", "trap 'rm f' EXIT",
+     "coproc rm f", "chroot . rm f", "xargs -n1 rm < f", "nice -n5 git --no-pager push"],
+)  # fmt: skip
+def test_what_is_plain_to_see_is_denied_and_not_only_asked_about(line: str) -> None:
+    assert judged(line) == "deny"
+
+
+def test_a_rule_that_asks_sees_as_much_as_one_that_denies() -> None:
+    policy = Policy("auto", (Rule.parse("bash(git push*)", "prompt"),))
+    assert [judged(line, policy) for line in ("g=git; $g push", "git -C . push", "eval $x", "git log")] == [
+        "prompt", "prompt", "prompt", "auto"
+    ]  # fmt: skip
+
+
+def test_a_rule_with_a_path_in_it_matches_the_program_of_that_name() -> None:
+    policy = Policy("auto", (Rule.parse("bash(/usr/bin/git push*)", "deny"),))
+    assert [judged(line, policy) for line in ("git push", "/usr/bin/git push", "git -C . push")] == ["deny"] * 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.mark.parametrize("line", RUNS_RM)
+def test_each_of_the_shapes_does_run_the_denied_command(line: str, folder: Path) -> None:
+    """The control: without it a shape that no shell understands would count as one that was caught."""
+    (folder / "f").write_text("x\n")
+    (folder / "Makefile").write_text("x\n")
+    program = next(
+        (name for name in ("perl", "python3", "awk", "tar", "git", "sort", "sed") if line.startswith(name)), "bash"
+    )
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not here")
+    subprocess.run(
+        ["bash", "-c", line], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
+    )
+    assert not (folder / "f").exists()
