@@ -372,7 +372,7 @@ class Agent:
 
     def _leave(self, run: Run) -> None:
         run.token.close()
-        self._gate.go_on()
+        self._gate.end()
         self._current = None
 
     async def _read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:

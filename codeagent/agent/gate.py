@@ -31,9 +31,19 @@ class Gate:
         self._emitter.notice("step.changed", text, on=on)
 
     def pause(self) -> None:
-        self._open.clear()
+        """Shut the gate; a notice `run.pausing` says so until the run gets there."""
+        if self._open.is_set():
+            self._open.clear()
+            self._emitter.notice("run.pausing", "pausing at the next boundary")
 
     def go_on(self) -> None:
+        """Open the gate; a notice `run.resumed` says so, also where the run had not come to it yet."""
+        if not self._open.is_set():
+            self._open.set()
+            self._emitter.notice("run.resumed", "going on")
+
+    def end(self) -> None:
+        """The run is over, and with it a pause that was not reached."""
         self._open.set()
 
     async def wait(self, batch: int, token: CancelToken, calls: Sequence[str] = ()) -> bool:
@@ -53,7 +63,6 @@ class Gate:
         self._open.clear()
         self._emitter.notice("run.paused", text, batch=batch, why=why, calls=list(calls))
         await token.guard(self._opened())
-        self._emitter.notice("run.resumed", "going on", batch=batch)
 
     async def _opened(self) -> None:
         await self._open.wait()

@@ -66,9 +66,10 @@ class AgentHandle(Protocol):
         """
 
     def pause(self) -> None:
-        """Wait at the next boundary, before the next batch or request; a notice `run.paused` says when and why.
+        """Wait at the next boundary, before the next batch or request.
 
-        Does nothing while no run is going on, and ends with its run.
+        A notice `run.pausing` says that it was asked for, `run.paused` when and why the run waits, `run.resumed` when
+        it goes on. Does nothing while no run is going on, and ends with its run.
         """
 
     def go_on(self) -> None:

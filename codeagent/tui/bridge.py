@@ -38,7 +38,7 @@ from codeagent.tui.boundaries import Boundaries
 from codeagent.tui.outcomes import SHELL, error_of, note_of, reason_of, restored_text, shown_block, state_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import ShownTerminal
-from codeagent.tui.stage import Paused, QueuedText, Stage, Waiting
+from codeagent.tui.stage import Halt, Paused, QueuedText, Stage, Waiting
 from codeagent.tui.stopped import stopped_lines
 from codeagent.tui.transcript.document import Planned
 
@@ -96,6 +96,7 @@ class Bridge:
         if isinstance(self._stage.boundary.now, Paused):
             self._stage.boundary.set(None)
         self._background.lose()
+        self._stage.status.set(halt="")
 
     def _show_run(self, event: RunStarted | RunFinished | TurnStarted | TurnFinished) -> None:
         status = self._stage.status
@@ -120,7 +121,12 @@ class Bridge:
             lines = stopped_lines(stopped.data) if stopped is not None else ()
             self._stage.document.end(event.reason, event.error or "", lines)
         self._stage.desk.clear()
-        self._stage.status.set(phase="idle", since=event.ts, batch=0, retry_at=None, retry_reason="")
+        self._stage.status.set(phase="idle", halt="", since=event.ts, batch=0, retry_at=None, retry_reason="")
+
+    def _halt(self, halt: Halt) -> None:
+        """A run that is being stopped has no other state until it ends."""
+        if self._stage.status.now.halt != "stopping":
+            self._stage.status.set(halt=halt)
 
     def _add_usage(self, usage: Usage) -> None:
         status = self._stage.status
@@ -258,11 +264,14 @@ class Bridge:
                 delay, reason = event.data.get("delay_s"), str(event.data.get("reason", ""))
                 due = event.ts + delay if isinstance(delay, float | int) else event.ts
                 stage.status.set(phase="retrying", retry_at=due, retry_reason=reason)
+            case "run.pausing":
+                self._halt("pausing")
             case "run.paused":
                 batch = event.data.get("batch")
-                stage.status.set(phase="paused", batch=batch if isinstance(batch, int) else stage.status.now.batch)
+                stage.status.set(batch=batch if isinstance(batch, int) else stage.status.now.batch)
+                self._halt("paused")
             case "run.resumed":
-                stage.status.set(phase="working")
+                self._halt("")
             case "mode.changed":
                 stage.status.set(mode=str(event.data.get("mode", stage.status.now.mode)))
             case "step.changed":
@@ -281,7 +290,7 @@ class Bridge:
                 stage.lanes.order([str(queued_id) for queued_id in ids] if isinstance(ids, list) else [])
             case "run.not_begun":
                 stage.document.remark(event.text, event.level)
-                stage.status.set(phase="idle")
+                stage.status.set(phase="idle", halt="")
                 if self._live and (prompt := str(event.data.get("prompt", ""))):
                     stage.give_back(prompt)
             case "run.stopped":

@@ -119,19 +119,19 @@ class Conversation(AgentSide):
     def pause(self) -> None:
         if self._runtime is not None and self._runtime.agent.running:
             self._runtime.agent.pause()
-            self._stage.status.set(phase="pausing")
+        elif self._pending:
+            self._tell("still starting · Esc again takes back what you sent")
 
     def go_on(self) -> None:
         if self._runtime is not None:
             self._runtime.agent.go_on()
-            self._stage.status.set(phase="working" if self._runtime.agent.running else "idle")
 
     def abort(self) -> None:
         if self._runtime is None:
             self._give_back_pending()
             return
         if self._runtime.agent.running:
-            self._stage.status.set(phase="stopping")
+            self._stage.status.set(halt="stopping")
             self._runtime.agent.abort("interrupted")
         for call_id in self._stage.document.running_commands():
             self._runtime.agent.cancel_call(call_id)

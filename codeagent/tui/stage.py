@@ -9,10 +9,13 @@ from codeagent.tui.rendering.shown import Shown
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.watched import Watched
 
-Phase = Literal[
-    "starting", "idle", "thinking", "answering", "working", "waiting", "pausing", "paused", "retrying", "stopping"
-]
-"""waiting: for the person. pausing: at the next boundary. retrying: the request is repeated at `retry_at`."""
+Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying"]
+"""What goes on. waiting: for the user. retrying: the request is repeated at `retry_at`."""
+Halt = Literal["", "pausing", "paused", "stopping"]
+"""What the user did to a run, or what it waits for them with; no piece of an answer changes it.
+
+pausing: it will wait at the next boundary. paused: it waits. stopping: it is being ended.
+"""
 Lane = Literal["steer", "interrupt", "follow_up"]
 
 
@@ -162,6 +165,7 @@ class Status:
     """The facts of header and status line; empty or None where not known yet."""
 
     phase: Phase = "starting"
+    halt: Halt = ""
     since: float = 0.0
     """Seconds since the epoch when the run, or this wait, began."""
     batch: int = 0

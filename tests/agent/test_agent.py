@@ -136,6 +136,22 @@ async def test_a_pause_waits_before_the_next_request_and_delivers_what_was_typed
     assert len(notices(s, "run.resumed")) == 1
 
 
+async def test_a_pause_is_told_when_it_is_asked_for_and_when_it_is_taken_back() -> None:
+    s = scene(Turn("", (do("ok"),)), Turn("done"))
+
+    def change_their_mind() -> None:
+        s.agent.pause()
+        s.agent.pause()
+        s.agent.go_on()
+        s.agent.go_on()
+
+    on(s, ToolStarted, change_their_mind)
+    s.agent.start("go")
+    assert (await ended(s)).reason == "done"
+    codes = [event.code for event in of(s.journal.events, Notice)]
+    assert codes == ["run.pausing", "run.resumed"]
+
+
 async def test_a_pause_waits_before_the_next_batch_of_the_same_answer() -> None:
     s = scene(Turn("", (do("ok"), do("ok"))), Turn("done"), strategy="sequential")
     on(s, ToolStarted, s.agent.pause)

@@ -100,7 +100,7 @@ class ReplayTalk:
 
     def pause(self) -> None:
         self.told.append(("pause",))
-        self.stage.status.set(phase="pausing")
+        self.stage.status.set(halt="pausing")
 
     def go_on(self) -> None:
         self.told.append(("go_on",))

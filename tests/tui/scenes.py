@@ -119,7 +119,7 @@ SCENES: dict[str, Scene] = {
     "retry": Scene(retrying, later=3.0),
     "no-sandbox": Scene(without_sandbox, status={"sandbox": "none: bash is absent"}),
     "resumed": Scene(resumed),
-    "paused": Scene(after_failing_tests, status={"phase": "paused", "batch": 3}),
+    "paused": Scene(after_failing_tests, status={"halt": "paused", "batch": 3}),
     "key-sheet": Scene(keys=("f1",)),
     "palette": Scene(keys=("ctrl+p",)),
     "model-picker": Scene(keys=("slash", "m", "o", "d", "e", "l", "enter")),

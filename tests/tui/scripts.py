@@ -1,7 +1,7 @@
 """Recorded sessions as event lists, with frozen time: what bridge and snapshot tests show."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from codeagent.core.display import DiffBlock, DisplayBlock, TerminalBlock
@@ -249,6 +249,30 @@ class Recording:
         )
         return self
 
+
+MOVES: tuple[Callable[[Recording], object], ...] = (
+    lambda r: r.think("hm "),
+    lambda r: r.stream("word "),
+    lambda r: r.answer("All of it."),
+    lambda r: r.plan(("c1", "bash", "make", "prompt")),
+    lambda r: r.ask("c1", "bash", "make"),
+    lambda r: r.resolve("c1", "once"),
+    lambda r: r.start("c1", "bash", "make"),
+    lambda r: r.output("c1", "bash", "ok\n"),
+    lambda r: r.result("c1", "bash"),
+    lambda r: r.end_batch(executed=1),
+    lambda r: r.queue("q1", "steer", "also this"),
+    lambda r: r.deliver("q1", "steer"),
+    lambda r: r.job("j1", "c1", "make"),
+    lambda r: r.job_output("j1", "more\n"),
+    lambda r: r.end_job("j1", "c1", "make", "done"),
+    lambda r: r.limit("turns", 5),
+    lambda r: r.notice("model.retry", "again", delay_s=4, reason="overloaded"),
+    lambda r: r.notice("mode.changed", "plan", mode="plan"),
+    lambda r: r.notice("step.changed", "on", on=True),
+    lambda r: r.add(TurnStarted, turn=2),
+)
+"""What may happen between two key presses while a run goes on."""
 
 BEFORE = """def days(y):
     return 366 if y % 4 == 0 else 365

@@ -1,7 +1,9 @@
 """Every event shows on the stage, live or recorded."""
 
+from collections.abc import Callable
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.display import TextBlock
@@ -12,6 +14,7 @@ from codeagent.tui.stage import QueuedText, Stage
 from codeagent.tui.transcript.blocks import Answer, Batch, Command, Ending, Prompt, Remark, Thoughts
 from tests.tui.scripts import (
     EDIT,
+    MOVES,
     START,
     USAGE,
     Recording,
@@ -246,7 +249,46 @@ def test_pause_mode_and_model_show_in_the_status() -> None:
     recording = Recording().run("x").notice("run.paused", "paused", batch=3).notice("mode.changed", "plan", mode="plan")
     now = show(recording.notice("model.changed", "demo", model="demo")).status.now
 
-    assert (now.phase, now.batch, now.mode, now.model) == ("paused", 3, "plan", "demo")
+    assert (now.halt, now.batch, now.mode, now.model) == ("paused", 3, "plan", "demo")
+
+
+def test_a_pause_that_was_asked_for_shows_until_it_comes_or_is_taken_back() -> None:
+    asked = Recording().run("x").notice("run.pausing", "pausing at the next boundary")
+    assert show(asked).status.now.halt == "pausing"
+    assert show(asked.notice("run.resumed", "going on")).status.now.halt == ""
+    assert show(asked.notice("run.paused", "paused", batch=1)).status.now.halt == "paused"
+    assert show(asked.finish()).status.now.halt == ""
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.sampled_from(MOVES), max_size=5),
+    st.sampled_from([("run.pausing", "pausing"), ("run.paused", "paused"), (None, "stopping")]),
+    st.lists(st.sampled_from(MOVES), max_size=10),
+)
+def test_nothing_that_happens_in_a_run_makes_esc_forget_that_it_was_pressed(
+    before: list[Callable[[Recording], object]],
+    pressed: tuple[str | None, str],
+    after: list[Callable[[Recording], object]],
+) -> None:
+    recording = Recording().run("x")
+    for move in before:
+        move(recording)
+    stage = Stage()
+    bridge = Bridge(stage, live=True)
+    for event in recording.events:
+        bridge.show(event)
+    code, halt = pressed
+    seen = len(recording.events)
+    if code is None:
+        stage.status.set(halt="stopping")  # as the conversation does when it stops the run
+    else:
+        recording.notice(code, "as the user said", batch=1)
+    for move in after:
+        move(recording)
+    for event in recording.events[seen:]:
+        bridge.show(event)
+        assert stage.status.now.halt == halt
 
 
 def test_other_notices_and_limits_are_remarks() -> None:

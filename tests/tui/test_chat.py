@@ -96,13 +96,13 @@ async def test_esc_does_nothing_where_nothing_runs(tmp_path: Path) -> None:
 
 
 async def test_enter_ends_a_pause_with_what_was_written_first(tmp_path: Path) -> None:
-    async with chat(tmp_path, running_tests(), phase="paused", batch=3) as (pilot, app):
+    async with chat(tmp_path, running_tests(), halt="paused", batch=3) as (pilot, app):
         await write(pilot, "use the helper", "enter")
         assert app.told == [("steer", "use the helper"), ("go_on",)]
 
 
 async def test_enter_alone_ends_a_pause(tmp_path: Path) -> None:
-    async with chat(tmp_path, running_tests(), phase="paused", batch=3) as (pilot, app):
+    async with chat(tmp_path, running_tests(), halt="paused", batch=3) as (pilot, app):
         await pilot.press("enter")
         assert app.told == [("go_on",)]
 

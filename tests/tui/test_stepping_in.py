@@ -191,7 +191,7 @@ async def test_no_key_counts_before_the_pause_could_be_seen(tmp_path: Path, key:
 async def test_esc_twice_stops_also_where_the_pause_came_in_between(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await pilot.press("escape")
-        app.chat.stage.status.set(phase="paused")
+        app.chat.stage.status.set(halt="paused")
         app.chat.stage.boundary.set(stage_of(paused()))
         await pilot.press("escape")
         assert app.told == [("pause",), ("abort",)]

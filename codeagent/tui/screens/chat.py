@@ -23,7 +23,7 @@ from codeagent.tui.screens.sending import Sending
 from codeagent.tui.stage import PlanReady, Stage
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
-from codeagent.tui.widgets.approval import TOO_SOON, ApprovalCard
+from codeagent.tui.widgets.approval import ApprovalCard
 from codeagent.tui.widgets.boundary_card import BoundaryCard
 from codeagent.tui.widgets.composer import Composer
 from codeagent.tui.widgets.composer_area import ComposerArea
@@ -183,6 +183,7 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:
+        self._escape.forget()
         self._sending.send(message.text)
 
     @on(Composer.FollowUp)
@@ -281,7 +282,7 @@ class ChatScreen(Screen[None]):
     def action_step_back(self) -> None:
         """Esc: close what is open, else pause at the next boundary; once more: stop now."""
         situation = Situation(
-            self.stage.status.now.phase,
+            self.stage.status.now.halt,
             finding=self._find_bar.display,
             elsewhere=self.focused is not self.composer,
             plan=isinstance(self.stage.boundary.now, PlanReady) and self._cards.boundary.display,
@@ -303,13 +304,17 @@ class ChatScreen(Screen[None]):
     def _escaped(self, talk: Talk, meaning: Meaning) -> None:
         match meaning:
             case "pause":
+                self.tell("")
                 talk.pause()
             case "stop":
                 talk.abort()
             case "rewind":
                 self._slash.run("rewind")
             case _:
-                said = {"too_soon": TOO_SOON, "offer_rewind": "Esc again goes back to an earlier moment"}
+                said = {
+                    "too_soon": "just paused · Esc again stops now",
+                    "offer_rewind": "Esc again goes back to an earlier moment",
+                }
                 self.tell(said.get(meaning, ""))
 
     def _busy(self) -> bool:

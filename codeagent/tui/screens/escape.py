@@ -5,21 +5,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from codeagent.tui.stage import Phase
+from codeagent.tui.stage import Halt
 
 Meaning = Literal[
     "close_find", "to_writing", "put_plan_away", "pause", "stop", "too_soon", "offer_rewind", "rewind", ""
 ]
 AGAIN = 2.0
 """Seconds within which a second press goes with the first."""
-_STOPPABLE = ("pausing", "paused", "retrying", "stopping")
 
 
 @dataclass(frozen=True)
 class Situation:
     """What Esc would act on."""
 
-    phase: Phase
+    halt: Halt = ""
     finding: bool = False
     """The line of the search is open."""
     elsewhere: bool = False
@@ -39,13 +38,18 @@ class Situation:
 class Escape:
     """The top layer first, then pause, then stop; where nothing runs, twice goes back in the conversation.
 
-    `clock` gives seconds that never go back.
+    While something runs and no layer is open, the second of two presses always stops it. `clock` gives seconds that
+    never go back.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._paused_at = -AGAIN
         self._offered_at = -AGAIN
+
+    def forget(self) -> None:
+        """Something else was done: the next press is a first one."""
+        self._paused_at = self._offered_at = -AGAIN
 
     def press(self, now: Situation) -> Meaning:
         """What this press means; it is remembered for the next."""
@@ -66,13 +70,13 @@ class Escape:
         return "offer_rewind"
 
     def _working(self, now: Situation) -> Meaning:
-        if now.command:
+        if now.command or self._again(self._paused_at):
             return "stop"
-        if now.phase not in _STOPPABLE:
-            self._paused_at = self._clock()
-            return "pause"
-        # A pause that comes by itself may do so just when the person asks for one: that press does not stop the run.
-        return "too_soon" if now.new and not self._again(self._paused_at) else "stop"
+        if now.halt and not now.new:
+            return "stop"
+        self._paused_at = self._clock()
+        # A pause that comes by itself may do so just when the user asks for one: that press does not stop the run.
+        return "too_soon" if now.halt else "pause"
 
     def _again(self, at: float) -> bool:
         return self._clock() - at < AGAIN

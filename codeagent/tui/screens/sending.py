@@ -28,7 +28,7 @@ class Sending:
             return
         if talk.running and text.strip():
             talk.steer(text)
-        if chat.stage.status.now.phase in ("pausing", "paused"):
+        if chat.stage.status.now.halt in ("pausing", "paused"):
             # What was sent before the pause could be seen was meant for the run, not for the pause.
             if new:
                 chat.tell(f"it has just paused: {TOO_SOON}")

@@ -11,7 +11,7 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Boundary, StatusBoard
 from codeagent.tui.widgets.fitting import cut_end, fit, joined_width, styled
 from codeagent.tui.widgets.row import Row
-from codeagent.tui.widgets.status_text import BUSY, phase_words, status_parts, ticks, with_notice_cut
+from codeagent.tui.widgets.status_text import phase_words, spins, status_parts, ticks, with_notice_cut
 
 _BRAILLE = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ASCII = "|/-\\"
@@ -93,12 +93,12 @@ class StatusLine(Row):
         return self._frames[int(self._clock() / _FRAME) % len(self._frames)]
 
     def _spins(self) -> bool:
-        return self._board.now.phase in BUSY and self.app.animation_level != "none"
+        return spins(self._board.now) and self.app.animation_level != "none"
 
     def _wanted_interval(self) -> float:
         if self._spins():
             return _FRAME
-        return 1.0 if ticks(self._board.now.phase) else 0.0
+        return 1.0 if ticks(self._board.now) else 0.0
 
     def tick(self) -> None:
         """Redraw the spinner's cell; the whole row only where its words changed."""

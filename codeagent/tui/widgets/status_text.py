@@ -7,12 +7,11 @@ from math import ceil
 from rich.style import Style
 
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import Paused, Phase, PlanReady, Status
+from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Status
 from codeagent.tui.transcript.spelling import counted
 from codeagent.tui.widgets.fitting import Part, cut_end, flat, joined_width
 
-BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "pausing", "retrying", "stopping"})
-"""The agent does something by itself: the spinner turns."""
+_BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
 _STEERABLE: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
 _TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
 
@@ -21,10 +20,17 @@ OFFERED_AFTER = 60.0
 """Seconds a call is waited for before it is offered to move it to the background."""
 
 
+def spins(status: Status) -> bool:
+    """The agent does something by itself: the spinner turns."""
+    return status.halt == "stopping" or (status.phase in _BUSY and status.halt != "paused")
+
+
 def phase_words(status: Status, now: float) -> str:
     """The phase as a person would say it; `now` in seconds since the epoch."""
+    if status.halt:
+        return _halt_words(status, status.halt)
     match status.phase:
-        case "starting" | "answering" | "stopping":
+        case "starting" | "answering":
             return status.phase
         case "idle":
             return "ready"
@@ -32,12 +38,16 @@ def phase_words(status: Status, now: float) -> str:
             return f"{status.phase} {duration(now - status.since)}"
         case "waiting":
             return "waiting for you"
-        case "pausing":
-            return "pausing after this batch" if status.batch else "pausing at the next step"
-        case "paused":
-            return f"paused before batch {status.batch}" if status.batch else "paused"
         case "retrying":
             return _retry_words(status, now)
+
+
+def _halt_words(status: Status, halt: Halt) -> str:
+    if halt == "pausing":
+        return "pausing after this batch" if status.phase in ("working", "waiting") else "pausing after this answer"
+    if halt == "paused":
+        return f"paused before batch {status.batch}" if status.batch else "paused"
+    return halt
 
 
 def status_parts(
@@ -47,7 +57,7 @@ def status_parts(
 
     `boundary` is what its card shows; `to_background` the key that moves a call there.
     """
-    first = Part(phase_words(status, now), 100, _phase_style(status.phase))
+    first = Part(phase_words(status, now), 100, _phase_style(status))
     facts = (
         Part(counted(status.jobs, "job", "jobs") if status.jobs else "", 77, lambda palette: palette.text),
         Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
@@ -58,7 +68,7 @@ def status_parts(
     )
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
-    before, after = _hints(status.phase, boundary)
+    before, after = _hints(status, boundary)
     offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
     return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 40))
 
@@ -72,9 +82,9 @@ def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple
     return (phase, replace(notice, text=cut_end(notice.text, left)), *rest)
 
 
-def ticks(phase: Phase) -> bool:
-    """The words of this phase change as time goes by."""
-    return phase in _TIMED or phase == "retrying"
+def ticks(status: Status) -> bool:
+    """The words change as time goes by."""
+    return not status.halt and (status.phase in _TIMED or status.phase == "retrying")
 
 
 def duration(seconds: float) -> str:
@@ -110,7 +120,8 @@ def _waited(status: Status, now: float) -> str:
 def _takes_long(status: Status, now: float) -> bool:
     """A call is waited for so long that the person may want to go on without it."""
     since = status.waits_since
-    return status.phase in ("working", "pausing") and since is not None and now - since >= OFFERED_AFTER
+    works = status.phase == "working" and status.halt in ("", "pausing")
+    return works and since is not None and now - since >= OFFERED_AFTER
 
 
 def _retry_words(status: Status, now: float) -> str:
@@ -119,18 +130,24 @@ def _retry_words(status: Status, now: float) -> str:
     return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
 
 
-def _hints(phase: Phase, boundary: Paused | PlanReady | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def _hints(status: Status, boundary: Paused | PlanReady | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """What keys do now: in front of the facts and after them."""
     later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
-    if phase in _STEERABLE:
-        return (Part("esc pause", 80),), later
-    match phase:
-        case "waiting":
-            return (Part("tab answer", 85), Part("esc pause", 50)), later
+    answer = Part("tab answer" if status.phase == "waiting" else "", 85)
+    match status.halt:
         case "pausing":
-            return (Part("esc again stops now", 85),), ()
+            return (Part("Esc again stops now", 86), answer), ()
         case "paused":
             return (Part("⏎ goes on", 85), Part("tab step in" if boundary else "", 55), Part("esc stop", 50)), ()
+        case "stopping":
+            return (), ()
+        case "":
+            pass
+    if status.phase in _STEERABLE:
+        return (Part("esc pause", 80),), later
+    match status.phase:
+        case "waiting":
+            return (answer, Part("esc pause", 50)), later
         case "idle" if isinstance(boundary, PlanReady):
             return (Part("tab start the plan", 85),), ()
         case _:
@@ -157,13 +174,13 @@ def _cache(status: Status) -> str:
     return f"cache {min(100, round(100 * status.cache_read_tokens / status.input_tokens))}%"
 
 
-def _phase_style(phase: Phase) -> Callable[[Palette], Style]:
-    match phase:
+def _phase_style(status: Status) -> Callable[[Palette], Style]:
+    if status.halt:
+        return lambda palette: palette.accent
+    match status.phase:
         case "waiting" | "retrying":
             return lambda palette: palette.warning
         case "thinking" | "answering" | "working":
             return lambda palette: palette.running
-        case "pausing" | "paused" | "stopping":
-            return lambda palette: palette.accent
         case "starting" | "idle":
             return lambda palette: palette.text

@@ -44,9 +44,9 @@ async def test_no_timer_runs_while_nothing_changes() -> None:
     app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
     async with app.run_test(size=(80, 10)):
         assert app.line.ticking
-        for phase in ("idle", "paused", "starting", "waiting"):
-            app.board.set(phase=phase)
-            assert not app.line.ticking, phase
+        for phase, halt in (("idle", ""), ("working", "paused"), ("starting", ""), ("waiting", "pausing")):
+            app.board.set(phase=phase, halt=halt)
+            assert not app.line.ticking, (phase, halt)
 
 
 async def test_the_spinner_turns_only_while_the_agent_is_busy() -> None:
@@ -71,6 +71,6 @@ async def test_durations_count_on() -> None:
 
 
 async def test_twenty_by_five_shows_the_phase() -> None:
-    app = StatusApp(StatusBoard(Status(phase="paused", batch=3)), Clock())
+    app = StatusApp(StatusBoard(Status(phase="working", halt="paused", batch=3)), Clock())
     async with app.run_test(size=(20, 5)):
         assert app.text() == "paused before ba…"

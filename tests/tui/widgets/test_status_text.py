@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from codeagent.tui.stage import Paused, Phase, PlanReady, Status
+from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Status
 from codeagent.tui.widgets.fitting import fit, joined_width
 from codeagent.tui.widgets.status_text import dollars, duration, phase_words, status_parts, tokens, with_notice_cut
 
@@ -31,14 +31,14 @@ def said(status: Status, width: int, now: float = 114.0) -> str:
         (Status(phase="answering"), "answering"),
         (Status(phase="working", since=100.0), "working 14 s"),
         (Status(phase="waiting", since=100.0), "waiting for you"),
-        (Status(phase="pausing", batch=2), "pausing after this batch"),
-        (Status(phase="pausing"), "pausing at the next step"),
-        (Status(phase="paused", batch=3), "paused before batch 3"),
-        (Status(phase="paused"), "paused"),
+        (Status(phase="working", halt="pausing"), "pausing after this batch"),
+        (Status(phase="answering", halt="pausing"), "pausing after this answer"),
+        (Status(phase="working", halt="paused", batch=3), "paused before batch 3"),
+        (Status(phase="working", halt="paused"), "paused"),
         (Status(phase="retrying", retry_at=117.2, retry_reason="rate limited"), "retrying in 4 s: rate limited"),
         (Status(phase="retrying", retry_at=113.0, retry_reason="rate limited"), "retrying now: rate limited"),
         (Status(phase="retrying"), "retrying now"),
-        (Status(phase="stopping"), "stopping"),
+        (Status(phase="answering", halt="stopping"), "stopping"),
     ],
 )
 def test_every_phase_has_words(status: Status, words: str) -> None:
@@ -66,11 +66,17 @@ def test_what_matters_least_goes_first_where_the_line_is_short(width: int, line:
 
 
 @pytest.mark.parametrize(
-    ("phase", "hint"),
-    [("working", "esc pause"), ("pausing", "esc again stops now"), ("paused", "⏎ goes on"), ("waiting", "tab answer")],
+    ("phase", "halt", "hint"),
+    [
+        ("working", "", "esc pause"),
+        ("answering", "pausing", "Esc again stops now"),
+        ("waiting", "pausing", "Esc again stops now"),
+        ("working", "paused", "⏎ goes on"),
+        ("waiting", "", "tab answer"),
+    ],
 )
-def test_the_key_that_matters_now_survives_forty_columns(phase: Phase, hint: str) -> None:
-    line = said(replace(FULL, phase=phase), 48)
+def test_the_key_that_matters_now_survives_forty_columns(phase: Phase, halt: Halt, hint: str) -> None:
+    line = said(replace(FULL, phase=phase, halt=halt), 48)
     assert hint in line
     assert len(line) <= 48
 
@@ -83,7 +89,7 @@ def test_step_mode_and_what_is_left_of_the_budget_are_said() -> None:
 @pytest.mark.parametrize(
     ("status", "boundary", "hint"),
     [
-        (Status(phase="paused", batch=3), Paused("step", "", 3), "⏎ goes on · tab step in · esc stop"),
+        (Status(phase="working", halt="paused", batch=3), Paused("step", "", 3), "⏎ goes on · tab step in · esc stop"),
         (Status(phase="idle"), PlanReady("1. Do it"), "ready · tab start the plan"),
         (Status(phase="idle"), None, "ready · ? keys"),
     ],
@@ -159,13 +165,17 @@ def test_a_call_that_is_waited_for_a_minute_may_go_to_the_background() -> None:
     waits = replace(FULL, waits_since=100.0)
     assert offer not in said(waits, 120, now=159.9)
     assert offer in said(waits, 120, now=160.0)
-    assert offer in said(replace(waits, phase="pausing"), 120, now=200.0)
+    assert offer in said(replace(waits, halt="pausing"), 120, now=200.0)
     assert "3 min · ctrl+b moves it to the background" in said(waits, 120, now=299.0)
 
 
-@pytest.mark.parametrize("phase", ["waiting", "paused", "idle", "thinking"])
-def test_nothing_is_offered_while_it_is_the_persons_turn_or_nothing_runs(phase: Phase) -> None:
-    assert "background" not in said(replace(FULL, phase=phase, waits_since=0.0), 200, now=500.0)
+@pytest.mark.parametrize(("phase", "halt"), [("waiting", ""), ("working", "paused"), ("idle", ""), ("thinking", "")])
+def test_nothing_is_offered_while_it_is_the_persons_turn_or_nothing_runs(phase: Phase, halt: Halt) -> None:
+    assert "background" not in said(replace(FULL, phase=phase, halt=halt, waits_since=0.0), 200, now=500.0)
+
+
+def test_a_question_that_waits_is_still_offered_while_a_pause_was_asked_for() -> None:
+    assert "Esc again stops now · tab answer" in said(replace(FULL, phase="waiting", halt="pausing"), 120)
 
 
 def test_the_offer_makes_room_for_what_just_happened() -> None:
