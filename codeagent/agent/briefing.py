@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.events import Notice
+from codeagent.core.policy import Rule
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.tools.catalog import Change, ToolCatalog
 
@@ -21,10 +22,14 @@ _RUNS_HERE = "their code runs on your machine"
 class Briefing:
     """System prompt and tools as they are from one boundary to the next: byte-identical where no file changed."""
 
-    def __init__(self, catalog: ToolCatalog, prompt: Prompt, look_again: LookAgain = lambda: False) -> None:
+    def __init__(
+        self, catalog: ToolCatalog, prompt: Prompt, look_again: LookAgain = lambda: False, rules: Sequence[Rule] = ()
+    ) -> None:
+        """`rules` are those of files and the command line: one that names no tool is told as soon as that is known."""
         self.catalog = catalog
         self._prompt = prompt
         self._look_again = look_again
+        self._rules = tuple(rules)
         self._looking = asyncio.Lock()
         self._take()
 
@@ -45,6 +50,9 @@ class Briefing:
                 self._take()
         if change is not None:
             tell(change, emitter)
+            if self.catalog.complete:
+                for text in self.catalog.unknown(self._rules):
+                    emitter.emit(Notice(**emitter.head(), level="warning", code="rule.unknown", text=text))
 
     def _take(self) -> None:
         self._text = self._prompt(tuple(self.catalog))

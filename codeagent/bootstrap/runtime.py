@@ -1,9 +1,10 @@
 """Settings in, a running conversation out."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
@@ -26,7 +27,7 @@ from codeagent.config.rule_book import RuleBookFile
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
-from codeagent.core.policy import Policy
+from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
@@ -36,6 +37,7 @@ from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
 from codeagent.tools.breadth import too_broad
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
@@ -70,13 +72,14 @@ async def open_runtime(
         makings = _makings(settings, place, workspace, sandbox, log, history)
         catalog = await asyncio.to_thread(makings.catalog)
         found = await catalog.refresh()
+        misnamed = _misnamed(catalog, policy.rules)
         hooks, broken = await asyncio.to_thread(_hooks, settings, place, workspace, tell)
         around = Surroundings(
             catalog, workspace, sandbox.sandbox, sandbox.kind, makings.outputs, policy, _limits(settings), hooks
         )
-        around = replace(around, attended=attended, book=book, objection=too_broad)
+        around = replace(around, attended=attended, book=book, objection=partial(_objection, catalog))
         prompt = await asyncio.to_thread(prompt_for, makings)
-        briefing = Briefing(catalog, prompt, makings.skills.refresh)
+        briefing = Briefing(catalog, prompt, makings.skills.refresh, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
         conversation = Conversation(
@@ -87,13 +90,35 @@ async def open_runtime(
         agent.observe(observer)
         agent.begin_checkpoints()
         agent.tell_tools(found)
-        for code, text in (*(("hook.broken", str(problem)) for problem in broken), *_troubles(makings, sandbox)):
+        troubles = (*(("hook.broken", str(problem)) for problem in broken), *misnamed, *_troubles(makings, sandbox))
+        for code, text in troubles:
             agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
         window = await asyncio.to_thread(context_window, settings.model)
         runtime = _runtime(agent, around, sandbox, briefing, settings.model, window or model.context_window)
         runtime = replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
         return replace(runtime, use_model=ModelChange(runtime, agent, place, options))
+
+
+def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
+    """Why a person's answer must not become this rule, as a phrase."""
+    return too_broad(rule) or next(iter(catalog.unknown((rule,))), None)
+
+
+def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Those that somebody wrote by hand: of a kept answer the tool may be gone."""
+    return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
+
+
+def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[tuple[str, str], ...]:
+    """Code and text of a notice for each rule that names no tool, where a file that is not loaded may have it.
+
+    Raises ConfigError where none can have it.
+    """
+    unknown = catalog.unknown(_written(rules))
+    if unknown and catalog.complete:
+        raise ConfigError(f"{unknown[0]} Nothing was run")
+    return tuple(("rule.unknown", f"{text} It is looked for again when all tool files are loaded") for text in unknown)
 
 
 def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:

@@ -47,6 +47,11 @@ from codeagent.workspace.instructions import Instructions, load_instructions
 from codeagent.workspace.skills import SkillFolders, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
+_BUILT_IN: tuple[type[Tool[Any]], ...] = (
+    Bash, Read, Write, Edit, List, Search, OutputRead, AskUser, GitCommit, Python, JobList, JobWait, JobRead, JobStop,
+    JobSend, ScratchpadTool, SearchMemory, Info,
+)  # fmt: skip
+"""Every one that some conversation has; rules may name them all."""
 _PROJECT_TOOLS = (".codeagent", "tools")
 
 
@@ -88,6 +93,7 @@ class ToolMakings:
             self._packages(),
             self._trust(),
             accept=self.place.trust_project,
+            elsewhere=[tool.name for tool in _BUILT_IN],
             companions=lambda tools: (info,) if Info.is_useful(tools, self.skills) else (),
         )
         return catalog

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeagent import __version__
-from codeagent.bootstrap import Place, docker_sandbox
+from codeagent.bootstrap import Place, describe_tools, docker_sandbox
 from codeagent.commands.given import settings_of, workspace_of
 from codeagent.config.keys import KeyStore
-from codeagent.config.loader import ENVIRONMENT
+from codeagent.config.loader import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.errors import ConfigError, SandboxError, SessionError
+from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.docker import Engine
@@ -51,10 +51,11 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
 
 async def _doctor(args: argparse.Namespace) -> int:
     workspace = workspace_of(args.cwd)
-    place = Place(workspace, state_dir(), dict(os.environ))
+    place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
     findings = [Finding("codeagent", "ok", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")]
     settings, found = _configuration(args, workspace)
     findings += found
+    findings += _rules(settings, place)
     findings += _model(settings, place.environment)
     findings.append(_state(place))
     findings.append(_program("git", shutil.which("git"), "apt-get install git", "note"))
@@ -81,6 +82,16 @@ def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings,
         return settings_of(args, workspace), findings
     except ConfigError as error:
         return Settings(), [*findings, Finding("settings", "problem", str(error))]
+
+
+def _rules(settings: Settings, place: Place) -> list[Finding]:
+    """Those that name no tool. A file of the project that nobody trusts may still have it."""
+    try:
+        catalog = describe_tools(place)
+        unknown = catalog.unknown(parse_rules(settings.rules))
+    except CodeagentError as error:
+        return [Finding("tools", "problem", str(error))]
+    return [Finding("rules", "problem" if catalog.complete else "note", text) for text in unknown]
 
 
 def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:

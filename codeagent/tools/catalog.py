@@ -1,17 +1,21 @@
 """The tools of one conversation: what is built in, and what people's files and packages add, as it is now."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Rule
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.registry import ToolRegistry, refusal
 from codeagent.tools.source import Loaded, ToolFile, ToolLoader
 from codeagent.tools.tool_folder import FolderState, ToolFolder
 
+_MCP = "mcp__"
+"""How the names of tools begin that a server brings once it is connected."""
 Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
 """The built-in tools that are of use only beside these; they come last."""
 
@@ -46,17 +50,20 @@ class ToolCatalog:
         trust: TrustBook | None = None,
         *,
         accept: bool = False,
+        elsewhere: Collection[str] = (),
         companions: Companions = lambda tools: (),
     ) -> None:
         """`trust` None: nothing of a project is loaded. `accept`: the project's files are taken as the first look
-        finds them, without being asked about, and not beyond this conversation. `companions` are asked with all
-        others. Raises ConfigError."""
+        finds them, without being asked about, and not beyond this conversation. `elsewhere`: built-in tools that
+        other conversations have, so that a rule may name them. `companions` are asked with all others. Raises
+        ConfigError."""
         self._builtin = tuple(builtin)
         self._folders = tuple(folders)
         self._loaders = tuple(loaders)
         self._packages = packages or Loaded()
         self._trust = trust
         self._accept_first = accept
+        self._elsewhere = frozenset(elsewhere)
         self._companions = companions
         self._accepted: str | None = None
         self._loaded: dict[ToolFile, Loaded] = {}
@@ -74,6 +81,20 @@ class ToolCatalog:
     def closest(self, name: str) -> tuple[str, ...]:
         """Names like this one, the nearest first; at most three."""
         return self._registry.closest(name)
+
+    @property
+    def complete(self) -> bool:
+        """No file waits for trust, and none failed to load: there are no other tools than these."""
+        return not self._now.untrusted and all(problem.level != "error" for problem in self._now.problems)
+
+    def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
+        """What is wrong with those that name no tool, one line each; tools of MCP servers are not looked for."""
+        names = {*self._elsewhere, *(tool.name for tool in self)}
+        return tuple(
+            f"the rule {rule} names no tool{_meant(rule, names)}"
+            for rule in rules
+            if not rule.tool.startswith(_MCP) and not any(map(rule.covers, names))
+        )
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return self._registry.definitions()
@@ -161,6 +182,11 @@ class ToolCatalog:
             problems=tuple(problem for problem in problems if problem not in old.problems),
             untrusted=tuple(name for name in untrusted if name not in old.untrusted),
         )
+
+
+def _meant(rule: Rule, names: Collection[str]) -> str:
+    near = get_close_matches(rule.tool.lower(), sorted(names), n=1, cutoff=0.5)
+    return f"; did you mean {replace(rule, tool=near[0])}?" if near else f"; there are {', '.join(sorted(names))}"
 
 
 def _without_doubles(

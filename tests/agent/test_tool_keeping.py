@@ -7,6 +7,8 @@ from typing import Any
 from codeagent.agent.briefing import Briefing
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.tool_keeping import ToolKeeping
+from codeagent.core.events import Notice
+from codeagent.core.policy import Rule
 from codeagent.tools.catalog import ToolCatalog
 from tests.agent.doubles import MemoryJournal
 from tests.tools.catalog_setting import Setting
@@ -15,11 +17,15 @@ from tests.tools.catalog_setting import Setting
 class Kept:
     """A conversation's tools, with one file of the project's that waits."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, *rules: str) -> None:
         setting.write("project", "a.txt", "one")
         self.running = False
         self.catalog: ToolCatalog = setting.catalog()
-        self.briefing = Briefing(self.catalog, lambda tools: " ".join(tool.name for tool in tools))
+        self.briefing = Briefing(
+            self.catalog,
+            lambda tools: " ".join(tool.name for tool in tools),
+            rules=[Rule.parse(rule, "deny") for rule in rules],
+        )
         self.journal = MemoryJournal()
         self.emitter = Emitter(self.journal)
         self.keeping = ToolKeeping(self.briefing, self.emitter, lambda: self.running)
@@ -39,6 +45,17 @@ async def test_what_was_trusted_is_there_at_once_while_nothing_runs(tmp_path: Pa
     assert kept.briefing.system_prompt == "read bash one"
     assert [tool.name for tool in kept.briefing.tools] == ["read", "bash", "one"]
     assert kept.notices() == ["tools.untrusted", "tools.changed"]
+
+
+async def test_a_rule_that_names_no_tool_is_told_once_all_tools_are_known(tmp_path: Path) -> None:
+    kept = Kept(Setting(tmp_path), "one(x)", "oen(x)")
+    await kept.briefing.at_boundary(kept.emitter)
+    assert "rule.unknown" not in kept.notices()
+
+    await kept.keeping.trust()
+
+    told = [event for event in kept.journal.events if isinstance(event, Notice) and event.code == "rule.unknown"]
+    assert [notice.text for notice in told] == ["the rule oen(x) names no tool; did you mean one(x)?"]
 
 
 async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:

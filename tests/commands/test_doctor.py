@@ -46,6 +46,14 @@ def test_a_broken_configuration_file_is_a_problem_with_its_line(product: Product
     assert found["settings"][0] == "problem" and f"{config}:1: modle" in found["settings"][1]
 
 
+def test_a_rule_that_names_no_tool_is_a_problem(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[rules]\ndeny = ["Write(*)", "bash(rm *)"]\n')
+    _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
+    assert found["rules"] == ("problem", "the rule Write(*) names no tool; did you mean write(*)?")
+
+
 def test_programs_sessions_and_the_missing_model_are_reported(product: Product) -> None:
     _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
     assert found["git"][1].startswith("git version ")

@@ -172,3 +172,21 @@ def test_a_failure_is_also_a_line_on_standard_error(product: Product, output: st
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith("failed: ")
     assert [json.loads(line) for line in done.out.splitlines()]
+
+
+@pytest.mark.parametrize(("rule", "meant"), [("bsh(rm*)", "bash(rm*)"), ("Write(*)", "write(*)")])
+def test_a_rule_that_names_no_tool_is_an_error_with_the_nearest_name(product: Product, rule: str, meant: str) -> None:
+    done = product.call("run", "x", "--sandbox", "off", "--deny", rule, "--model", product.script(say("ok")))
+    assert (done.code, done.out) == (2, "")
+    assert f"the rule {rule} names no tool; did you mean {meant}?" in done.err
+
+
+def test_while_tool_files_wait_for_trust_a_rule_may_be_for_one_of_their_tools(product: Product) -> None:
+    folder = product.workspace / ".codeagent/tools"
+    folder.mkdir(parents=True)
+    (folder / "deploy.yaml").write_text("name: deploy\ndescription: Deploy.\nargv: [make, deploy]\n")
+    given = ("run", "x", "--sandbox", "off", "--deny", "deploy", "--model", product.script(say("ok")))
+    waiting = product.call(*given)
+    assert waiting.code == 0 and "the rule deploy names no tool" in waiting.err
+    loaded = product.call(*given, "--trust-project")
+    assert loaded.code == 0 and "names no tool" not in loaded.err

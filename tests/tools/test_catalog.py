@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Rule
 from codeagent.core.tool import NotFound
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.tool_folder import LARGEST, ToolFolder
@@ -192,3 +193,38 @@ def test_hidden_and_private_files_are_passed_over(setting: Setting) -> None:
     setting.write("user", "_b.txt", "two")
     setting.write("user", "c.md", "three")
     assert ToolFolder(setting.user, (), "user", (".txt",)).read().files == ()
+
+
+def unknown(catalog: ToolCatalog, *rules: str) -> list[str]:
+    return list(catalog.unknown([Rule.parse(rule, "deny") for rule in rules]))
+
+
+async def test_a_rule_that_names_no_tool_is_told_with_the_nearest_name(setting: Setting) -> None:
+    setting.write("user", "a.txt", "deploy")
+    catalog = setting.catalog(elsewhere=["write", "edit"])
+    await catalog.refresh()
+    assert unknown(catalog, "Write(*)", "bsh(rm*)", "deplyo", "zzz") == [
+        "the rule Write(*) names no tool; did you mean write(*)?",
+        "the rule bsh(rm*) names no tool; did you mean bash(rm*)?",
+        "the rule deplyo names no tool; did you mean deploy?",
+        "the rule zzz names no tool; there are bash, deploy, edit, read, write",
+    ]
+
+
+async def test_a_rule_for_a_tool_that_is_there_or_could_be_is_taken(setting: Setting) -> None:
+    catalog = setting.catalog(elsewhere=["write"])
+    await catalog.refresh()
+    assert unknown(catalog, "bash(rm *)", "*", "re*", "write(src/**)", "mcp__github__search(*)", "mcp__*") == []
+
+
+async def test_the_tools_are_complete_once_no_file_waits_for_trust_or_repair(setting: Setting) -> None:
+    setting.write("project", "a.txt", "one")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    assert not catalog.complete and unknown(catalog, "one") != []
+    await catalog.trust()
+    await catalog.refresh()
+    assert catalog.complete and unknown(catalog, "one") == []
+    setting.write("user", "b.txt", "!")
+    await catalog.refresh()
+    assert not catalog.complete
