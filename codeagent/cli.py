@@ -1,8 +1,10 @@
 """The command line: finds the command, runs it, and makes one clear line of what goes wrong."""
 
 import argparse
+import codecs
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Coroutine, Sequence
@@ -27,6 +29,7 @@ COMMANDS = {
 Without one the screen opens: `codeagent.commands.chat`.
 """
 USAGE_ERROR = 2
+_ESCAPE = "codeagent.escape"
 INTERRUPTED = 130
 
 
@@ -50,8 +53,24 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    _open_closed_streams()
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams()
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _silence_stdout()
+        return 141
+    except OSError as error:
+        if error.filename is not None:
+            return _say_bug(error)
+        _silence_stdout()  # only a stream fails without a file's name
+        return _complain(f"could not write ({error.strerror}), so what was printed is not complete", 1)
+    except Exception as error:
+        return _say_bug(error)
+
+
+def _dispatch(arguments: list[str]) -> int:
     try:
         if arguments[:1] and arguments[0] in COMMANDS:
             return _run(load(arguments[0]), build_parser(arguments[:1]).parse_args(arguments))
@@ -63,9 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        _silence_stdout()
-        return 141
 
 
 def build_parser(loaded: Sequence[str]) -> argparse.ArgumentParser:
@@ -130,19 +146,46 @@ def _run(command: Command, args: argparse.Namespace) -> int:
         return _complain(error, 1)
 
 
-def _complain(error: Exception, code: int) -> int:
-    if sys.stderr is not None:
-        print(f"codeagent: {error}", file=sys.stderr)
+def _complain(error: object, code: int) -> int:
+    print(f"codeagent: {error}", file=sys.stderr)
     return code
 
 
-def _open_closed_streams() -> None:
-    """A closed standard descriptor would be given to the next file opened, the session log perhaps."""
+def _say_bug(error: Exception) -> int:
+    """In one line; the traceback goes into a file."""
+    from codeagent.config.paths import state_dir  # all of this is for a failure only
+    from codeagent.core.redact import Redactor
+    from codeagent.tui.crash import record_crash
+
+    print(record_crash(error, state_dir(), session=None, redact=Redactor(os.environ).clean), file=sys.stderr)
+    return 1
+
+
+def _prepare_streams() -> None:
+    """Something stands at every descriptor, and no character is one that a stream cannot write.
+
+    A closed descriptor would be given to the next file opened, the session log perhaps.
+    """
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    codecs.register_error(_ESCAPE, _escaped)
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is None:
+            stream = open(os.devnull, "w", encoding="utf-8", errors=_ESCAPE)  # noqa: PTH123, SIM115  # for as long as it runs
+            setattr(sys, name, stream)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPE)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What an encoding lacks, as JSON escapes it: so JSON stays JSON on a Latin-1 terminal."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)), error.end
 
 
 def _silence_stdout() -> None:

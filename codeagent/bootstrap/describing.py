@@ -12,6 +12,7 @@ from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind
 from codeagent.bootstrap.tools import ToolMakings
 from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
@@ -32,7 +33,7 @@ def describe_prompt(place: Place, kind: SandboxKind) -> str:
 
 def prompt_for(makings: ToolMakings) -> Prompt:
     """Of the tools that are in use, with everything else as it is here. Blocks on small files."""
-    where = Environment(str(makings.workspace.root), f"{platform.system()} {platform.machine()}", makings.kind)
+    where = Environment(visible(str(makings.workspace.root)), f"{platform.system()} {platform.machine()}", makings.kind)
     instructions, skills = makings.instructions.text, makings.skills
 
     def prompt(tools: Sequence[Tool[Any]]) -> str:

@@ -39,12 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """The exit code once the screen is closed. Raises ConfigError."""
-    workspace = Path(args.path)
-    if not workspace.is_dir():
-        raise ConfigError(f"{args.path!r} is neither a command nor a folder; see codeagent --help")
+    workspace = _folder(args.path)
     require_terminal("without a screen there is `codeagent run PROMPT`")
     return open_screen(
-        workspace.absolute(),
+        workspace,
         model=args.model,
         api_base=args.api_base,
         mode=args.mode,
@@ -53,6 +51,15 @@ def main(args: argparse.Namespace) -> int:
         resume=args.resume,
         step=args.step,
     )
+
+
+def _folder(path: str) -> Path:
+    try:
+        if os.path.isdir(path):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
+            return Path(path).absolute()
+    except FileNotFoundError:
+        raise ConfigError("the folder this was typed in is gone: cd to another one first") from None
+    raise ConfigError(f"{path[:80]!r} is neither a command nor a folder; see codeagent --help")
 
 
 def require_terminal(instead: str) -> None:

@@ -39,7 +39,12 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Raises CodeagentError where the repository cannot be made, ConfigError where there is no terminal."""
     if not args.headless:
         require_terminal("without a screen there is `codeagent demo --headless`")
-    repository = make_repository(Path(tempfile.mkdtemp(prefix="codeagent-demo-")), os.environ)
+    try:
+        repository = make_repository(Path(tempfile.mkdtemp(prefix="codeagent-demo-")), os.environ)
+    except OSError as error:
+        raise CodeagentError(
+            f"the demo's repository cannot be made ({error.strerror or error}); nothing was run"
+        ) from error
     if args.headless:
         return _headless(args, repository)
     wish = {"model": "demo", "mode": "ask", "sandbox": args.sandbox, "theme": args.theme, "prompt": DEMO_PROMPT}

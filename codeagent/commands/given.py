@@ -50,7 +50,7 @@ def workspace_of(folder: Path) -> Path:
             return folder.absolute()
     except (OSError, ValueError):
         pass
-    raise ConfigError(f"--cwd {str(folder)!r} is not a folder; nothing was run")
+    raise ConfigError(f"--cwd {str(folder)[:200]!r} is not a folder that is there; nothing was run")
 
 
 def folder_of_session(session: str, here: Path) -> Path:

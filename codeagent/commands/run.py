@@ -18,6 +18,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
 from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import one_line
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.store import SessionStore
 
@@ -249,14 +250,20 @@ def _say(text: str) -> None:
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {one_line(text, 40)!r}") from None
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
 
 
 def _amount(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, not {one_line(text, 40)!r}") from None
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError("must be more than 0")
     return value

@@ -107,7 +107,7 @@ class _Front:
             _tell(self._redactor.clean(line))
         if self._approve:
             return Decision("once", source="flag")
-        if not sys.stdin.isatty():
+        if sys.stdin is None or not sys.stdin.isatty():
             return Decision("deny", "nobody is there to ask; allow it with --yes", source="auto")
         question = f"{one_line(event.name, 64)} ({one_line(event.reason, 200)}): run it? [y/N] "
         print(question, end="", file=sys.stderr, flush=True)

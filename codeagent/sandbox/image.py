@@ -1,6 +1,7 @@
 """Which image the sandbox runs: the first that can be had of four, and how it came about."""
 
 import io
+import math
 import os
 import sys
 import tarfile
@@ -119,15 +120,26 @@ def _of(reference: str, facts: ImageFacts, origin: str) -> ImageChoice:
 def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], None]) -> ImageFacts | None:
     """An unreachable registry is not asked again for an hour: some networks take minutes to say no."""
     failed = state_dir / "sandbox" / "pull-failed"
-    if failed.exists() and time.time() - failed.stat().st_mtime < _PULL_AGAIN_SECONDS:
+    if _age(failed) < _PULL_AGAIN_SECONDS:
         return None
     problem = pull_default(engine, on_progress)
     if problem is None:
         return engine.image(DEFAULT)
     on_progress(f"the default image cannot be pulled; trying again in an hour at the earliest ({problem})")
-    failed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    failed.write_text(problem, encoding="utf-8")
+    try:
+        failed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        failed.write_text(problem, encoding="utf-8")
+    except OSError as error:
+        on_progress(f"that it cannot be pulled could not be noted ({error.strerror}), so it is tried at every start")
     return None
+
+
+def _age(path: Path) -> float:
+    """Seconds since it was written; endless where there is none."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return math.inf
 
 
 def _interpreter(spec: SandboxSpec) -> str | None:

@@ -26,6 +26,7 @@ def launch(
     engine = Engine(socket)
     try:
         reap(engine)
+        own = state_files(spec.state_dir, root.uid, root.gid)
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
         masked, complete = secret_files(root)
@@ -35,7 +36,7 @@ def launch(
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_binds(spec, root, image, protected, masked),
+                binds=_binds(spec, own, root, image, protected, masked),
                 path=image.path,
                 memory_bytes=spec.memory_bytes,
                 tmp_bytes=spec.tmp_bytes,
@@ -66,18 +67,27 @@ def remove(socket: str, container_id: str) -> None:
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
-    """The empty file that masks secrets, and the container's passwd and group; made where missing."""
+    """The empty file that masks secrets, and the container's passwd and group; made where missing.
+
+    Raises SandboxUnavailable.
+    """
     folder = state_dir / "sandbox"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     keeper = f"keeper:x:{KEEPER}:{KEEPER}::/:/bin/false\n"
     root = "" if uid == 0 else "root:x:0:0::/:/bin/false\n"
     passwd = f"agent:x:{uid}:{gid}::{HOME}:/bin/bash\n{root}{keeper}"
     group = f"agent:x:{gid}:\n" + ("" if gid == 0 else "root:x:0:\n") + f"keeper:x:{KEEPER}:\n"
-    return (
-        _written(folder / "empty", ""),
-        _written(folder / f"passwd-{uid}-{gid}", passwd),
-        _written(folder / f"group-{gid}", group),
-    )
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return (
+            _written(folder / "empty", ""),
+            _written(folder / f"passwd-{uid}-{gid}", passwd),
+            _written(folder / f"group-{gid}", group),
+        )
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"the sandbox's files cannot be kept in {folder} ({error.strerror})",
+            "make it writable, or set XDG_STATE_HOME to a folder that is",
+        ) from error
 
 
 def _written(path: Path, text: str) -> Path:
@@ -101,9 +111,14 @@ def _mountable(protected: tuple[Found, ...]) -> tuple[Found, ...]:
 
 
 def _binds(
-    spec: SandboxSpec, root: PinnedRoot, image: ImageChoice, protected: tuple[Found, ...], masked: tuple[Found, ...]
+    spec: SandboxSpec,
+    own: tuple[Path, Path, Path],
+    root: PinnedRoot,
+    image: ImageChoice,
+    protected: tuple[Found, ...],
+    masked: tuple[Found, ...],
 ) -> tuple[Bind, ...]:
-    empty, passwd, group = state_files(spec.state_dir, root.uid, root.gid)
+    empty, passwd, group = own
     here = str(root.path)
     return (
         *image.binds,

@@ -29,7 +29,13 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
     if shutil.which("debootstrap") is None:
         raise SandboxUnavailable("debootstrap is missing", "apt-get install debootstrap (Debian, Ubuntu)")
     suite = _suite()
-    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"there is no room to build in: {scratch} ({error.strerror})",
+            "make it writable, or set XDG_STATE_HOME to a folder that is",
+        ) from error
     with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:
         root, tar = Path(folder) / "root", Path(folder) / "root.tar"
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(root)]

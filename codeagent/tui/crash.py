@@ -19,26 +19,27 @@ _TERMINAL_FACTS = ("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", 
 _WIDTH = 200
 
 
-def record_crash(error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]) -> str:
+def record_crash(error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]) -> str:
     """Write a report (0600) below `state`; returns the one line to tell the person.
 
     The report holds the traceback without the values of variables, versions and facts on the terminal, all passed
-    through `redact`. `session` is the id of the one that is kept, or empty.
+    through `redact`. `session` is the id of the one that is kept: empty where none had begun, None where nobody knows.
     """
-    kept = f"the session is kept: {this_program()} --resume {session}" if session else "no session had begun"
+    kept = f"the session is kept: {this_program()} --resume {session}; " if session else ""
+    kept = "no session had begun; " if session == "" else kept
     try:
         where = f"report: {_write(state / 'crashes', redact(_report(error, session)))}"
     except OSError as failure:
         where = f"the report could not be written ({failure.strerror})"
     said = one_line(redact(_summary(error)), _WIDTH)
-    return f"codeagent: stopped by a bug of its own ({said}); {kept}; {where}"
+    return f"codeagent: stopped by a bug of its own ({said}); {kept}{where}"
 
 
 def _summary(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _report(error: BaseException, session: str) -> str:
+def _report(error: BaseException, session: str | None) -> str:
     from importlib import metadata  # takes longer to import than a start without a crash can spare
 
     size = shutil.get_terminal_size()
