@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
-from codeagent.core.host_files import HOST_FILES
+from codeagent.core.host_files import HOST_FILES, INSTALLED
 
 _PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
 _SECRET = re.compile(
@@ -51,8 +52,51 @@ def secret_reason(path: str) -> str | None:
 
 def host_reason(path: str) -> str | None:
     """Why a change of the file may run something outside the sandbox, as a phrase; None where it will not."""
-    *folders, name = [plain_name(part) for part in path.split("/") if part] or [""]
-    for kind in HOST_FILES:
-        if kind.names.fullmatch(name) or not kind.folders.isdisjoint(folders):
-            return f"{path} {kind.when}"
-    return None
+    *folders, name = [part for part in path.split("/") if part] or [""]
+    when = next((found for folder in folders if (found := _host_folder(folder))), "") or _host_name(name)
+    return f"{path} {when}" if when else None
+
+
+def watched(path: str) -> bool:
+    """The file is compared after every command: it runs outside the sandbox, and no package manager put it there."""
+    return installed_in(path) is None and host_reason(path) is not None
+
+
+def watched_folder(path: str) -> bool:
+    """Every file below the folder is `watched`."""
+    return installed_in(path) is None and any(_host_folder(part) for part in path.split("/"))
+
+
+def installed_in(path: str) -> str | None:
+    """The outermost folder on the path that a package manager fills; None where there is none."""
+    parts = path.split("/")
+    found = next((at for at, part in enumerate(parts) if plain_name(part) in INSTALLED), None)
+    return None if found is None else "/".join(parts[: found + 1])
+
+
+_GIT_NAMES = frozenset({"head", "config", "config.worktree", "commondir", "objects", "refs", "hooks", "info"})
+"""What a git directory holds and git reads, folded."""
+
+
+def git_layout(names: Iterable[str]) -> bool:
+    """Whether git takes a folder that holds these names for a repository, whatever the folder is called."""
+    found = {plain_name(name) for name in names}
+    return "head" in found and ("commondir" in found or {"objects", "refs"} <= found)
+
+
+def in_git_layout(name: str) -> bool:
+    """What stands under this name in a folder that is a git directory may decide what git runs."""
+    return plain_name(name) in _GIT_NAMES
+
+
+@lru_cache(maxsize=4096)
+def _host_folder(name: str) -> str:
+    folded = plain_name(name)
+    return next((kind.when for kind in HOST_FILES if folded in kind.folders), "")
+
+
+@lru_cache(maxsize=4096)
+def _host_name(name: str) -> str:
+    """A link under the name of a folder may lead to one."""
+    folded = plain_name(name)
+    return next((kind.when for kind in HOST_FILES if kind.names.fullmatch(folded) or folded in kind.folders), "")
