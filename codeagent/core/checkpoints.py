@@ -1,7 +1,7 @@
 """Snapshots of the workspace that can be compared and gone back to (FEATURES F35)."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 ChangeKind = Literal["added", "modified", "deleted"]
@@ -17,6 +17,9 @@ class Snapshot:
     files: int
     left_out: tuple[str, ...] = ()
     """What it does not cover, a phrase each: `data.bin: larger than 20 MiB`, `vendor/x: a repository of its own`."""
+    git_places: Mapping[str, str] = field(default_factory=dict)
+    """Where git would find a repository, ignored folders included and the root's own `.git` not: the path of a `.git`,
+    or of the `HEAD` of a bare one. Its mark changes with what decides there what git runs."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ _GIT_NAMES = frozenset({"head", "config", "config.worktree", "commondir", "objec
 
 def git_layout(names: Iterable[str]) -> bool:
     """Whether git takes a folder that holds these names for a repository, whatever the folder is called."""
-    found = {plain_name(name) for name in names}
+    found = {name.lower() for name in names}
     return "head" in found and ("commondir" in found or {"objects", "refs"} <= found)
 
 

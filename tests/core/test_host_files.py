@@ -11,7 +11,8 @@ RUNS = {
     "an editor opens": (
         ".vscode/tasks.json .vscode/a/b.json .idea/workspace.xml a/.idea/x app.code-workspace .exrc .nvim.lua "
         ".dir-locals.el .devcontainer/devcontainer.json .devcontainer.json .zed/tasks.json "
-        ".lvimrc .ycm_extra_conf.py .gitpod.yml .replit replit.nix .helix/languages.toml .vim/coc-settings.json .luarc.json hie.yaml .merlin .clangd .idx/dev.nix .tm_properties .vimspector.json "
+        ".lvimrc .ycm_extra_conf.py .gitpod.yml .replit replit.nix .helix/languages.toml .vim/coc-settings.json "
+        ".luarc.json hie.yaml .merlin .clangd .idx/dev.nix .tm_properties .vimspector.json "
         ".settings/x.prefs nbproject/a.xml"
     ),
     "git is used": (

@@ -1,5 +1,6 @@
 """What a snapshot holds, and what it leaves out and says so."""
 
+import functools
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.snapshots.about import About
 from codeagent.workspace.snapshots.scan import Limits
 from tests.workspace.trees import git, go_back, look
 
@@ -246,3 +248,77 @@ async def test_files_that_change_while_they_are_read_never_make_it_fail(
             snapshot = await checkpoints.take()
             node = await checkpoints.node(snapshot.id, "steady")
             assert node == Node("file", b"steady")
+
+
+async def test_ignored_files_that_run_outside_the_sandbox_are_covered_and_brought_back(
+    root: Path, checkpoints: GitCheckpoints
+) -> None:
+    (root / ".gitignore").write_text(".envrc\n.vscode/\nbuild/\nnode_modules/\n*.log\n")
+    (root / ".envrc").write_text("export A=1")
+    (root / "a.log").write_text("a log")
+    for folder in ("build", "node_modules/a"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "package.json").write_text("{}")
+    before = await checkpoints.take()
+    assert await covered(
+        checkpoints, before.id, ".envrc", "a.log", "build/package.json", "node_modules/a/package.json"
+    ) == [".envrc"]
+    (root / ".envrc").write_text("touch /tmp/P")
+    (root / ".vscode/sub").mkdir(parents=True)
+    (root / ".vscode/tasks.json").write_text("{}")
+    (root / ".vscode/sub/x.json").write_text("{}")
+    (root / "b.log").write_text("another")
+    after = await checkpoints.take()
+    changes = await checkpoints.changes(before.id, after.id)
+    assert changes == (
+        FileChange(".envrc", "modified"),
+        FileChange(".vscode/sub/x.json", "added"),
+        FileChange(".vscode/tasks.json", "added"),
+    )
+    await checkpoints.restore(before.id, present=after.id)
+    assert (root / ".envrc").read_text() == "export A=1"
+    assert not (root / ".vscode").exists()
+    assert (root / "b.log").exists()
+
+
+async def test_a_snapshot_of_before_they_were_covered_says_nothing_about_them(
+    root: Path, checkpoints: GitCheckpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / ".gitignore").write_text(".envrc\n")
+    (root / ".envrc").write_text("export A=1")
+    with monkeypatch.context() as old_version:
+        old_version.setattr("codeagent.workspace.snapshots.scan.watched", lambda path: False)
+        old_version.setattr("codeagent.workspace.snapshots.taking.About", functools.partial(About, watches=False))
+        before = await checkpoints.take()
+    after = await checkpoints.take()
+    assert await covered(checkpoints, after.id, ".envrc") == [".envrc"]
+    assert await checkpoints.changes(before.id, after.id) == ()
+    await checkpoints.restore(before.id, present=after.id)
+    assert (root / ".envrc").exists()
+
+
+async def test_what_git_takes_for_a_repository_is_found_wherever_it_is(root: Path, checkpoints: GitCheckpoints) -> None:
+    git(root, "init", "-q")
+    (root / ".gitignore").write_text("build/\n")
+    (root / "build/deep/er").mkdir(parents=True)
+    assert (await checkpoints.take()).git_places == {}
+    git(root, "init", "-q", "--bare", "data")
+    git(root, "init", "-q", "sub")
+    git(root, "init", "-q", "build/deep/er/one")
+    (root / "linked").mkdir()
+    (root / "linked/.git").write_text("gitdir: ../data\n")
+    found = (await checkpoints.take()).git_places
+    assert sorted(found) == ["build/deep/er/one/.git", "data/HEAD", "linked/.git", "sub/.git"]
+    assert (await checkpoints.take()).git_places == found
+    git(root / "sub", "config", "core.fsmonitor", "touch P")
+    now = (await checkpoints.take()).git_places
+    assert [path for path in found if now[path] != found[path]] == ["sub/.git"]
+
+
+async def test_a_bare_repository_that_folders_alone_complete_is_found(root: Path, checkpoints: GitCheckpoints) -> None:
+    (root / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "config").write_text("[core]\n\tfsmonitor = touch P\n")
+    assert (await checkpoints.take()).git_places == {}
+    (root / "objects").mkdir()
+    (root / "refs").mkdir()
+    assert list((await checkpoints.take()).git_places) == ["HEAD"]

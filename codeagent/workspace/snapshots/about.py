@@ -20,6 +20,8 @@ class About:
     """The person's own for all repositories; among `outer`, too."""
     repositories: tuple[tuple[str, str], ...] = ()
     """Folders (with a slash) that are repositories of their own, and their own exclude file."""
+    watches: bool = True
+    """What `paths.watched` says runs outside the sandbox is covered where ignored, too."""
 
     def encode(self) -> bytes:
         record = {
@@ -27,6 +29,7 @@ class About:
             "outer": [(outer.above, outer.text) for outer in self.outer],
             "everywhere": self.everywhere,
             "repositories": self.repositories,
+            "watches": self.watches,
         }
         return json.dumps(record, separators=(",", ":")).encode()
 
@@ -60,6 +63,7 @@ def decode(data: bytes) -> About:
         tuple(Outer(above, text) for above, text in record.get("outer", ())),
         record.get("everywhere", ""),
         tuple((folder, exclude) for folder, exclude in record.get("repositories", ())),
+        record.get("watches", False),
     )
 
 

@@ -63,7 +63,7 @@ def shown_size(size: int) -> str:
 def _link(folder: int, name: str, status: os.stat_result, started: int) -> Content:
     target = os.fsencode(os.readlink(name, dir_fd=folder))
     after = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    return Content("link", target, _trusted(status, after, started))
+    return Content("link", target, trusted(status, after, started))
 
 
 def _file(folder: int, name: str, limit: int, started: int) -> Content:
@@ -75,7 +75,7 @@ def _file(folder: int, name: str, limit: int, started: int) -> Content:
         if before.st_size > limit:
             raise NotCovered(f"larger than {shown_size(limit)}")
         data = _bytes(fd, before.st_size, limit)
-        stamp = _trusted(before, os.fstat(fd), started)
+        stamp = trusted(before, os.fstat(fd), started)
     finally:
         os.close(fd)
     return Content("executable" if before.st_mode & stat.S_IXUSR else "file", data, stamp)
@@ -98,7 +98,7 @@ def _bytes(fd: int, size: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _trusted(before: os.stat_result, after: os.stat_result, started: int) -> Stamp:
+def trusted(before: os.stat_result, after: os.stat_result, started: int) -> Stamp:
     """A stamp as late as the reading itself could also be that of a change right after it."""
     latest = max(before.st_mtime_ns, before.st_ctime_ns)
     slack = _FINE_SLACK if before.st_ctime_ns % 1_000_000_000 else _COARSE_SLACK

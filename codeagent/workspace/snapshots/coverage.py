@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from codeagent.core.paths import watched, watched_folder
 from codeagent.workspace.snapshots.about import About
 from codeagent.workspace.snapshots.ignoring import Scope
 
@@ -28,8 +29,13 @@ class Coverage:
         return not self._left_out.isdisjoint(("", path, *_folders_of(path)))
 
     def ignored(self, path: str) -> bool:
-        above = any(self._itself(folder[:-1], directory=True) for folder in _folders_of(path))
-        return above or self._itself(path, directory=False)
+        watches, above = self._about.watches, False
+        for folder in _folders_of(path):
+            if above or self._itself(folder[:-1], directory=True):
+                above = True
+                if not (watches and watched_folder(folder[:-1])):
+                    return True
+        return (above or self._itself(path, directory=False)) and not (watches and watched(path))
 
     def _itself(self, path: str, *, directory: bool) -> bool:
         folder = path[: path.rfind("/") + 1]

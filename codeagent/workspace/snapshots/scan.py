@@ -2,22 +2,29 @@
 
 import errno
 import os
+import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codeagent.core.errors import CheckpointError
-from codeagent.core.paths import plain_name, protected_part
+from codeagent.core.paths import git_layout, plain_name, protected_part, watched, watched_folder
 from codeagent.workspace.snapshots.about import About
-from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of
+from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of, trusted
 from codeagent.workspace.snapshots.ignoring import Scope
 from codeagent.workspace.snapshots.importing import blob_name
-from codeagent.workspace.snapshots.known import Entry, Folder
+from codeagent.workspace.snapshots.known import NO_STAMP, Entry, Folder, Stamp
 
 _OURS = frozenset({".git", ".codeagent"})
+_GIT_RUNS = ("config", "config.worktree", "commondir", "hooks")
+_PLAIN = re.compile(r"[ABD-FH-Zabd-fh-z0-9_][ -~]*")
+"""Names that are nobody's other spelling: most of them."""
 _DEEPEST = 200
 _LARGEST_RULES = 1 << 20
 _MIB = 1 << 20
+Glances = dict[str, tuple[Stamp, frozenset[str], tuple[str, ...]]]
+"""By path of an ignored folder: its stamp, its names where git would see something there, the folders in it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class Found:
     gone: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     repositories: list[tuple[str, str]] = field(default_factory=list)
+    git_places: dict[str, str] = field(default_factory=dict)
+    """What makes git take a folder for a repository, with a mark of what git would run there; not the root's `.git`."""
     files: int = 0
     size: int = 0
 
@@ -70,9 +79,15 @@ class _Here:
 
 
 class Scan:
-    def __init__(self, order: Order, keep: Callable[[str, bytes], None], stop: threading.Event) -> None:
-        """`keep` takes every new content with its name. `stop` ends the walk with CheckpointError."""
+    def __init__(
+        self, order: Order, keep: Callable[[str, bytes], None], stop: threading.Event, glances: "Glances | None" = None
+    ) -> None:
+        """`keep` takes every new content with its name. `stop` ends the walk with CheckpointError.
+
+        `glances` is what earlier walks saw of ignored folders, and is brought up to date.
+        """
         self._order = order
+        self._glances: Glances = {} if glances is None else glances
         self._keep = keep
         self._stop = stop
         self._tracked_folders = frozenset(_folders_of(order.tracked))
@@ -97,6 +112,7 @@ class Scan:
         except OSError:
             return False
         names = {entry.name for entry in entries}
+        self._note_git(here.fd, here.prefix, names)
         scope = here.scope
         if here.depth and ".git" in names:
             scope = self._own_repository(here)
@@ -154,7 +170,8 @@ class Scan:
         path = here.prefix + name
         if name in _OURS:
             return False
-        if (here.ignored or here.scope.ignored(path, name, False)) and path not in self._order.tracked:
+        ignored = here.ignored or here.scope.ignored(path, name, False)
+        if ignored and path not in self._order.tracked and not watched(path):
             return False
         if protected_part(name) is not None:
             self._leave_out(path, "a protected name")
@@ -187,7 +204,9 @@ class Scan:
                 self._leave_out(f"{path}/", "a protected name")
                 continue
             hidden = here.ignored or here.scope.ignored(path, name, True)
-            if hidden and not (self._order.sticky and name in old) and path not in self._tracked_folders:
+            kept = (self._order.sticky and name in old) or path in self._tracked_folders or watched_folder(path)
+            if hidden and not kept:
+                self._glance(here.fd, name, f"{path}/")
                 continue
             folder = old.pop(name, None) or Folder()
             if not self._enter(here, name, folder, hidden):
@@ -216,6 +235,43 @@ class Scan:
             os.close(inner)
         self._leave_out(prefix, "cannot be listed")
         return False
+
+    def _note_git(self, folder: int, prefix: str, names: set[str]) -> None:
+        for name in names if prefix else ():
+            if not _PLAIN.fullmatch(name) and protected_part(name) is not None:
+                self.found.git_places[prefix + name] = _mark(folder, name)
+        if len(names) > 1 and git_layout(names):
+            self.found.git_places[f"{prefix}HEAD"] = ""
+
+    def _glance(self, parent: int, name: str, prefix: str) -> None:
+        """Look for git's folders below an ignored one by names alone; what has the stamp it had is not listed again."""
+        if self._stop.is_set():
+            raise CheckpointError("the snapshot was broken off; nothing was changed")
+        started = time.time_ns()
+        try:
+            fd = os.open(name, FOLDER, dir_fd=parent)
+        except OSError:
+            self._glances.pop(prefix, None)
+            return
+        try:
+            status = os.fstat(fd)
+            stamp = trusted(status, status, started)
+            known = self._glances.get(prefix)
+            if known is None or known[0] != stamp or stamp == NO_STAMP:
+                with os.scandir(fd) as listing:
+                    entries = list(listing)
+                folders = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+                names = frozenset(entry.name for entry in entries)
+                telling = names if git_layout(names) or any(map(protected_part, names)) else frozenset()
+                known = self._glances[prefix] = (stamp, telling, folders)
+            self._note_git(fd, prefix, set(known[1]))
+            for inner in known[2]:
+                if inner not in _OURS and prefix.count("/") < _DEEPEST:
+                    self._glance(fd, inner, f"{prefix}{inner}/")
+        except OSError:
+            self._glances.pop(prefix, None)
+        finally:
+            os.close(fd)
 
     def _is_store(self, parent: int, entry: os.DirEntry[str]) -> bool:
         if entry.inode() != self._order.skip[1]:
@@ -259,6 +315,39 @@ def _nested_exclude(folder: int) -> str:
     finally:
         for fd in opened:
             os.close(fd)
+
+
+def _mark(folder: int, name: str) -> str:
+    """Changes with everything in a git directory that decides what git runs; of a file, with the file."""
+    try:
+        fd = os.open(name, FOLDER, dir_fd=folder)
+    except OSError:
+        return _stamp_text(folder, name)
+    try:
+        hooks = [f"hooks/{hook}" for hook in _listed(fd, "hooks")]
+        return " ".join(_stamp_text(fd, inner) for inner in (*_GIT_RUNS, *hooks))
+    finally:
+        os.close(fd)
+
+
+def _listed(folder: int, name: str) -> list[str]:
+    try:
+        fd = os.open(name, FOLDER, dir_fd=folder)
+    except OSError:
+        return []
+    try:
+        return sorted(os.listdir(fd))  # noqa: PTH208  # a Path has no descriptor to list
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+
+
+def _stamp_text(folder: int, name: str) -> str:
+    try:
+        return ",".join(map(str, stamp_of(os.stat(name, dir_fd=folder, follow_symlinks=False))))
+    except OSError:
+        return "-"
 
 
 def _folders_of(paths: frozenset[str]) -> set[str]:

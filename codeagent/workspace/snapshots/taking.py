@@ -10,7 +10,7 @@ from codeagent.workspace.snapshots.known import Known, KnownFiles
 from codeagent.workspace.snapshots.objects import Leaf
 from codeagent.workspace.snapshots.place import GitRefused, StorePlace
 from codeagent.workspace.snapshots.restoring import mode_of
-from codeagent.workspace.snapshots.scan import Found, Limits, Order, Scan
+from codeagent.workspace.snapshots.scan import Found, Glances, Limits, Order, Scan
 from codeagent.workspace.snapshots.surroundings import Surroundings
 
 
@@ -26,6 +26,7 @@ class Taker:
         """Snapshots that this process took."""
         self._tip: str | None = None
         """The commit of the last of them."""
+        self._glances: Glances = {}
 
     def take(self, root: int, lock: int, stop: threading.Event) -> Snapshot:
         known = self._known.load()
@@ -54,14 +55,14 @@ class Taker:
         )
         with self._place.writing():
             try:
-                found = Scan(order, writer.add, stop).run(root, known.root)
+                found = Scan(order, writer.add, stop, self._glances).run(root, known.root)
                 about = About(bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories)))
                 self._name(writer, known, found, about)
             except BaseException:
                 writer.abandon()
                 raise
         assert known.snapshot is not None
-        return Snapshot(known.snapshot, found.files, about.phrases())
+        return Snapshot(known.snapshot, found.files, about.phrases(), found.git_places)
 
     def _name(self, writer: SnapshotWriter, known: Known, found: Found, about: About) -> None:
         """Make `known` this snapshot, and keep both."""
