@@ -17,9 +17,9 @@ class Snapshot:
     files: int
     left_out: tuple[str, ...] = ()
     """What it does not cover, a phrase each: `data.bin: larger than 20 MiB`, `vendor/x: a repository of its own`."""
-    git_places: Mapping[str, str] = field(default_factory=dict)
-    """Where git would find a repository, ignored folders included and the root's own `.git` not: the path of a `.git`,
-    or of the `HEAD` of a bare one. Its mark changes with what decides there what git runs."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """What no snapshot holds and yet decides what runs outside the sandbox, by path: a `.git` below the root, the
+    `HEAD` of a bare repository, a file that is `paths.watched` and too large. A mark changes with what it stands for."""
 
 
 @dataclass(frozen=True)

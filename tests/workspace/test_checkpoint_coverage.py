@@ -301,24 +301,24 @@ async def test_what_git_takes_for_a_repository_is_found_wherever_it_is(root: Pat
     git(root, "init", "-q")
     (root / ".gitignore").write_text("build/\n")
     (root / "build/deep/er").mkdir(parents=True)
-    assert (await checkpoints.take()).git_places == {}
+    assert (await checkpoints.take()).marks == {}
     git(root, "init", "-q", "--bare", "data")
     git(root, "init", "-q", "sub")
     git(root, "init", "-q", "build/deep/er/one")
     (root / "linked").mkdir()
     (root / "linked/.git").write_text("gitdir: ../data\n")
-    found = (await checkpoints.take()).git_places
+    found = (await checkpoints.take()).marks
     assert sorted(found) == ["build/deep/er/one/.git", "data/HEAD", "linked/.git", "sub/.git"]
-    assert (await checkpoints.take()).git_places == found
+    assert (await checkpoints.take()).marks == found
     git(root / "sub", "config", "core.fsmonitor", "touch P")
-    now = (await checkpoints.take()).git_places
+    now = (await checkpoints.take()).marks
     assert [path for path in found if now[path] != found[path]] == ["sub/.git"]
 
 
 async def test_a_bare_repository_that_folders_alone_complete_is_found(root: Path, checkpoints: GitCheckpoints) -> None:
     (root / "HEAD").write_text("ref: refs/heads/main\n")
     (root / "config").write_text("[core]\n\tfsmonitor = touch P\n")
-    assert (await checkpoints.take()).git_places == {}
+    assert (await checkpoints.take()).marks == {}
     (root / "objects").mkdir()
     (root / "refs").mkdir()
-    assert list((await checkpoints.take()).git_places) == ["HEAD"]
+    assert list((await checkpoints.take()).marks) == ["HEAD"]

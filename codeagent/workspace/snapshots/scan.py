@@ -61,8 +61,8 @@ class Found:
     gone: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     repositories: list[tuple[str, str]] = field(default_factory=list)
-    git_places: dict[str, str] = field(default_factory=dict)
-    """What makes git take a folder for a repository, with a mark of what git would run there; not the root's `.git`."""
+    marks: dict[str, str] = field(default_factory=dict)
+    """As in `Snapshot.marks`."""
     files: int = 0
     size: int = 0
 
@@ -148,7 +148,7 @@ class Scan:
             if (was is None or not sticky) and not self._covers(here, name):
                 continue
             if found.size + status.st_size > room:
-                self._leave_out(prefix + name, self._why_no_room(status.st_size))
+                self._leave_out_file(here, name, self._why_no_room(status.st_size))
                 continue
             now = was if was is not None and was[0] == stamp_of(status) else self._read(here, name, was)
             if now is None:
@@ -182,7 +182,7 @@ class Scan:
         try:
             content = read_content(here.fd, name, self._order.limits.file)
         except NotCovered as reason:
-            self._leave_out(here.prefix + name, str(reason))
+            self._leave_out_file(here, name, str(reason))
             return None
         if content is None:
             return None
@@ -239,9 +239,9 @@ class Scan:
     def _note_git(self, folder: int, prefix: str, names: set[str]) -> None:
         for name in names if prefix else ():
             if not _PLAIN.fullmatch(name) and protected_part(name) is not None:
-                self.found.git_places[prefix + name] = _mark(folder, name)
+                self.found.marks[prefix + name] = _mark(folder, name)
         if len(names) > 1 and git_layout(names):
-            self.found.git_places[f"{prefix}HEAD"] = ""
+            self.found.marks[f"{prefix}HEAD"] = ""
 
     def _glance(self, parent: int, name: str, prefix: str) -> None:
         """Look for git's folders below an ignored one by names alone; what has the stamp it had is not listed again."""
@@ -286,6 +286,12 @@ class Scan:
         if size > limits.file:
             return f"larger than {shown_size(limits.file)}"
         return f"beyond the {shown_size(limits.total)} that a snapshot holds"
+
+    def _leave_out_file(self, here: _Here, name: str, why: str) -> None:
+        path = here.prefix + name
+        self._leave_out(path, why)
+        if watched(path):
+            self.found.marks[path] = _stamp_text(here.fd, name)
 
     def _leave_out(self, path: str, why: str) -> None:
         self.found.left_out.append((path, why))

@@ -62,7 +62,7 @@ class Taker:
                 writer.abandon()
                 raise
         assert known.snapshot is not None
-        return Snapshot(known.snapshot, found.files, about.phrases(), found.git_places)
+        return Snapshot(known.snapshot, found.files, about.phrases(), found.marks)
 
     def _name(self, writer: SnapshotWriter, known: Known, found: Found, about: About) -> None:
         """Make `known` this snapshot, and keep both."""

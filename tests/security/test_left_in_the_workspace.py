@@ -1,0 +1,65 @@
+"""T13, T14, T15: what the agent leaves in the workspace and a program of the user's would run, outside the sandbox."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.policy import Policy
+from codeagent.tools.builtin.edit import Edit
+from codeagent.tools.builtin.write import Write
+from codeagent.tools.seen import SeenFiles
+from codeagent.workspace.files import LocalWorkspace
+from tests.fakes import tool_context
+
+BARE = {
+    "objects/keep": "",
+    "refs/keep": "",
+    "config": '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = "touch FIRED;:"\n',
+    "HEAD": "ref: refs/heads/main\n",
+}
+"""By path in a folder: what git takes for a repository, whatever the folder is called."""
+
+
+def the_users_shell_runs_it(folder: Path) -> bool:
+    """A prompt that shows the branch, in this folder."""
+    subprocess.run(["git", "status"], cwd=folder, capture_output=True, check=False)
+    return os.path.lexists(folder / "FIRED")
+
+
+@pytest.mark.parametrize("folder", ["data", "docs/examples/x", "."])
+@pytest.mark.parametrize("last", list(BARE))
+async def test_no_mode_writes_the_file_that_completes_a_bare_repository(tmp_path: Path, folder: str, last: str) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    write = Write(workspace, SeenFiles(workspace))
+    asked = []
+    for name in [*(name for name in BARE if name != last), last]:
+        args = write.Args(path=f"{folder}/{name}", content=BARE[name])
+        verdict = Policy("auto").check("write", write.approval_key(args), write.permission, write.effect)
+        if verdict.permission == "prompt":
+            asked.append(name)
+            assert "makes a bare repository" in verdict.reason
+        await write.run(args, tool_context(workspace))
+    assert "HEAD" in asked
+    assert last in asked or last == "config"
+    assert the_users_shell_runs_it(tmp_path / folder), "what was asked about would have worked"
+
+
+def test_what_decides_in_a_bare_repository_what_git_runs_is_asked_about(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "fixture"], check=True)
+    for tool in (Write(workspace, SeenFiles(workspace)), Edit(workspace, SeenFiles(workspace))):
+        for name in ("config", "hooks/post-checkout", "config.worktree", "commondir", "objects/info/alternates"):
+            given = {"path": f"fixture/{name}"}
+            given |= {"content": ""} if tool.name == "write" else {"old_string": "a", "new_string": "b"}
+            assert "bare repository" in (tool.approval_key(tool.Args(**given)).sensitive or "")
+
+
+@pytest.mark.parametrize(
+    "path", ["config/app.yml", "src/hooks/use.ts", "refs/a.md", "objects/chair.json", "info/x", "config"]
+)
+def test_folders_that_only_share_a_name_with_git_s_are_not_asked_about(tmp_path: Path, path: str) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    write = Write(workspace, SeenFiles(workspace))
+    assert write.approval_key(write.Args(path=path, content="")).sensitive is None
