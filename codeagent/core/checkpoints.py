@@ -19,7 +19,7 @@ class Snapshot:
     """What it does not cover, a phrase each: `data.bin: larger than 20 MiB`, `vendor/x: a repository of its own`."""
     marks: Mapping[str, str] = field(default_factory=dict)
     """What no snapshot holds and yet decides what runs outside the sandbox, by path: a `.git` below the root, the
-    `HEAD` of a bare repository, a file that is `paths.watched` and too large. A mark changes with what it stands for."""
+    `HEAD` of a bare repository, a file that is `paths.watched` and too large. A mark changes with its file."""
 
 
 @dataclass(frozen=True)
