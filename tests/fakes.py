@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.ports import Command, CommandResult, OnOutput, OutputPage, Sandbox, SandboxInfo, Workspace
+from codeagent.core.ports import Command, CommandResult, OnOutput, OutputPage, Sandbox, SandboxInfo, Swept, Workspace
 from codeagent.core.tool import ToolContext
 
 Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
@@ -21,6 +21,8 @@ class FakeSandbox:
         self.commands: list[Command] = []
         self.freezes = 0
         self.ports: frozenset[int] = frozenset()
+        self.swept = Swept()
+        self.aside: list[str] = []
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         return SandboxInfo("docker", "fake", "fake", "nobody", "none")
@@ -56,6 +58,14 @@ class FakeSandbox:
 
     async def listening(self) -> frozenset[int]:
         return self.ports
+
+    async def sweep(self) -> Swept:
+        swept, self.swept = self.swept, Swept(alive=self.swept.alive)
+        return swept
+
+    async def set_aside(self, path: str) -> str:
+        self.aside.append(path)
+        return f"/quarantine/{path}"
 
     async def close(self) -> None: ...
 

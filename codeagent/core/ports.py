@@ -156,6 +156,16 @@ class CommandResult:
 
 
 @dataclass(frozen=True)
+class Swept:
+    """What a look at the workspace from outside the sandbox found."""
+
+    notices: tuple[str, ...] = ()
+    """What commands had planted and is moved out of the workspace, a sentence each."""
+    alive: bool = False
+    """Something that a command started may still run."""
+
+
+@dataclass(frozen=True)
 class SandboxInfo:
     """What a running sandbox is, for status line, `doctor` and the system prompt."""
 
@@ -191,6 +201,15 @@ class Sandbox(Protocol):
 
     async def listening(self) -> frozenset[int]:
         """TCP ports that processes inside listen on now; empty where that cannot be known."""
+
+    async def sweep(self) -> Swept:
+        """Take a `.git` or `.codeagent` away that appeared at the root since a command ran; free where none did.
+
+        After `close` it tells, once, what was found when everything had ended.
+        """
+
+    async def set_aside(self, path: str) -> str:
+        """Move one file or folder out of the workspace, unread; returns where it is. Raises OSError."""
 
     async def close(self) -> None:
         """Stop everything and remove it; idempotent."""

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
+from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.execution import Place
 from codeagent.sandbox.ground import Ground
+from codeagent.sandbox.quarantine import move_planted, set_aside
 from codeagent.sandbox.selftest import SelfTest
 from codeagent.sandbox.session_container import SessionContainer
 from codeagent.sandbox.spec import SandboxSpec
@@ -40,6 +41,9 @@ class DockerSandbox:
         self._usual = make(spec)
         self._read_only = make(replace(spec, read_only_workspace=True))
         self._way_out = WayOut(spec, EgressProxy(spec.state_dir, internet or Internet()), make)
+        self._unswept = False
+        """A command ran since nothing was seen to live."""
+        self._last_look = Swept()
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """See the port. Raises SandboxUnavailable."""
@@ -61,6 +65,7 @@ class DockerSandbox:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port. While the sandbox is frozen nothing starts and nothing is stopped: that waits."""
+        self._unswept = self._unswept or not command.read_only
         if command.hosts:
             return await self._way_out.run(command, on_output)
         where = self._read_only if command.read_only else self._usual
@@ -80,10 +85,37 @@ class DockerSandbox:
         found = await asyncio.gather(*(place.listening() for place in places))
         return frozenset().union(*found)
 
+    async def sweep(self) -> Swept:
+        """See the port."""
+        if self._ground.shut:
+            last, self._last_look = self._last_look, Swept()
+            return last
+        if not self._unswept:
+            return Swept()
+        self._unswept, alive = False, True
+        try:
+            alive = self._way_out.busy or not await self._usual.is_quiet()
+            return Swept(self._planted(), alive)
+        finally:
+            self._unswept = self._unswept or alive
+
+    async def set_aside(self, path: str) -> str:
+        """See the port."""
+        root, _ = self._ground.opened()
+        return str(await asyncio.to_thread(set_aside, root, path, self._spec.state_dir))
+
     async def close(self) -> None:
         self._ground.shut = True
         await asyncio.gather(self._usual.close(), self._read_only.close(), self._way_out.close())
+        if self._unswept:
+            self._unswept, self._last_look = False, Swept(self._planted())
         self._ground.close()
+
+    def _planted(self) -> tuple[str, ...]:
+        """Moves away what was not at the root, protected by name, when the last container was made."""
+        root, _ = self._ground.opened()
+        known = self._ground.guarded
+        return () if known is None else move_planted(root, known, self._spec.state_dir)
 
     async def _pause(self) -> None:
         await asyncio.gather(*(container.pause() for container in self._containers()))

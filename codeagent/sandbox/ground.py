@@ -16,6 +16,8 @@ class Ground:
     def __init__(self, spec: SandboxSpec) -> None:
         self._spec = spec
         self._opened: tuple[PinnedRoot, Wire] | None = None
+        self.guarded: frozenset[str] | None = None
+        """What was protected, by name, when the last container was made; None before the first."""
         self.shut = False
         """Nothing may be made on it any more."""
 

@@ -1,6 +1,7 @@
 """The opt-in without walls: commands run on this machine, in a session of their own. Only by explicit choice."""
 
 import asyncio
+import errno
 import os
 import secrets
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
+from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
 from codeagent.core.redact import is_secret_name
 from codeagent.sandbox.background import to_the_end
 from codeagent.sandbox.execution import DRAIN_SECONDS, LONGEST_ARGUMENT
@@ -132,6 +133,15 @@ class HostSandbox:
     async def listening(self) -> frozenset[int]:
         """Unknown: the machine's ports are not the commands' own."""
         return frozenset()
+
+    async def sweep(self) -> Swept:
+        """See the port: without walls nothing is protected, so nothing is moved."""
+        self._families &= alive(self._families)
+        return Swept(alive=bool(self._families))
+
+    async def set_aside(self, path: str) -> str:
+        """See the port; it is left where it is."""
+        raise PermissionError(errno.EPERM, "without a sandbox nothing is moved away")
 
     async def close(self) -> None:
         """Nothing outlives a command but what it left running on purpose."""

@@ -50,13 +50,11 @@ class PinnedRoot:
 
     def find(self, name: str) -> Found | None:
         """What `name` (relative) is, itself and not what it links to; None where nothing is."""
-        *parents, last = name.split("/")
-        fd = os.dup(self.fd)
         try:
-            for part in parents:
-                inner = os.open(part, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-                os.close(fd)
-                fd = inner
+            fd, last = folder_of(self.fd, name)
+        except OSError:
+            return None
+        try:
             status = os.stat(last, dir_fd=fd, follow_symlinks=False)
         except OSError:
             return None
@@ -72,6 +70,24 @@ class PinnedRoot:
         finally:
             os.close(fd)
         return tuple(found for found in map(self.find, names) if found is not None)
+
+
+def folder_of(root: int, name: str) -> tuple[int, str]:
+    """The open folder below `root` that `name` is in, to be closed by the caller, and its last part.
+
+    No link is followed. Raises OSError.
+    """
+    *parents, last = name.split("/")
+    fd = os.dup(root)
+    try:
+        for part in parents:
+            inner = os.open(part, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+    except OSError:
+        os.close(fd)
+        raise
+    return fd, last
 
 
 def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None:

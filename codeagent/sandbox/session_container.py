@@ -14,8 +14,7 @@ from codeagent.sandbox.execution import DRAIN_SECONDS, Ending, Execution, Mark, 
 from codeagent.sandbox.ground import Ground
 from codeagent.sandbox.listening import listening_ports
 from codeagent.sandbox.pausing import end, ends, is_idle, not_held, pause, resume
-from codeagent.sandbox.pinned import Found, PinnedRoot
-from codeagent.sandbox.quarantine import move_away
+from codeagent.sandbox.quarantine import move_planted
 from codeagent.sandbox.reach import unanswered
 from codeagent.sandbox.selftest import SelfTest, self_test
 from codeagent.sandbox.spec import SandboxSpec
@@ -123,6 +122,15 @@ class SessionContainer:
         container = self._container
         return container is None or await is_idle(self._ground.opened()[1], container.container_id, beside)
 
+    async def is_quiet(self) -> bool:
+        """Whether nothing that a command started may still run."""
+        if self._running or self._ground.shut:
+            return not self._running and self._container is None
+        _, wire = self._ground.opened()
+        if self._stale is not None and not await end(wire, self._stale):
+            return False
+        return self._container is None or self._idle or await is_idle(wire, self._container.container_id)
+
     async def pause(self) -> None:
         """Nothing runs inside afterwards; free where nothing does. Raises SandboxLost where that cannot be said."""
         stale, container = self._stale, self._container
@@ -209,10 +217,9 @@ class SessionContainer:
             raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
         changed = [found.name for found in container.guarded if root.find(found.name) != found]
         known = {found.name for found in container.protected}
+        if self._left:
+            call.notices += move_planted(root, known, self._spec.state_dir)
         appeared = [found for found in root.protected() if found.name not in known]
-        if appeared and self._left:
-            call.notices += [self._quarantined(root, found) for found in appeared]
-            appeared = []
         if not changed and not appeared:
             return container
         names = ", ".join(changed + [found.name for found in appeared])
@@ -274,6 +281,7 @@ class SessionContainer:
                 "codeagent sandbox test shows all of it; the engine must run on this machine and see this directory",
             )
         self._container = container
+        self._ground.guarded = frozenset(found.name for found in container.protected)
         self._idle = True
         return container
 
@@ -344,15 +352,7 @@ class SessionContainer:
             return tuple(call.notices)
         root, _ = self._ground.opened()
         known = {found.name for found in call.container.protected}
-        planted = [found for found in root.protected() if found.name not in known]
-        return (*call.notices, *(self._quarantined(root, found) for found in planted))
-
-    def _quarantined(self, root: PinnedRoot, planted: Found) -> str:
-        try:
-            return move_away(root, planted, self._spec.state_dir)
-        except OSError as error:
-            problem = f"{planted.name} appeared and could not be moved away ({error.strerror})"
-            return f"{problem}: look at it before using git"
+        return (*call.notices, *move_planted(root, known, self._spec.state_dir))
 
     def _give_up(self, container: Container | None) -> None:
         if container is None or (container is not self._container and self._container is not None):

@@ -69,6 +69,11 @@ class WayOut:
             result = replace(result, left_running=0)
         return replace(result, notices=notices)
 
+    @property
+    def busy(self) -> bool:
+        """A command runs; none leaves anything running."""
+        return any(lane.users for lane in self._lanes.values())
+
     async def listening(self) -> frozenset[int]:
         """As `Sandbox.listening`."""
         found: set[int] = set()

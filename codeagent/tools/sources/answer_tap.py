@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Literal
 
-from codeagent.core.ports import Command, CommandResult, OnOutput, Sandbox, SandboxInfo
+from codeagent.core.ports import Command, CommandResult, OnOutput, Sandbox, SandboxInfo, Swept
 
 LARGEST_ANSWER = 16 << 20
 """Bytes."""
@@ -71,6 +71,12 @@ class AnswerTap:
 
     async def listening(self) -> frozenset[int]:
         return await self._sandbox.listening()
+
+    async def sweep(self) -> Swept:
+        return await self._sandbox.sweep()
+
+    async def set_aside(self, path: str) -> str:
+        return await self._sandbox.set_aside(path)
 
     async def close(self) -> None:
         await self._sandbox.close()
