@@ -85,6 +85,8 @@ class Headless:
         self._targets: dict[str, str] = {}
         self._results: list[ToolResultAdded] = []
         self._finished: RunFinished | None = None
+        self._unsaved = False
+        """The end of the run is not in the log."""
         self._said = False
 
     def say(self, text: str) -> None:
@@ -125,6 +127,7 @@ class Headless:
             self._results.append(event)
         end = _end_of(event)
         self._finished = end or self._finished
+        self._unsaved = self._unsaved or (isinstance(event, Notice) and event.code == "session.write")
         match self._output:
             case "jsonl":
                 self._writer.put("out", event_json(event, self._redactor) + "\n")
@@ -227,7 +230,9 @@ class Headless:
         if self._failure is not None:
             self.say(f"standard output cannot be written ({self._failure.strerror}); the session is kept")
             return 1
-        return EXIT_CODES[self._finished.reason] if self._finished is not None else 1
+        if self._finished is None or self._unsaved:
+            return 1
+        return EXIT_CODES[self._finished.reason]
 
 
 class _Writer:

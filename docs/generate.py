@@ -109,7 +109,8 @@ def events() -> str:
         "# Events",
         _NOTE,
         "A session log and `--output jsonl` hold one JSON object per line. Each has these fields, and those of its "
-        "`type`. A line of the log ends with one more, `crc`: the CRC32 of the object without it, in hex.",
+        "`type`. A line of the log ends with two more: `prev`, the `crc` of the line before (`00000000` in the first; "
+        "old logs have none), and `crc`, the CRC32 of the object without it, in hex.",
         _table(BaseEvent, inherited=True),
         "Events marked *passing* are not logged and may be merged: they show what a durable event will hold.",
     ]

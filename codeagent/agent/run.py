@@ -75,6 +75,7 @@ class Run:
         parts.spending.work()
         try:
             reason = await loop.run(self.token)
+            await parts.emitter.sync()  # what cannot be kept is not done
         except (RunCancelled, asyncio.CancelledError):
             reason = "limit" if deadline.passed else "interrupted"
             parts.steering.take_back_all()

@@ -67,7 +67,8 @@ async def open_runtime(
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
-        log, history = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
+        session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
+        log, history = session.log, session.history
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack)
         makings = _makings(settings, place, workspace, sandbox, log, history)
         catalog = await asyncio.to_thread(makings.catalog)
@@ -90,8 +91,8 @@ async def open_runtime(
         agent.observe(observer)
         agent.begin_checkpoints()
         agent.tell_tools(found)
-        troubles = (*(("hook.broken", str(problem)) for problem in broken), *misnamed, *_troubles(makings, sandbox))
-        for code, text in troubles:
+        own = (*session.troubles, *(("hook.broken", str(problem)) for problem in broken))
+        for code, text in (*own, *misnamed, *_troubles(makings, sandbox)):
             agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
         window = await asyncio.to_thread(context_window, settings.model)

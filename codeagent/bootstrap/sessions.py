@@ -3,16 +3,22 @@
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from codeagent.agent.agent import Past
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Queued
+from codeagent.core.sanitize import visible
+from codeagent.session.check import check_recording
 from codeagent.session.history import History, fold
 from codeagent.session.log import SessionLog
 from codeagent.session.resume import closing_events
 from codeagent.session.store import SessionStore
+
+_SHOWN = 3
+"""Problems of a damaged log that are told when it is opened."""
 
 
 def past_of(history: History) -> Past:
@@ -27,16 +33,26 @@ def past_of(history: History) -> Past:
     )
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A session that is held, and what it holds."""
+
+    log: SessionLog
+    history: History
+    troubles: tuple[tuple[str, str], ...] = ()
+    """Codes and texts of the notices it begins with."""
+
+
 async def opened_session(
     store: SessionStore, resume: str | None, workspace: Workspace, stack: AsyncExitStack
-) -> tuple[SessionLog, History]:
-    """The session and what it holds; the stack closes it, also where nobody waits for it any more."""
+) -> Opened:
+    """The stack closes it, also where nobody waits for it any more."""
     opening = asyncio.ensure_future(asyncio.to_thread(_open_session, store, resume, workspace))
 
     async def close() -> None:
         await asyncio.wait({opening})
         if not opening.cancelled() and opening.exception() is None:
-            log = opening.result()[0]
+            log = opening.result().log
             log.close()
             store.discard_if_empty(log.session_id)
 
@@ -44,20 +60,32 @@ async def opened_session(
     return await asyncio.shield(opening)
 
 
-def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> tuple[SessionLog, History]:
+def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> Opened:
     """Raises SessionError, or ConfigError where the session belongs to another workspace."""
     if resume is None:
-        return store.create(), fold(())
+        return Opened(store.create(), fold(()))
     log, recording = store.open(store.find(resume))
     try:
         _refuse_other_workspace(recording.events, workspace, log.session_id)
         closing = closing_events(recording.events, log.session_id, log.next_seq, round(time.time(), 3))
         for event in closing:
             log.append(event)
-        return log, fold((*recording.events, *closing))
+        history = fold((*recording.events, *closing))
+        return Opened(log, history, _damage(check_recording(recording, history).problems, log.session_id))
     except BaseException:
         log.close()
         raise
+
+
+def _damage(problems: tuple[str, ...], session_id: str) -> tuple[tuple[str, str], ...]:
+    if not problems:
+        return ()
+    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    text = (
+        f"the log of this session is damaged: {'; '.join(problems[:_SHOWN])}{more}. What can be read of it goes on; "
+        f"codeagent sessions check {session_id} shows all that is wrong"
+    )
+    return (("session.damaged", visible(text)),)
 
 
 def _refuse_other_workspace(

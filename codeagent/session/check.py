@@ -16,7 +16,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.shell import SHELL
 from codeagent.core.transcript import transcript_problems
-from codeagent.session.history import MAIN, fold
+from codeagent.session.history import MAIN, History, fold
 from codeagent.session.jobs import job_problems, open_jobs
 from codeagent.session.records import Recording
 
@@ -31,7 +31,8 @@ class CheckReport:
     """What a killed process left open, which resuming the session closes."""
 
 
-def check_recording(recording: Recording) -> CheckReport:
+def check_recording(recording: Recording, history: History | None = None) -> CheckReport:
+    """`history` is what its events were folded into, where that is done already."""
     problems = list(recording.problems)
     repairs = []
     if recording.torn:
@@ -55,7 +56,7 @@ def check_recording(recording: Recording) -> CheckReport:
         else:
             problems += lines
         problems += _repeated(run)
-    history = fold(recording.events)
+    history = history or fold(recording.events)
     problems += history.dropped
     problems += transcript_problems(history.messages)
     repairs += [f"queued text {queued.id} was not delivered" for queued in history.undelivered]

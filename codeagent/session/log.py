@@ -1,6 +1,7 @@
 """The append-only log of one session: the journal every durable event goes to first."""
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent
 from codeagent.core.redact import Redactor
 from codeagent.session.lock import SessionLock
-from codeagent.session.records import Recording, seal
+from codeagent.session.records import Recording, checksum_of, seal
 
 
 class SessionLog:
@@ -27,7 +28,10 @@ class SessionLog:
         self._session_lock = lock
         self._next_seq = recording.events[-1].seq + 1 if recording.events else 1
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self._good = os.fstat(self._fd).st_size
+        self._before = recording.last
+        status = os.fstat(self._fd)
+        self._file = status.st_dev, status.st_ino
+        self._good = status.st_size
         self._durable = self._good
         self._pending: list[bytes] = []
         self._written: list[bytes] = []
@@ -51,7 +55,9 @@ class SessionLog:
     def append(self, event: KnownEvent) -> None:
         """Write one durable event, or keep it for `sync` where writing fails."""
         self._next_seq = max(self._next_seq, event.seq + 1)
-        self._pending.append(seal(event_json(event, self._redactor)))
+        line = seal(event_json(event, self._redactor), self._before)
+        self._before = checksum_of(line[:-1])
+        self._pending.append(line)
         if self._error is None:
             self._write()
 
@@ -135,7 +141,11 @@ class SessionLog:
             pass
 
     def _flush(self) -> None:
+        """Raises OSError, also where the file is no longer the one at its path: what is written goes nowhere then."""
         os.fdatasync(self._fd)
+        status = self._path.lstat()
+        if (status.st_dev, status.st_ino) != self._file:
+            raise OSError(errno.ESTALE, "another file stands in its place", str(self._path))
         if self._names_durable:
             return
         for folder in (self._path.parent, self._path.parent.parent):
@@ -148,8 +158,14 @@ class SessionLog:
 
     def _write_error(self, error: OSError) -> SessionWriteError:
         kept = len(self._pending)
+        counted = f"{kept} event{'s are' if kept != 1 else ' is'} kept in memory"
+        if error.errno in (errno.ENOENT, errno.ESTALE):
+            return SessionWriteError(
+                f"the session log {self._path} was removed or replaced while this ran ({error.strerror}); {counted}, "
+                "what was done in the workspace is kept, and nothing runs until the log is back where it was: put it "
+                "there, or start a new session"
+            )
         return SessionWriteError(
-            f"the session log {self._path} could not be written ({error.strerror}); {kept} "
-            f"event{'s are' if kept != 1 else ' is'} kept in memory and nothing runs until they are saved: "
-            "make room there and try again"
+            f"the session log {self._path} could not be written ({error.strerror}); {counted} and nothing runs until "
+            "they are saved: make room there and try again"
         )

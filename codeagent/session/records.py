@@ -1,6 +1,10 @@
-"""The lines of a session log: one event's JSON and its CRC32, and what a damaged file still holds."""
+"""The lines of a session log: one event's JSON, the checksum of the line before and its own; what damage leaves.
+
+A CRC32 finds damage; it is no proof against somebody who means to deceive.
+"""
 
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,10 +14,15 @@ from pydantic import ValidationError
 
 from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent, parse_event, parse_event_json
 
+FIRST = b"00000000"
+"""Stands where there is no line before."""
 _SEAL_LENGTH = len(b',"crc":"01234567"}')
+_LINK = b',"prev":"'
+_LINK_LENGTH = len(b',"prev":"01234567"}')
 _START = b'{"v":'
 _TYPE_WITHIN = 300
 """Bytes of a record within which its type stands."""
+_KIND = re.compile(rb'"type":"([a-z]+\.[a-z]+)"')
 
 
 @dataclass(frozen=True)
@@ -29,26 +38,58 @@ class Recording:
     tail: bytes = b""
     """What follows it: a record whose writing was cut short, or all of it but the line break."""
     tail_is_record: bool = False
+    last: bytes = FIRST
+    """The checksum of the last sound record in the file, which the next one carries."""
 
     @property
     def torn(self) -> bool:
         return bool(self.tail) and not self.tail_is_record
 
 
-def seal(body: str) -> bytes:
-    """A log line: `{…}` becomes `{…,"crc":"0a1b2c3d"}` and a line break."""
+def seal(body: str, before: bytes = b"") -> bytes:
+    """A log line: `{…}` becomes `{…,"prev":"89abcdef","crc":"0a1b2c3d"}` and a line break.
+
+    `before` is the checksum of the line before; without it, as in old logs, nobody misses a line that is gone.
+    """
     raw = body.encode()
+    if before:
+        raw = raw[:-1] + _LINK + before + b'"}'
     return raw[:-1] + _seal_of(raw) + b"\n"
+
+
+def checksum_of(line: bytes) -> bytes:
+    """What the line after this one, which has no line break, carries."""
+    return line[-len(b'01234567"}') : -len(b'"}')]
 
 
 def unseal(line: bytes) -> bytes | None:
     """The event's JSON of a line without its line break; None where the checksum does not fit."""
+    return None if (opened := _open(line)) is None else opened[0]
+
+
+def _open(line: bytes) -> tuple[bytes, bytes] | None:
+    """The event's JSON and the checksum of the line before, empty where it carries none."""
     body = line[:-_SEAL_LENGTH] + b"}"
-    return body if line[-_SEAL_LENGTH:] == _seal_of(body) else None
+    if line[-_SEAL_LENGTH:] != _seal_of(body):
+        return None
+    link = body[-_LINK_LENGTH:]
+    if not link.startswith(_LINK):
+        return body, b""
+    return body[:-_LINK_LENGTH] + b"}", checksum_of(link)
 
 
 def _seal_of(body: bytes) -> bytes:
     return b',"crc":"%08x"}' % zlib.crc32(body)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of the file, without its line break."""
+
+    event: KnownEvent | UnknownEvent | None
+    problem: str = ""
+    before: bytes = b""
+    """The checksum it carries of the line before."""
 
 
 def read_recording(path: Path) -> Recording:
@@ -57,18 +98,21 @@ def read_recording(path: Path) -> Recording:
     problems: list[str] = []
     seen: set[int] = set()
     end, tail, tail_is_record = 0, b"", False
+    last, known = FIRST, True
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            complete = line.endswith(b"\n")
-            event, problem = _read_line(line.rstrip(b"\n"))
+        for number, raw in enumerate(file, start=1):
+            complete, bare = raw.endswith(b"\n"), raw.rstrip(b"\n")
+            line = _read_line(bare)
+            event = line.event
             if complete:
-                end += len(line)
+                end += len(raw)
             else:
-                tail, tail_is_record = line, event is not None
+                tail, tail_is_record = raw, event is not None
             if event is None and not complete:
                 continue
-            if problem:
-                problems.append(f"line {number}: {problem}")
+            known = known and not line.problem
+            if line.problem:
+                problems.append(f"line {number}: {line.problem}")
             if event is None:
                 continue
             if event.seq in seen:
@@ -76,9 +120,12 @@ def read_recording(path: Path) -> Recording:
                 continue
             if events and event.seq < events[-1].seq:
                 problems.append(f"line {number}: event {event.seq} comes after event {events[-1].seq}")
+            elif known and line.before not in (b"", last):
+                problems.append(f"line {number}: what stood before event {event.seq} is missing")
             seen.add(event.seq)
             events.append(event)
-    return Recording(tuple(sorted(events, key=_seq)), tuple(problems), end, tail, tail_is_record)
+            last, known = checksum_of(bare), True
+    return Recording(tuple(sorted(events, key=_seq)), tuple(problems), end, tail, tail_is_record, last)
 
 
 def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
@@ -88,7 +135,7 @@ def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
             lines = file.read(limit).split(b"\n")[:-1]
     except OSError:
         return []
-    events = [_read_line(line)[0] for line in lines]
+    events = [_read_line(line).event for line in lines]
     return [event for event in events if event is not None]
 
 
@@ -100,32 +147,35 @@ def read_kinds(path: Path, kinds: frozenset[str]) -> Iterator[KnownEvent | Unkno
         for line in file:
             if not any(one in line[:_TYPE_WITHIN] for one in wanted):
                 continue
-            event, _ = _read_line(line.rstrip(b"\n"))
+            event = _read_line(line.rstrip(b"\n")).event
             if event is not None and event.type in kinds and event.seq not in seen:
                 seen.add(event.seq)
                 yield event
 
 
-def _read_line(line: bytes) -> tuple[KnownEvent | UnknownEvent | None, str]:
-    body = unseal(line)
+def _read_line(line: bytes) -> _Line:
+    opened = _open(line)
     note = ""
-    if body is None:
+    if opened is None:
         # A crash may leave zeros or half a record in front of a whole one.
         start = line.rfind(_START)
-        body = unseal(line[start:]) if start > 0 else None
-        if body is None:
-            return None, f"{_kind_of_damage(line)}, left out"
+        opened = _open(line[start:]) if start > 0 else None
+        if opened is None:
+            return _Line(None, f"{_kind_of_damage(line)}, left out")
         note = f"{start} damaged bytes before a record, left out"
-    event = _parse(body)
+    event = _parse(opened[0])
     if event is None:
-        return None, "no event this version of codeagent can read, left out"
-    return event, note
+        return _Line(None, "no event this version of codeagent can read, left out")
+    return _Line(event, note, opened[1])
 
 
 def _kind_of_damage(line: bytes) -> str:
     if not line:
         return "an empty line"
-    return "a run of NUL bytes" if not line.strip(b"\0") else "a record whose checksum does not fit"
+    if not line.strip(b"\0"):
+        return "a run of NUL bytes"
+    kind = _KIND.search(line[:_TYPE_WITHIN])
+    return f"a record{f' ({kind[1].decode()})' if kind else ''} whose checksum does not fit"
 
 
 def _parse(body: bytes) -> KnownEvent | UnknownEvent | None:

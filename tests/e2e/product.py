@@ -107,6 +107,7 @@ class Product:
         events = []
         for line in (self.sessions[-1] / "events.jsonl").read_text().splitlines():
             event = json.loads(line)
+            event.pop("prev", None)  # old logs have none
             del event["crc"]
             events.append(event)
         return events

@@ -1,8 +1,12 @@
 """A session goes on: after its end, after kill -9, and never twice at a time."""
 
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
+from codeagent.session.records import seal, unseal
 from tests.e2e.product import Product, bash, calls, of, read, results, say, text_of
 
 
@@ -64,6 +68,52 @@ def test_text_queued_when_the_process_died_is_delivered_when_it_goes_on(product:
     process.wait()
     done = product.run(product.script(say("Both.", expect="also the docs")), "--resume", product.sessions[0].name)
     assert (done.code, done.out) == (0, "Both.\n")
+
+
+def damage(product: Product, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Change the lines of the last session's log."""
+    path = product.sessions[-1] / "events.jsonl"
+    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        (lambda lines: [*lines[:4], *lines[5:]], "line 5: what stood before event "),
+        (lambda lines: [*lines[:4], b"\0" * 99 + b"\n", *lines[5:]], "line 5: a run of NUL bytes, left out"),
+    ],
+    ids=["a line is gone", "a line is damaged"],
+)
+def test_a_damaged_log_is_told_once_with_what_is_missing_and_goes_on(
+    product: Product, change: Callable[[list[bytes]], list[bytes]], missing: str
+) -> None:
+    product.run(product.script(calls(read("a.txt")), say("First.")))
+    session = product.sessions[0].name
+    damage(product, change)
+    assert product.call("sessions", "check").code == 1
+    done = product.run(product.script(say("Second.")), "--resume", session)
+    assert (done.code, done.out) == (0, "Second.\n")
+    (told,) = (line for line in done.err.splitlines() if line.startswith("warning: the log of this session is damaged"))
+    assert missing in told and f"codeagent sessions check {session}" in told
+    assert [
+        event["code"]
+        for event in of(product.call("sessions", "show", "--json").events, "notice")
+        if event["level"] == "warning"
+    ] == ["session.damaged"]
+
+
+def test_a_log_from_before_lines_were_linked_goes_on_without_a_word(product: Product) -> None:
+    product.run(product.script(calls(read("a.txt")), say("First.")))
+    damage(product, lambda lines: [_unlinked(line) for line in lines])
+    done = product.run(product.script(say("Second.")), "--resume", product.sessions[0].name)
+    assert (done.code, "damaged" in done.err) == (0, False)
+    assert product.call("sessions", "check").code == 0
+
+
+def _unlinked(line: bytes) -> bytes:
+    body = unseal(line[:-1])
+    assert body is not None
+    return seal(body.decode())
 
 
 def test_a_session_in_use_is_refused_with_the_pid(product: Product) -> None:

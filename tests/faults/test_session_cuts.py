@@ -1,11 +1,13 @@
 """The session survives its process and its disk: whatever was acknowledged is there, and it always goes on."""
 
 import asyncio
+import json
 import random
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,7 @@ from tests.session.eventlogs import finished_run
 WRITER = """
 import asyncio, sys, time
 from pathlib import Path
+from typing import Any
 from codeagent.core.events import Notice
 from codeagent.core.redact import Redactor
 from codeagent.session.store import SessionStore
@@ -181,3 +184,21 @@ async def test_a_sync_that_runs_while_more_is_written_covers_what_came_before_it
         await asyncio.gather(log.sync(), log.sync())
     log.close()
     assert len(store.read(log.session_id).events) == 250
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["rm -rf {state}", "mv {state} {state}-away", "cd {state}/sessions/* && cp events.jsonl x && mv x events.jsonl"],
+)
+@pytest.mark.parametrize("more", [[], [calls(bash("touch ran"))]], ids=["in the last batch", "with a call to come"])
+def test_a_log_that_goes_away_during_the_run_fails_it_before_anything_else_is_done(
+    product: Product, command: str, more: list[dict[str, Any]]
+) -> None:
+    state = product.home / "state/codeagent"
+    model = product.script(calls(bash(command.format(state=state))), *more, say("All done."))
+    done = product.run(model, "--yes", "--output", "json")
+    report = json.loads(done.out)
+    assert (done.code, report["reason"]) == (1, "failed")
+    assert "was removed or replaced while this ran" in report["error"] and "in the workspace is kept" in report["error"]
+    assert not any(line.startswith("done") for line in done.err.splitlines())
+    assert not (product.workspace / "ran").exists()

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -206,5 +207,82 @@ async def test_each_line_is_the_events_own_json_and_its_checksum(log: SessionLog
     log.append(event)
     log.close()
     line = json.loads((log.folder / LOG).read_text())
-    assert len(line.pop("crc")) == 8
+    assert (len(line.pop("crc")), line.pop("prev")) == (8, "00000000")
     assert line == json.loads(event.model_dump_json())
+
+
+async def test_each_line_carries_the_checksum_of_the_one_before_also_after_a_restart(
+    store: SessionStore, log: SessionLog
+) -> None:
+    for text in ("one", "two"):
+        log.append(notice(log, text))
+    log.close()
+    again, _ = store.open(log.session_id)
+    again.append(notice(again, "three"))
+    again.close()
+    lines = [json.loads(line) for line in (log.folder / LOG).read_text().splitlines()]
+    assert [line["prev"] for line in lines] == ["00000000", *(line["crc"] for line in lines[:-1])]
+
+
+async def test_the_chain_holds_over_a_disk_that_failed_and_over_a_torn_tail(
+    store: SessionStore, log: SessionLog, disk: Disk
+) -> None:
+    log.append(notice(log, "one"))
+    disk.failing = {"write": errno.ENOSPC}
+    log.append(notice(log, "two"))
+    disk.failing = {}
+    log.append(notice(log, "three"))
+    disk.failing = {"fdatasync": errno.EIO}
+    with pytest.raises(SessionWriteError):
+        await log.sync()
+    disk.failing = {}
+    await log.sync()
+    log.close()
+    with (log.folder / LOG).open("ab") as file:
+        file.write(b'{"v":1,"seq":77,"ts":5.0')
+    again, _ = store.open(log.session_id)
+    again.append(notice(again, "four"))
+    again.close()
+    recording = read_recording(log.folder / LOG)
+    assert (texts(log), recording.problems) == (["one", "two", "three", "four"], ())
+
+
+def removed(log: SessionLog) -> None:
+    (log.folder / LOG).unlink()
+
+
+def folder_removed(log: SessionLog) -> None:
+    shutil.rmtree(log.folder.parent)
+
+
+def replaced(log: SessionLog) -> None:
+    (log.folder / LOG).rename(log.folder / "moved")
+    (log.folder / LOG).write_bytes((log.folder / "moved").read_bytes())
+
+
+@pytest.mark.parametrize("happens", [removed, folder_removed, replaced])
+async def test_a_log_that_is_no_longer_at_its_place_is_a_write_error_at_the_next_sync(
+    log: SessionLog, happens: Callable[[SessionLog], None]
+) -> None:
+    log.append(notice(log, "one"))
+    await log.sync()
+    happens(log)
+    log.append(notice(log, "two"))
+    with pytest.raises(SessionWriteError, match="removed or replaced") as failure:
+        await log.sync()
+    assert "1 event is kept in memory, what was done in the workspace is kept" in str(failure.value)
+    with pytest.raises(SessionWriteError):
+        log.close()
+
+
+async def test_a_log_that_is_put_back_is_written_again_with_all_that_was_kept(log: SessionLog) -> None:
+    log.append(notice(log, "one"))
+    await log.sync()
+    (log.folder / LOG).rename(log.folder / "moved")
+    log.append(notice(log, "two"))
+    with pytest.raises(SessionWriteError):
+        await log.sync()
+    (log.folder / "moved").rename(log.folder / LOG)
+    await log.sync()
+    log.close()
+    assert (texts(log), read_recording(log.folder / LOG).problems) == (["one", "two"], ())

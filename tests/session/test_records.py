@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent, Notice, UnknownEvent
 from codeagent.core.redact import Redactor
-from codeagent.session.records import read_head, read_kinds, read_recording, seal, unseal
+from codeagent.session.records import FIRST, checksum_of, read_head, read_kinds, read_recording, seal, unseal
 from tests.session.eventlogs import SESSION, finished_run
 
 NOTHING = Redactor({})
@@ -19,6 +20,15 @@ NOTHING = Redactor({})
 
 def lines_of(events: list[KnownEvent]) -> list[bytes]:
     return [seal(event_json(event, NOTHING)) for event in events]
+
+
+def linked(events: list[KnownEvent]) -> list[bytes]:
+    """As a log writes them now: each line carries the checksum of the one before."""
+    lines, before = [], FIRST
+    for event in events:
+        lines.append(seal(event_json(event, NOTHING), before))
+        before = checksum_of(lines[-1][:-1])
+    return lines
 
 
 def write(path: Path, data: bytes) -> Path:
@@ -34,6 +44,16 @@ def test_a_sealed_line_is_json_with_crc_as_its_last_key_and_unseals_to_what_went
     assert line.endswith(b"\n") and line.count(b"\n") == 1
     assert list(json.loads(line))[-1] == "crc"
     assert unseal(line[:-1]) == body.encode()
+
+
+@given(text=st.text(), before=st.binary(min_size=4, max_size=4).map(lambda value: value.hex().encode()))
+def test_a_line_may_carry_the_checksum_of_the_one_before_which_is_no_part_of_the_event(
+    text: str, before: bytes
+) -> None:
+    body = json.dumps({"v": 1, "text": text})
+    line = seal(body, before)[:-1]
+    assert list(json.loads(line).items())[-2:] == [("prev", before.decode()), ("crc", checksum_of(line).decode())]
+    assert unseal(line) == body.encode()
 
 
 @given(st.data())
@@ -159,3 +179,41 @@ def test_only_the_events_of_some_types_are_read_each_once_and_damage_is_passed_o
     log = write(tmp_path, b"".join([*lines, lines[-1], b'{"v":1,"type":"turn.finished"}\n', lines[0][:40]]))
     found = list(read_kinds(log, frozenset({"turn.finished", "tool.result", "run.finished"})))
     assert found == [event for event in events if event.type in ("turn.finished", "tool.result", "run.finished")]
+
+
+@given(data=st.data())
+def test_lines_that_are_gone_are_missed_wherever_they_stood_but_at_the_end(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    lines = linked(finished_run())
+    gone = data.draw(st.sets(st.integers(0, len(lines) - 2), min_size=1, max_size=len(lines) - 1))
+    left = [line for at, line in enumerate(lines) if at not in gone]
+    recording = read_recording(write(tmp_path_factory.mktemp("log"), b"".join(left)))
+    before = [f"event {finished_run()[at + 1].seq} is missing" for at in sorted(gone) if at + 1 not in gone]
+    assert [problem.partition("what stood before ")[2] for problem in recording.problems] == before
+
+
+@pytest.mark.parametrize("made", [lines_of, linked], ids=["an old log", "a log as it is written now"])
+def test_a_log_that_lacks_nothing_has_no_problem(
+    tmp_path: Path, made: Callable[[list[KnownEvent]], list[bytes]]
+) -> None:
+    assert read_recording(write(tmp_path, b"".join(made(finished_run())))).problems == ()
+
+
+def test_an_old_log_that_went_on_is_sound_and_misses_what_was_lost_since(tmp_path: Path) -> None:
+    events = finished_run()
+    old = lines_of(events[:3])
+    new, before = [], checksum_of(old[-1][:-1])
+    for event in events[3:]:
+        new.append(seal(event_json(event, NOTHING), before))
+        before = checksum_of(new[-1][:-1])
+    whole = read_recording(write(tmp_path, b"".join([*old, *new])))
+    assert (whole.problems, whole.last) == ((), before)
+    assert read_recording(write(tmp_path, b"".join([*old, *new[1:]]))).problems != ()
+
+
+def test_a_damaged_line_is_reported_once_with_what_it_was(tmp_path: Path) -> None:
+    lines = linked(finished_run())
+    lines[4] = lines[4].replace(b'"seq":5', b'"seq":6')
+    [problem] = read_recording(write(tmp_path, b"".join(lines))).problems
+    assert problem == f"line 5: a record ({finished_run()[4].type}) whose checksum does not fit, left out"
