@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -362,9 +362,16 @@ class ChatScreen(Screen[None]):
     def action_palette(self) -> None:
         self._slash.palette()
 
-    async def action_turn(self, way: str) -> None:
+    def action_turn(self, way: Literal["page_up", "page_down", "home", "end"]) -> None:
         """Scroll the conversation, wherever the focus is."""
-        await self.view.run_action(f"scroll_{way}")
+        view = self.view
+        turns = {
+            "page_up": view.scroll_page_up,
+            "page_down": view.scroll_page_down,
+            "home": view.scroll_home,
+            "end": view.scroll_end,
+        }
+        turns[way](animate=False)
 
     def action_find(self) -> None:
         self.open_find("")

@@ -156,7 +156,7 @@ class ApprovalCard(ApprovalView):
             else:
                 self._say(TOO_SOON)
             return True
-        if refused := self._sheet.cannot(key):
+        if refused := self._sheet.cannot(key, wide=self._wide):
             self._guard.close()
             self._say(refused)
             return True

@@ -7,6 +7,7 @@ from codeagent.tui.widgets.approval_body import Asked, asked, blank, pieces
 from codeagent.tui.widgets.approval_choices import NO, SCROLL, cannot, choices_of, choices_of_all
 from codeagent.tui.widgets.approval_keys import Choice
 from codeagent.tui.widgets.card_line import Purpose
+from codeagent.tui.widgets.diff_piece import SPLIT_FROM
 from codeagent.tui.widgets.line_pane import Piece
 from codeagent.tui.widgets.question_body import question_pieces
 
@@ -106,8 +107,10 @@ class ApprovalSheet:
         moves = ("left", "right", "enter", *(("up", "down") if self.options else ()))
         return frozenset((*digits, *moves, *(choice.key for choice in self.choices(wide=wide))))
 
-    def cannot(self, key: str) -> str:
-        """Why that key does not answer what is shown, where it answers other calls."""
+    def cannot(self, key: str, *, wide: bool) -> str:
+        """Why that key does nothing for what is shown, where it does something for other calls or in a wider window."""
+        if key == "t" and self.front.rows and not wide:
+            return f"two columns need {SPLIT_FROM} cells"
         return "" if self.listing else cannot(key, self.front)
 
     def waits(self, approval_id: str) -> bool:

@@ -1,0 +1,444 @@
+"""Every key of the key sheet does something on the screen it belongs to: each is pressed, and an effect is seen."""
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.actions import parse
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+import codeagent.tui
+from codeagent.core.display import DiffBlock
+from codeagent.tui import keys
+from codeagent.tui.actions import ACTIONS, SCOPES
+from codeagent.tui.app import CodeagentApp
+from codeagent.tui.rendering.shown import ShownDiff
+from codeagent.tui.screens import chat as chat_screen
+from codeagent.tui.screens.chat import ChatScreen
+from codeagent.tui.screens.folder_question import FolderQuestion
+from codeagent.tui.screens.hunks import HunkReview
+from codeagent.tui.screens.output import OutputScreen
+from codeagent.tui.stage import Paused, PlanReady, QueuedText
+from codeagent.tui.widgets import boundary_card, guard
+from tests.tui.boundary_scenes import PLAN, paused
+from tests.tui.fake_rewind import FakeRewind
+from tests.tui.job_scenes import TOOLBOX, every_state
+from tests.tui.replay import ReplayApp, settled
+from tests.tui.scripts import Recording, running_tests
+from tests.tui.test_permissions_screen import RULES, decided
+
+SYMBOLS = {**keys._SYMBOLS, "space": " "}
+DIFF = ShownDiff("a.py", "\n".join(map(str, range(60))), "\n".join(str(n * (1 + n % 20 // 19)) for n in range(60)), 1)
+TEXT = "one two\nthree four"
+
+Step = str | Callable[["Walker"], Any]
+Walk = tuple[Callable[[], Recording], Sequence[Step]]
+"""What is on screen, and what is pressed there: `~key` and `'text` only prepare, `a>b` are keys that go together."""
+
+
+class Walker:
+    """Presses keys on an app and looks whether anything became different."""
+
+    def __init__(self, app: ReplayApp, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.outside: list[str] = []
+        """What left the app: the editor, the clipboard, the shell, the end."""
+
+    def seen(self) -> tuple[object, ...]:
+        app, composer = self.app, self.app.chat.composer
+        strips = app.screen._compositor.render_strips()
+        return (
+            [[(segment.text, segment.style) for segment in strip] for strip in strips],
+            id(app.screen),
+            id(app.screen.focused),
+            len(app.told),
+            [len(talk.past.told) for talk in app.talks],
+            len(self.outside),
+            (composer.typed, composer.selection, composer._chord),
+            app.chat.stage.status.now,
+        )
+
+    async def press(self, key: str) -> None:
+        plain = key.rpartition("+")[2]
+        character = SYMBOLS.get(plain) or (plain if len(plain) == 1 and plain == key else None)
+        self.app.post_message(events.Key(key, character))
+        await self.pilot.pause()
+
+    async def has_effect(self, step: str) -> bool:
+        before = self.seen()
+        for key in step.split(">"):
+            await self.press(key)
+        for _ in range(40):
+            if self.seen() != before:
+                return True
+            await asyncio.sleep(0.02)
+        return False
+
+    async def go(self, step: Step) -> bool:
+        """False where a key had no effect."""
+        if not isinstance(step, str):
+            result = step(self)
+            if asyncio.iscoroutine(result):
+                await result
+            await self.pilot.pause()
+            return True
+        if step.startswith("'"):
+            for letter in step[1:]:
+                await self.press(keys.spelled(letter) if letter != " " else "space")
+            return True
+        if step.startswith("~"):
+            await self.press(step[1:])
+            return True
+        return await self.has_effect(step)
+
+
+def every_node() -> list[type[DOMNode]]:
+    for module in pkgutil.walk_packages(codeagent.tui.__path__, "codeagent.tui."):
+        importlib.import_module(module.name)
+    found, rest = [], [DOMNode]
+    while rest:
+        below = rest.pop().__subclasses__()
+        rest += below
+        found += [kind for kind in below if kind.__module__.startswith("codeagent.tui.") and not kind.__subclasses__()]
+    return found
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+def write(text: str) -> Step:
+    return lambda walker: walker.app.chat.composer.set_text(text)
+
+
+def show(page: Callable[[], Screen[Any]]) -> Step:
+    def push(walker: Walker) -> None:
+        walker.app.push_screen(page())
+
+    return push
+
+
+def command(line: str) -> Step:
+    name, _, argument = line.partition(" ")
+    return lambda walker: walker.app.chat._slash.run(name, argument)
+
+
+async def until_page(walker: Walker) -> None:
+    async with asyncio.timeout(5):
+        while walker.app.screen is walker.app.chat:  # noqa: ASYNC110  # whatever it waits for, it shows here
+            await asyncio.sleep(0.01)
+    await walker.pilot.pause()
+
+
+def queue_some(walker: Walker) -> None:
+    for number in range(4):
+        walker.app.chat.stage.lanes.add(QueuedText(f"q{number}", "follow_up", f"text {number}"))
+
+
+def at_boundary(what: Paused | PlanReady | None) -> Step:
+    return lambda walker: walker.app.chat.stage.boundary.set(what)
+
+
+def asks_about_much() -> Recording:
+    before, after = ("\n".join(f"{word} {n}" for n in range(60)) for word in ("old", "new"))
+    recording = running_tests().plan(("c5", "edit", "a.py", "prompt"))
+    return recording.ask("c5", "edit", "a.py", DiffBlock(path="a.py", before=before, after=after), by_hunk=True)
+
+
+def every_job() -> Recording:
+    recording = every_state()
+    for number in range(200):
+        recording.job_output("job-1", f"line {number} " * 40 + "\n")
+    return recording
+
+
+def long_conversation() -> Recording:
+    recording = running_tests()
+    for _ in range(40):
+        recording.stream("a line of the answer\n\n")
+    return recording
+
+
+def conversation() -> Recording:
+    recording = Recording()
+    for number in range(3):
+        recording.run(f"prompt {number}")
+        recording.plan((f"c{number}", "bash", "make", "auto")).start(f"c{number}", "bash", "make")
+        recording.result(f"c{number}", "bash", "ok").end_batch(executed=1).answer(f"find me {number}").finish()
+    return recording
+
+
+def plan() -> Recording:
+    return Recording().run("plan it", mode="plan").answer(PLAN).finish(text=PLAN)
+
+
+def with_tools(walker: Walker) -> None:
+    walker.app.talks[-1].tools_in_use = TOOLBOX
+
+
+def with_rules(walker: Walker) -> None:
+    walker.app.talks[-1].rules_in_force = RULES
+
+
+def users_edits(walker: Walker) -> None:
+    walker.app.talks[-1].past = past = FakeRewind()
+    past.edited = frozenset({"src/dates.py"})
+
+
+WALKS: dict[str, Walk] = {
+    "chat": (
+        long_conversation,
+        words(
+            "pageup pagedown ctrl+home ctrl+end escape ctrl+c ctrl+d ctrl+z ctrl+l shift+tab ctrl+o ctrl+t ~escape"
+            " ctrl+b ctrl+f ~escape ctrl+p ~escape f1 ~escape"
+        ),
+    ),
+    "composer": (
+        Recording,
+        [
+            write(TEXT),
+            *words("left right ctrl+left ctrl+right alt+left alt+right alt+b alt+f home end ctrl+a ctrl+e"),
+            *words("shift+left shift+right shift+up shift+down shift+home ~end ~home shift+end ~end"),
+            *words("ctrl+shift+left ctrl+shift+right f7 ctrl+c super+c super+x ctrl+v backspace ctrl+h"),
+            *words("ctrl+underscore ctrl+shift+z ctrl+shift+minus shift+super+z ctrl+slash ~ctrl+shift+z super+z"),
+            write(TEXT),
+            *words("~home delete ctrl+d ~end ctrl+w ctrl+y ctrl+backspace ~ctrl+y alt+backspace ~ctrl+y"),
+            *words("~home alt+d ~ctrl+y ~home alt+delete ~ctrl+y ctrl+u ~ctrl+y super+backspace ~ctrl+y ~home ctrl+k"),
+            write(TEXT),
+            *words("shift+enter ctrl+j up down ctrl+x>ctrl+e ctrl+g ctrl+r ~escape ~ctrl+u"),
+            write(""),
+            *words("question_mark ~escape slash escape ~ctrl+u 'said enter 'later alt+enter"),
+            *words("'/mo tab ~ctrl+u backslash>enter"),
+            write(""),
+            *words("at ~ctrl+u exclamation_mark ~ctrl+u"),
+            "~a",
+            "backslash>enter",
+        ],
+    ),
+    "history": (
+        Recording,
+        [
+            *words("'ab enter 'abc enter 'abd enter"),
+            *words("~ctrl+r up ctrl+r down ctrl+s 'ab backspace ctrl+h 'a ctrl+u 'a ctrl+w enter ~ctrl+u"),
+            *words("~ctrl+r tab ~ctrl+u ~ctrl+r escape ~ctrl+r ctrl+c ~ctrl+r ctrl+g"),
+        ],
+    ),
+    "card": (
+        asks_about_much,
+        words(
+            "~tab down up pagedown pageup t left right r ~escape e ~escape ~tab p down up ~escape h ~escape n y a A 1"
+        ),
+    ),
+    "boundary": (
+        paused,
+        [
+            *words("~tab down up j k 2 x X ~escape e ~escape"),
+            *(
+                step
+                for key in ("s", "S", "c", "enter", "plus")
+                for step in (at_boundary(None), at_boundary(Paused("budget", "used up", 0)), "~tab", key)
+            ),
+        ],
+    ),
+    "plan": (
+        plan,
+        [step for key in "epPak" for step in (at_boundary(None), at_boundary(PlanReady(PLAN)), "~tab", key)],
+    ),
+    "find": (conversation, words("~ctrl+f 'find up down enter shift+enter escape")),
+    "transcript": (
+        conversation,
+        words("~tab p n left_square_bracket ~left_square_bracket right_square_bracket ~n enter o ~escape y c escape"),
+    ),
+    "picker": (
+        Recording,
+        [
+            command("theme"),
+            until_page,
+            *words("down up ctrl+n ctrl+p pagedown pageup 'i ~backspace enter"),
+            command("theme"),
+            until_page,
+            "escape",
+            command("theme"),
+            until_page,
+            "ctrl+c",
+        ],
+    ),
+    "page": (
+        Recording,
+        [
+            show(lambda: OutputScreen("Whole output", "\n".join(f"line {n} " * 40 for n in range(300)))),
+            *words(
+                "down up j k pagedown pageup space b end home G g right left slash 'line ~enter n N ~escape c ctrl+c q"
+            ),
+            show(lambda: OutputScreen("Whole output", "text")),
+            "escape",
+        ],
+    ),
+    "queue": (
+        running_tests,
+        [
+            queue_some,
+            command("queue"),
+            until_page,
+            *words("down up j k e ~escape enter ~escape J K alt+down alt+up x delete escape"),
+            command("queue"),
+            until_page,
+            "q",
+            command("queue"),
+            until_page,
+            "ctrl+c",
+        ],
+    ),
+    "hunks": (
+        Recording,
+        [
+            show(lambda: HunkReview(DIFF)),
+            *words(
+                "j k space a r a R A t ~t f down up pagedown b pagedown pageup end home G g c ctrl+c e ~escape ctrl+g"
+            ),
+            "enter",
+            "~escape",
+            show(lambda: HunkReview(DIFF)),
+            "escape",
+            show(lambda: HunkReview(DIFF)),
+            "q",
+            command("diff"),
+            until_page,
+            *words("right_square_bracket left_square_bracket x y X y"),
+        ],
+    ),
+    "lines": (
+        Recording,
+        [step for key in ("ctrl+s", "ctrl+g", "escape") for step in (show(lambda: HunkReview(DIFF)), "~e", "'x", key)],
+    ),
+    "jobs": (
+        every_job,
+        [
+            "~ctrl+t",
+            until_page,
+            *words("~up ~up ~up ~up ~up ~up down up j k home end pageup pagedown b space g G right left"),
+            *words("enter ~escape o ~escape s y ~down ~down ~down ~down ~down ~down i ~escape escape"),
+            "~ctrl+t",
+            until_page,
+            "q",
+            "~ctrl+t",
+            until_page,
+            "ctrl+t",
+            "~ctrl+t",
+            until_page,
+            "ctrl+c",
+        ],
+    ),
+    "tools": (Recording, [with_tools, command("tools"), until_page, *words("t y d")]),
+    "rewind": (
+        Recording,
+        [
+            users_edits,
+            command("undo"),
+            until_page,
+            "enter",
+            command("undo"),
+            until_page,
+            "y",
+            command("undo"),
+            until_page,
+            "m",
+        ],
+    ),
+    "permissions": (
+        decided,
+        [
+            with_rules,
+            command("permissions"),
+            until_page,
+            *words("down up j k pagedown pageup space b enter ~escape x n ~escape tab p ~escape escape"),
+            command("permissions"),
+            until_page,
+            "q",
+        ],
+    ),
+    "rule": (
+        decided,
+        [with_rules, command("permissions"), until_page, *words("~n 'bash(x) tab enter ~escape ~n escape ~n ctrl+c")],
+    ),
+    "question": (
+        Recording,
+        [
+            step
+            for key in words("y n enter escape ctrl+c")
+            for step in (show(lambda: FolderQuestion("this is your home")), key)
+        ],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cards take keys at once: what they do before somebody could have read them is another test's subject."""
+    monkeypatch.setattr(guard, "QUIET", 0.0)
+    monkeypatch.setattr(guard, "REPEAT", 0.0)
+    monkeypatch.setattr(boundary_card, "QUIET", 0.0)
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What keys do that no screen shows."""
+    done: list[str] = []
+
+    async def edited(app: object, text: str, *options: object, **named: object) -> str:
+        done.append("editor")
+        return text
+
+    def copied(app: ReplayApp, text: str) -> None:
+        app._clipboard = text
+        done.append("copied")
+
+    monkeypatch.setattr(chat_screen, "edit_in_editor", edited)
+    monkeypatch.setattr(ReplayApp, "quit", lambda app: done.append("quit"))
+    monkeypatch.setattr(ReplayApp, "action_suspend_process", lambda app: done.append("suspended"))
+    monkeypatch.setattr(ReplayApp, "copy_to_clipboard", copied)
+    monkeypatch.setattr(ChatScreen, "action_redraw", lambda screen: done.append("drawn"))
+    yield done
+
+
+@pytest.mark.parametrize("scope", WALKS)
+async def test_every_key_has_an_effect_where_it_belongs(scope: str, tmp_path: Path, outside: list[str]) -> None:
+    make, steps = WALKS[scope]
+    recording = make()
+    app = ReplayApp(recording.events, tmp_path, now=recording.now)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        walker = Walker(app, pilot)
+        walker.outside = outside
+        dead = [step for step in steps if not await walker.go(step)]
+    assert dead == [], f"no effect: {dead}"
+    assert app.crash is None
+
+
+def test_every_action_of_a_binding_exists() -> None:
+    """A name that is none of Textual's or ours does nothing, and says nothing."""
+    missing = []
+    for kind in every_node():
+        for binding in (bound for each in kind.__mro__ for bound in each.__dict__.get("BINDINGS", ())):
+            action = binding.action if isinstance(binding, Binding) else binding[1]
+            where, name, _ = parse(action)
+            owner = {"app": CodeagentApp, "screen": ChatScreen}.get(where, kind)
+            if not hasattr(owner, f"action_{name}") and not hasattr(owner, f"_action_{name}"):
+                missing.append((kind.__name__, action))
+    assert missing == []
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_key_of_the_sheet_is_pressed(scope: str) -> None:
+    pressed = {key for step in WALKS[scope][1] if isinstance(step, str) for key in step.split(">")}
+    advertised = {key for action in ACTIONS if action.scope == scope for key in action.keys}
+    assert advertised - pressed == set()
