@@ -23,6 +23,7 @@ class FakeSandbox:
         self.ports: frozenset[int] = frozenset()
         self.swept = Swept()
         self.aside: list[str] = []
+        self.exposed = ""
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         return SandboxInfo("docker", "fake", "fake", "nobody", "none")

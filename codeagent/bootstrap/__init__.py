@@ -3,6 +3,6 @@
 from codeagent.bootstrap.describing import describe_prompt, describe_tools
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.runtime import open_runtime
-from codeagent.bootstrap.sandboxes import docker_sandbox
+from codeagent.bootstrap.sandboxes import docker_sandbox, git_elsewhere
 
-__all__ = ["Place", "describe_prompt", "describe_tools", "docker_sandbox", "open_runtime"]
+__all__ = ["Place", "describe_prompt", "describe_tools", "docker_sandbox", "git_elsewhere", "open_runtime"]

@@ -168,6 +168,7 @@ def _makings(
         Jobs(),
         (log.session_id, log.folder),
         settings.commit_hooks,
+        lambda: "" if sandbox.sandbox is None else sandbox.sandbox.exposed,
     )
 
 

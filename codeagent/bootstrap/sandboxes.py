@@ -4,22 +4,56 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
 from codeagent.bootstrap.place import Place
 from codeagent.config.settings import Settings
+from codeagent.config.trust import TrustFile
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import internet_of
 from codeagent.sandbox.host import HostSandbox
+from codeagent.sandbox.repository import OutsideGit, repository_of
 from codeagent.sandbox.spec import SandboxSpec
 
 SandboxKind = Literal["docker", "host"]
 Tell = Callable[[str], None]
 _QUIET_SECONDS = 1.5
 """Progress of the sandbox is shown when it takes longer than this, and then this often."""
+
+
+@dataclass(frozen=True)
+class GitElsewhere:
+    """A git directory outside the workspace, and what the user said about it."""
+
+    git: OutsideGit
+    _book: TrustFile
+
+    @property
+    def answer(self) -> bool | None:
+        """Whether commands may read it; None where that was not asked yet. Raises ConfigError."""
+        if self._book.trusts(self.git.digest):
+            return True
+        return False if self._book.trusts(self._refusal) else None
+
+    def keep(self, answer: bool) -> None:
+        """Raises ConfigError."""
+        self._book.trust(self.git.digest if answer else self._refusal)
+
+    @property
+    def _refusal(self) -> str:
+        return sha256(f"not {self.git.digest}".encode()).hexdigest()
+
+
+def git_elsewhere(workspace: Path, config_dir: Path | None) -> GitElsewhere | None:
+    """None where git needs nothing from outside; blocks on small files. Raises ConfigError."""
+    repository = repository_of(workspace.resolve())
+    if config_dir is None or repository is None or repository.outside is None:
+        return None
+    return GitElsewhere(repository.outside, TrustFile(config_dir, workspace, Path.home(), "git.jsonl"))
 
 
 @dataclass(frozen=True)
@@ -50,11 +84,15 @@ async def start_sandbox(
 
 def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> DockerSandbox:
     """The container of one session, not started yet."""
+    elsewhere = git_elsewhere(root, place.config_dir)
+    agreed = frozenset({elsewhere.git.digest}) if elsewhere is not None and elsewhere.answer else frozenset[str]()
     spec = SandboxSpec(
         root=root,
         state_dir=place.state_dir,
         session=session,
         home=Path.home(),
+        private=() if place.config_dir is None else (place.config_dir,),
+        agreed_git=agreed,
         docker_host=place.environment.get("DOCKER_HOST") or None,
         image=settings.sandbox.image,
         per_command=settings.sandbox.lifetime == "command",

@@ -1,5 +1,6 @@
 """The tools of a conversation: what is built in, and the catalog of what people add."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,6 +70,8 @@ class ToolMakings:
     session: tuple[str, Path] | None
     """Id and folder; None: only to be looked at."""
     commit_hooks: bool = False
+    exposed: Callable[[], str] = str
+    """See Sandbox."""
 
     @cached_property
     def skills(self) -> SkillFolders:
@@ -112,7 +115,8 @@ class ToolMakings:
         match self.kind:
             case "docker":
                 python = Python(self.outputs, self.seen)
-                return [Bash(self.outputs, self.seen), *files, self._commit(), python, *self._jobs(), *self._kept()]
+                bash = Bash(self.outputs, self.seen, exposed=self.exposed)
+                return [bash, *files, self._commit(), python, *self._jobs(), *self._kept()]
             case "host":
                 bash = Bash(self.outputs, self.seen, always_ask=_ON_HOST)
                 python = Python(self.outputs, self.seen, always_ask=_ON_HOST)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from codeagent.bootstrap import Place, open_runtime
+from codeagent.bootstrap import Place, git_elsewhere, open_runtime
 from codeagent.commands.given import settings_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
@@ -22,6 +22,7 @@ from codeagent.session.history import last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.git_facts import git_facts
 
 LAST = "last"
@@ -61,6 +62,8 @@ class LocalLauncher:
     async def missing(self, settings: Settings, wish: Wish) -> Missing | None:
         if wish.resume is None and not wish.proceed and (odd := self._odd_place()):
             return Missing("place", odd)
+        if settings.sandbox.kind == "docker" and (asked := await asyncio.to_thread(self._git_question, wish)):
+            return Missing("git", asked)
         if settings.model is None:
             return Missing("model", "no model is set", servers=_rows(await local_servers()))
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
@@ -120,7 +123,8 @@ class LocalLauncher:
         except OSError as error:
             raise CodeagentError(f"{self._workspace} cannot be read ({error.strerror})") from error
         try:
-            paths = await list_files(program, root, _MOST_FILES)
+            above = await asyncio.to_thread(_rules_from_above, self._workspace)
+            paths = await list_files(program, root, _MOST_FILES, from_above=above)
         except ToolError as error:
             raise CodeagentError(str(error)) from error
         finally:
@@ -143,6 +147,16 @@ class LocalLauncher:
             elif settings.model is None:
                 changes["model"] = name
         return settings.model_copy(update=changes)
+
+    def _git_question(self, wish: Wish) -> str:
+        """About a git directory outside the workspace; empty where there is none, or the user has answered."""
+        elsewhere = git_elsewhere(self._workspace, config_dir())
+        if elsewhere is None or elsewhere.answer is not None:
+            return ""
+        if wish.read_git is None:
+            return f"this is a worktree or a submodule, whose git directory is elsewhere, at {elsewhere.git.directory}"
+        elsewhere.keep(wish.read_git)
+        return ""
 
     def _odd_place(self) -> str:
         """Why this is hardly the folder that is meant; empty where it may be."""
@@ -183,6 +197,14 @@ def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
         for server in servers
         for model in server.models
     )
+
+
+def _rules_from_above(folder: Path) -> bool:
+    workspace = LocalWorkspace(folder)
+    try:
+        return workspace.ignores().from_above
+    finally:
+        workspace.close()
 
 
 def _with_folders(paths: Iterable[str]) -> tuple[str, ...]:

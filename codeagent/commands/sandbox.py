@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from codeagent.bootstrap import Place, docker_sandbox
+from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
 from codeagent.commands.given import settings_of, workspace_of
-from codeagent.config.paths import state_dir
+from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.sanitize import visible
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 
 
@@ -26,7 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shell = actions.add_parser("shell", help="a shell in a sandbox of its own over this workspace")
     prune = actions.add_parser("prune", help="remove containers whose agent is gone")
     prune.add_argument("--images", action="store_true", help="remove the images made on this machine, too")
-    for action in (status, test, shell):
+    git = actions.add_parser("git", help="whether commands may read a git directory that a worktree or submodule uses")
+    answers = git.add_mutually_exclusive_group()
+    answers.add_argument("--allow", dest="answer", action="store_const", const=True, help="they may, from now on")
+    answers.add_argument("--refuse", dest="answer", action="store_const", const=False, help="they may not")
+    for action in (status, test, shell, git):
         action.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
 
 
@@ -41,6 +46,8 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
                 return _prune(args)
             case "test":
                 return _test(args)
+            case "git":
+                return _git(args)
             case _:
                 return _shell(args)
     except SandboxUnavailable as error:
@@ -139,6 +146,18 @@ def _prune(args: argparse.Namespace) -> int:
     return 0
 
 
+def _git(args: argparse.Namespace) -> int:
+    found = git_elsewhere(workspace_of(args.cwd), config_dir())
+    if found is None:
+        print("git needs nothing from outside this workspace")
+        return 0
+    if args.answer is not None:
+        found.keep(args.answer)
+    allowed = {True: "may read", False: "may not read", None: "may not read, until you allow it,"}[found.answer]
+    print(visible(f"commands {allowed} the git directory {found.git.directory}, which {found.git.pointer} leads to"))
+    return 0
+
+
 async def _test(args: argparse.Namespace) -> int:
     sandbox = _sandbox(args)
     try:
@@ -178,7 +197,7 @@ async def _shell(args: argparse.Namespace) -> int:
 
 def _sandbox(args: argparse.Namespace) -> DockerSandbox:
     workspace = workspace_of(args.cwd)
-    place = Place(workspace, state_dir(), dict(os.environ))
+    place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
     return docker_sandbox(settings_of(args, workspace), place, workspace, "command")
 
 

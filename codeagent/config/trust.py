@@ -31,9 +31,9 @@ class TrustFile:
     Read anew by every method and written whole, behind a lock. Never used where the agent could write to it.
     """
 
-    def __init__(self, folder: Path, workspace: Path, home: Path) -> None:
+    def __init__(self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl") -> None:
         """`folder` is the configuration's. Raises ConfigError."""
-        self.file = folder / "trust.jsonl"
+        self.file = folder / name
         self._lines = PrivateLines(self.file, _Entry, _UNUSED)
         self._home = home
         try:

@@ -36,6 +36,10 @@ class IgnoreRules(Protocol):
     Parents are asked about before what is in them: a path inside an ignored directory is ignored.
     """
 
+    @property
+    def from_above(self) -> bool:
+        """Whether rules of folders above the root count, because the root is a folder of a repository."""
+
     def ignored(self, path: str, directory: bool) -> bool:
         """`path` is relative to the root. Unreadable ignore files count as empty."""
 
@@ -186,6 +190,10 @@ class Sandbox(Protocol):
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
+
+    @property
+    def exposed(self) -> str:
+        """Why commands may come across files of secrets that are not hidden from them, as a phrase; usually empty."""
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end, passing output on as it comes; while `on_output` waits, reading stops.

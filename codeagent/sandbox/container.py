@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from codeagent.sandbox.masks import Secrets
 from codeagent.sandbox.pinned import Found
 
 
@@ -15,13 +16,16 @@ class Container:
     image_origin: str
     protected: tuple[Found, ...]
     """Mounted read-only, as they were when it was made."""
-    masked: tuple[Found, ...]
-    """Files that read as empty inside."""
+    secrets: Secrets
+    """Files that read as empty inside, as they were when it was made."""
+    mounts: tuple[tuple[str, int], ...]
+    """What is mounted around the workspace: paths and inodes."""
     warnings: tuple[str, ...]
 
     @property
-    def guarded(self) -> tuple[Found, ...]:
-        return self.protected + self.masked
+    def guarded(self) -> tuple[tuple[str, int], ...]:
+        """What must be the same inside: names or paths, and inodes."""
+        return (*((found.name, found.inode) for found in self.protected), *self.mounts)
 
     def let_go(self) -> None:
         self.stdin.close()

@@ -63,6 +63,11 @@ class DockerSandbox:
         """What the self-test of the last start found."""
         return self._usual.tested
 
+    @property
+    def exposed(self) -> str:
+        """See the port."""
+        return next((why for container in self._containers() if (why := container.exposed)), "")
+
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port. While the sandbox is frozen nothing starts and nothing is stopped: that waits."""
         self._unswept = self._unswept or not command.read_only

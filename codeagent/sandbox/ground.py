@@ -1,13 +1,41 @@
-"""What all containers of one session stand on: the workspace, pinned once, and the engine."""
+"""What all containers of one session stand on: the workspace, pinned once, what is around it, and the engine."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.sandbox.masks import Mask, Secrets, SecretScan
 from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
 from codeagent.sandbox.reach import engine_socket
+from codeagent.sandbox.repository import OutsideGit, refused, repository_of
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.wire import Wire
+
+
+@dataclass(frozen=True)
+class Around:
+    """What of the workspace's repository is not in the workspace; mounted read-only."""
+
+    root: PinnedRoot | None = None
+    """The work tree that the workspace is a folder of."""
+    git: OutsideGit | None = None
+    """A git directory elsewhere that the user has agreed to."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def mounts(self) -> tuple[tuple[str, int], ...]:
+        """Paths and inodes, outermost first."""
+        top = () if self.root is None else ((str(self.root.path), os.fstat(self.root.fd).st_ino),)
+        return top if self.git is None else (*top, (str(self.git.directory), self.git.inode))
+
+
+@dataclass(frozen=True)
+class _Opened:
+    root: PinnedRoot
+    wire: Wire
+    around: Around
+    scans: tuple[SecretScan, ...]
 
 
 class Ground:
@@ -15,7 +43,7 @@ class Ground:
 
     def __init__(self, spec: SandboxSpec) -> None:
         self._spec = spec
-        self._opened: tuple[PinnedRoot, Wire] | None = None
+        self._opened: _Opened | None = None
         self.guarded: frozenset[str] | None = None
         """What was protected, by name, when the last container was made; None before the first."""
         self.shut = False
@@ -29,22 +57,67 @@ class Ground:
             socket = engine_socket(self._spec.docker_host)
             path = Path(os.path.realpath(self._spec.root))
             home = Path(os.path.realpath(self._spec.home))
-            refuse_unsuitable(path, home, (self._spec.state_dir, Path(socket)))
-            self._opened = PinnedRoot(path), Wire(socket)
-        return self._opened
+            private = (self._spec.state_dir, Path(socket), *self._spec.private)
+            refuse_unsuitable(path, home, private)
+            root = PinnedRoot(path)
+            around = _around(path, home, private, self._spec.agreed_git)
+            scans = [SecretScan(root)]
+            if around.root is not None:
+                scans.append(SecretScan(around.root, without=str(path.relative_to(around.root.path))))
+            self._opened = _Opened(root, Wire(socket), around, tuple(scans))
+        return self._opened.root, self._opened.wire
 
     def opened(self) -> tuple[PinnedRoot, Wire]:
         """For what is under way, also while everything is being closed. Raises SandboxUnavailable after that."""
         if self._opened is None:
             raise _closed()
-        return self._opened
+        return self._opened.root, self._opened.wire
+
+    @property
+    def around(self) -> Around:
+        return Around() if self._opened is None else self._opened.around
+
+    def secrets(self) -> Secrets:
+        """Files to mask as they are now; blocks. Raises SandboxUnavailable."""
+        if self._opened is None:
+            raise _closed()
+        looks = [scan.look() for scan in self._opened.scans]
+        masks = frozenset[Mask]().union(*(look.masks for look in looks))
+        return Secrets(masks, all(look.complete for look in looks))
 
     def close(self) -> None:
         """Idempotent."""
         self.shut = True
         opened, self._opened = self._opened, None
-        if opened is not None:
-            opened[0].close()
+        if opened is None:
+            return
+        opened.root.close()
+        if opened.around.root is not None:
+            opened.around.root.close()
+
+
+def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset[str]) -> Around:
+    """What cannot be had is said, and left out."""
+    repository = repository_of(root)
+    if repository is None:
+        return Around()
+    warnings, top, git = [], None, repository.outside
+    no_git = "git does not work in bash: "
+    if repository.problem:
+        warnings.append(no_git + repository.problem)
+    if git is not None and (why := refused(git.directory, home, private)):
+        warnings.append(no_git + why)
+        git = None
+    elif git is not None and git.digest not in agreed:
+        pointing = f"{git.pointer} leads to {git.directory}, outside the workspace"
+        warnings.append(f"{no_git}{pointing}; codeagent sandbox git --allow lets commands read it")
+        git = None
+    if repository.top != root:
+        why = repository.problem or refused(repository.top, home, private)
+        top = None if why else PinnedRoot(repository.top)
+        said = f"not there: {why}" if why else "read-only; only this folder can be changed"
+        warnings.append(f"this is a folder of the repository {repository.top}, whose other files are {said}")
+    return Around(top, git, tuple(warnings))
 
 
 def _closed() -> SandboxUnavailable:

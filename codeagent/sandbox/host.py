@@ -78,6 +78,11 @@ class HostSandbox:
             warnings=("there is no sandbox: commands run on this machine with your rights",),
         )
 
+    @property
+    def exposed(self) -> str:
+        """Empty: nothing is hidden, and every command is asked about."""
+        return ""
+
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port; raises SandboxUnavailable for a command that is to be `read_only`."""
         if command.read_only:

@@ -8,8 +8,9 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.container import Container
 from codeagent.sandbox.docker import Engine, EngineRefused
 from codeagent.sandbox.egress.forwarder import FOLDER
+from codeagent.sandbox.ground import Ground
 from codeagent.sandbox.image import ImageChoice, choose_image
-from codeagent.sandbox.masks import secret_files
+from codeagent.sandbox.masks import NOT_ALL_MASKED, Secrets
 from codeagent.sandbox.pinned import Found, PinnedRoot
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.reach import probe_socket
@@ -19,9 +20,10 @@ from codeagent.sandbox.submounts import submounts
 
 
 def launch(
-    spec: SandboxSpec, root: PinnedRoot, socket: str, instance: str, on_progress: Callable[[str], None]
+    spec: SandboxSpec, ground: Ground, socket: str, instance: str, on_progress: Callable[[str], None]
 ) -> Container:
     """Raises SandboxUnavailable."""
+    root, _ = ground.opened()
     probe_socket(socket)
     engine = Engine(socket)
     try:
@@ -29,14 +31,14 @@ def launch(
         own = state_files(spec.state_dir, root.uid, root.gid)
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
-        masked, complete = secret_files(root)
+        secrets = ground.secrets()
         arguments = create_arguments(
             ContainerSpec(
                 image=image.reference,
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_binds(spec, own, root, image, protected, masked),
+                binds=_binds(spec, own, ground, image, protected, secrets),
                 path=image.path,
                 memory_bytes=spec.memory_bytes,
                 tmp_bytes=spec.tmp_bytes,
@@ -50,8 +52,9 @@ def launch(
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", _remedy(refusal)) from refusal
     finally:
         engine.close()
-    warnings = _warnings(protected, masked, complete)
-    return Container(container_id, stdin, image.reference, image.origin, protected, masked, warnings)
+    mounts = ground.around.mounts
+    warnings = (*ground.around.warnings, *_warnings(secrets))
+    return Container(container_id, stdin, image.reference, image.origin, protected, secrets, mounts, warnings)
 
 
 def remove(socket: str, container_id: str) -> None:
@@ -113,20 +116,22 @@ def _mountable(protected: tuple[Found, ...]) -> tuple[Found, ...]:
 def _binds(
     spec: SandboxSpec,
     own: tuple[Path, Path, Path],
-    root: PinnedRoot,
+    ground: Ground,
     image: ImageChoice,
     protected: tuple[Found, ...],
-    masked: tuple[Found, ...],
+    secrets: Secrets,
 ) -> tuple[Bind, ...]:
+    root, _ = ground.opened()
     empty, passwd, group = own
     here = str(root.path)
     return (
         *image.binds,
         Bind(str(passwd), "/etc/passwd"),
         Bind(str(group), "/etc/group"),
+        *(Bind(path, path, recursive=False) for path, _ in ground.around.mounts),
         *_workspace(root, spec.read_only_workspace),
         *(Bind(f"{here}/{found.name}", f"{here}/{found.name}") for found in protected),
-        *(Bind(str(empty), f"{here}/{found.name}") for found in masked),
+        *(Bind(str(empty), path) for path in sorted(mask.path for mask in secrets.masks)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), FOLDER),)),
     )
 
@@ -139,15 +144,14 @@ def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:
     return (Bind(here, here, recursive=False), *(Bind(path, path, recursive=False) for path in below))
 
 
-def _warnings(protected: tuple[Found, ...], masked: tuple[Found, ...], complete: bool) -> tuple[str, ...]:
+def _warnings(secrets: Secrets) -> tuple[str, ...]:
     warnings = []
-    if any(found.name == ".git" and found.kind == "file" for found in protected):
-        warnings.append(".git is a file that points to another directory (a worktree): git does not work in bash")
-    if masked:
-        names = ", ".join(found.name for found in masked[:3]) + (", …" if len(masked) > 3 else "")
-        warnings.append(f"read as empty in bash, because they look like secrets ({len(masked)}): {names}")
-    if not complete:
-        warnings.append("the workspace is large: not all of it was searched for files that look like secrets")
+    names = sorted(mask.found.name for mask in secrets.masks)
+    if names:
+        shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        warnings.append(f"read as empty in bash, because they look like secrets ({len(names)}): {shown}")
+    if not secrets.complete:
+        warnings.append(f"the workspace is large: {NOT_ALL_MASKED}")
     return tuple(warnings)
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from codeagent.sandbox.execution import Place, run_script
-from codeagent.sandbox.pinned import Found, PinnedRoot
+from codeagent.sandbox.pinned import PinnedRoot
 from codeagent.sandbox.wire import Wire, WireError
 
 _SECONDS = 15.0
@@ -22,9 +22,9 @@ class SelfTest:
 
 
 async def self_test(
-    wire: Wire, place: Place, root: PinnedRoot, protected: tuple[Found, ...], read_only: bool
+    wire: Wire, place: Place, root: PinnedRoot, guarded: tuple[tuple[str, int], ...], read_only: bool
 ) -> SelfTest:
-    """Raises WireError where the container does not answer."""
+    """`guarded`: see Container. Raises WireError where the container does not answer."""
     name = f".codeagent-check-{secrets.token_hex(8)}"
     reply, nonce = f"{name}-reply", secrets.token_hex(16)
     try:
@@ -32,7 +32,7 @@ async def self_test(
     except OSError as error:
         return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
     try:
-        arguments = [name, "" if read_only else reply, *(found.name for found in protected)]
+        arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
         output = await run_script(wire, place, "check", arguments, _SECONDS)
         replied = None if read_only else _read(root, reply)
     finally:
@@ -44,7 +44,7 @@ async def self_test(
         answers[key].append(value)
     if not answers["done"]:
         raise WireError(f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}")
-    inodes = [str(os.fstat(root.fd).st_ino), *(str(found.inode) for found in protected)]
+    inodes = [str(os.fstat(root.fd).st_ino), *(str(inode) for _, inode in guarded)]
     same = answers["nonce"] == [nonce] and answers["inode"] == inodes
     return judge(answers, same, None if read_only else (replied or ("", -1)) == (nonce, root.uid), root.uid)
 

@@ -12,9 +12,9 @@ from codeagent.sandbox.background import in_thread, to_the_end
 from codeagent.sandbox.container import Container
 from codeagent.sandbox.execution import DRAIN_SECONDS, Ending, Execution, Mark, Place, lost
 from codeagent.sandbox.ground import Ground
+from codeagent.sandbox.guard import Guard
 from codeagent.sandbox.listening import listening_ports
 from codeagent.sandbox.pausing import end, ends, is_idle, not_held, pause, resume
-from codeagent.sandbox.quarantine import move_planted
 from codeagent.sandbox.reach import unanswered
 from codeagent.sandbox.selftest import SelfTest, self_test
 from codeagent.sandbox.spec import SandboxSpec
@@ -60,6 +60,7 @@ class SessionContainer:
         """Numbers of calls."""
         self._left = False
         """Whether an ended call left processes behind."""
+        self._guard = Guard(ground, spec.state_dir)
         self._idle = False
         """Nothing lives inside but the keepers, and nothing was started there since that was seen."""
         self._paused: str | None = None
@@ -75,6 +76,11 @@ class SessionContainer:
         container = await self._ready()
         self._idle = False
         return self._ground.opened()[1], self._place(container)
+
+    @property
+    def exposed(self) -> str:
+        """See Guard."""
+        return self._guard.exposed
 
     @property
     def tested(self) -> SelfTest:
@@ -212,21 +218,17 @@ class SessionContainer:
     async def _fitting(self, call: _Call) -> Container:
         """The container, made anew where what it guards was replaced on this machine. Fails closed."""
         container = await self._ready()
-        root, _ = self._ground.opened()
-        if not root.unmoved():
-            raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
-        changed = [found.name for found in container.guarded if root.find(found.name) != found]
-        known = {found.name for found in container.protected}
         if self._left:
-            call.notices += move_planted(root, known, self._spec.state_dir)
-        appeared = [found for found in root.protected() if found.name not in known]
-        if not changed and not appeared:
+            call.notices += self._guard.quarantined(container)
+        changed = await self._guard.outdated(container, busy=bool(self._running))
+        if not changed:
             return container
-        names = ", ".join(changed + [found.name for found in appeared])
+        names = ", ".join(changed)
         if self._running:
             raise SandboxUnavailable(f"{names} changed while another command runs", "try again when that has ended")
+        lost = "background processes and /tmp are lost" if self._left else "/tmp in it is empty"
         self._give_up(container)
-        call.notices.append(f"the sandbox was made anew because {names} changed outside it; /tmp in it is empty")
+        call.notices.append(f"the sandbox was made anew because {names} changed outside it; {lost}")
         return await self._ready()
 
     async def _ready(self) -> Container:
@@ -257,7 +259,7 @@ class SessionContainer:
 
             if stale is not None:
                 remove(wire.socket, stale)
-            return launch(spec, root, wire.socket, self._instance, report)
+            return launch(spec, self._ground, wire.socket, self._instance, report)
 
         def report(text: str) -> None:
             loop.call_soon_threadsafe(on_progress, text)
@@ -265,10 +267,11 @@ class SessionContainer:
         container = await in_thread(work, Container.let_go)
         self._stale = None
         self._left = False
+        self._guard.begin(container)
         try:
             async with self._stillness.moving():
                 place, read_only = self._place(container), spec.read_only_workspace
-                self._test = await self_test(wire, place, root, container.protected, read_only)
+                self._test = await self_test(wire, place, root, container.guarded, read_only)
         except BaseException as error:
             self._give_up(container)
             if isinstance(error, WireError | SandboxLost):
@@ -350,9 +353,7 @@ class SessionContainer:
         assert call.container is not None
         if self._spec.read_only_workspace:
             return tuple(call.notices)
-        root, _ = self._ground.opened()
-        known = {found.name for found in call.container.protected}
-        return (*call.notices, *move_planted(root, known, self._spec.state_dir))
+        return (*call.notices, *self._guard.quarantined(call.container))
 
     def _give_up(self, container: Container | None) -> None:
         if container is None or (container is not self._container and self._container is not None):

@@ -17,7 +17,11 @@ class SandboxSpec:
     """Where the sandbox keeps its own few files; never visible inside."""
     session: str
     home: Path
-    """The person's home directory, which is refused as a workspace."""
+    """The user's home directory, which is refused as a workspace."""
+    private: tuple[Path, ...] = ()
+    """Folders that no command may see, beside the state directory: keys and trust are kept there."""
+    agreed_git: frozenset[str] = frozenset()
+    """Digests of git directories outside the workspace that the user lets commands read: `OutsideGit.digest`."""
     docker_host: str | None = None
     """`unix://…`; None for the usual socket."""
     image: str | None = None

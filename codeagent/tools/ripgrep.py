@@ -40,6 +40,8 @@ class Query:
     glob: str | None = None
     literal: bool = False
     ignore_case: bool = False
+    from_above: bool = False
+    """Whether ignore files of folders above the root count."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +92,13 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, N
         await asyncio.wait({asyncio.ensure_future(_ended(process, errors))}, timeout=_LAST_WORDS_SECONDS)
 
 
-async def list_files(program: str, root: int, most: int) -> list[str]:
+async def list_files(program: str, root: int, most: int, *, from_above: bool = False) -> list[str]:
     """Paths of at most `most` files that a search would look at, in no particular order.
 
-    `root` as with `search`. Raises Failed where ripgrep could not list them.
+    `root` as with `search`, `from_above` as in Query. Raises Failed where ripgrep could not list them.
     """
-    process = await _started(program, root, ["--files", "--null", *_SAME_FILES, "--no-ignore-parent", "./"])
+    parents = [] if from_above else ["--no-ignore-parent"]
+    process = await _started(program, root, ["--files", "--null", *_SAME_FILES, *parents, "./"])
     errors = asyncio.ensure_future(_errors(process))
     stdout = process.stdout
     paths: list[str] = []
@@ -144,7 +147,7 @@ async def _ended(process: Process, errors: "asyncio.Future[str]") -> None:
 
 def _arguments(query: Query) -> list[str]:
     arguments = ["--json", *_SAME_FILES]
-    if query.path == ".":
+    if query.path == "." and not query.from_above:
         arguments.append("--no-ignore-parent")
     if query.literal:
         arguments.append("--fixed-strings")

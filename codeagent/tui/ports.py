@@ -28,6 +28,8 @@ class Wish:
     """A session's id, or the beginning of one."""
     proceed: bool = False
     """The person said yes to a folder that is no project."""
+    read_git: bool | None = None
+    """What the user said about a git directory outside the workspace; None where that was not asked."""
     prompt: str = ""
     """Text that waits in the composer at the start."""
     step: bool = False
@@ -63,8 +65,9 @@ class ModelRow:
 class Missing:
     """Why no conversation can begin yet, and what would help."""
 
-    kind: Literal["model", "key", "place", "session", "error"]
-    """session: the one to continue cannot be opened."""
+    kind: Literal["model", "key", "place", "git", "session", "error"]
+    """git: whether commands may read a git directory outside the workspace; session: the one to continue cannot be
+    opened."""
     text: str
     """One line: what is missing."""
     variable: str = ""

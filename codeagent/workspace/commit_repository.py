@@ -73,6 +73,11 @@ def open_repository(program: str, root: Path, environment: Mapping[str, str]) ->
     try:
         found = git.lstat()
     except OSError:
+        above = next((folder for folder in root.parents if os.path.lexists(folder / ".git")), None)
+        if above is not None:
+            raise CommitRefused(
+                f"this is a folder of the repository {above}; ask the user to commit, or to start codeagent there"
+            ) from None
         raise CommitRefused(f"{NO_GIT_DIRECTORY}; ask the person to run git init or to commit where it is") from None
     if not stat.S_ISDIR(found.st_mode):
         raise CommitRefused(

@@ -77,7 +77,12 @@ class LocalWorkspace:
             return posixpath.normpath(path)
 
     def ignores(self) -> IgnoreTree:
-        return IgnoreTree(self._ignore_file)
+        return IgnoreTree(self._ignore_file, self._from_repository())
+
+    def _from_repository(self) -> tuple[str, ...]:
+        """Names of the folders from the top of the repository down to the root; empty where the root is the top."""
+        top = next((folder for folder in (self._root, *self._root.parents) if os.path.lexists(folder / ".git")), None)
+        return () if top is None else self._root.relative_to(top).parts
 
     def stat(self, path: str) -> FileStat:
         relative = self.relative(path)
@@ -133,10 +138,19 @@ class LocalWorkspace:
 
     def _ignore_file(self, path: str) -> bytes | None:
         try:
+            if path.startswith("../"):
+                return _plain_file(self._root / path)
             with self.open(path) as file:
                 return file.read(_LARGEST_IGNORE_FILE)
         except (WorkspaceError, OSError):
             return None
+
+
+def _plain_file(path: Path) -> bytes:
+    """An ignore file above the root. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        return file.read(_LARGEST_IGNORE_FILE) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
 
 
 def _refuse_protected(path: str) -> None:

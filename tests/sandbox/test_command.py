@@ -58,3 +58,12 @@ def test_without_an_engine_each_says_why_and_what_to_do(workspace_dir: Path, act
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("codeagent: no Docker engine")
     assert "install" in line
+
+
+def test_whether_commands_may_read_a_git_directory_elsewhere_is_kept(workspace_dir: Path) -> None:
+    linked = workspace_dir.parent / "linked"
+    subprocess.run(["git", "-C", workspace_dir, "worktree", "add", "-q", linked], check=True, capture_output=True)
+    assert "nothing from outside" in codeagent("git", cwd=workspace_dir).stdout
+    for arguments, said in (((), "until you allow it,"), (("--allow",), "may read"), ((), "may read")):
+        assert f"{said} the git directory {workspace_dir}/.git" in codeagent("git", *arguments, cwd=linked).stdout
+    assert "may not read the git" in codeagent("git", "--refuse", cwd=linked).stdout

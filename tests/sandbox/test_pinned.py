@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.masks import secret_files
+from codeagent.sandbox.masks import SecretScan
 from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
 
 HOME = Path("/home/somebody")
@@ -62,7 +62,7 @@ def test_every_spelling_of_a_protected_name_is_found(tmp_path: Path) -> None:
 
 
 def masked(root: Path) -> list[str]:
-    return [found.name for found in secret_files(PinnedRoot(root))[0]]
+    return [mask.found.name for mask in SecretScan(PinnedRoot(root)).look().masks]
 
 
 def test_files_that_look_like_secrets_are_masked_and_others_are_not(tmp_path: Path) -> None:
@@ -81,3 +81,45 @@ def test_neither_links_nor_pipes_are_masked(tmp_path: Path) -> None:
     (tmp_path / ".env").symlink_to("/etc/passwd")
     os.mkfifo(tmp_path / "x.pem")
     assert masked(tmp_path) == []
+
+
+def test_a_secret_that_appears_later_is_found_by_the_next_look(tmp_path: Path) -> None:
+    (tmp_path / "deep/er").mkdir(parents=True)
+    scan = SecretScan(PinnedRoot(tmp_path))
+    assert scan.look().masks == frozenset()
+    for folder in (tmp_path / "deep", tmp_path):
+        os.utime(folder, (1, 1))
+    scan.look()
+    (tmp_path / "deep/er/.env.local").write_text("A=1")
+    assert [mask.path for mask in scan.look().masks] == [f"{tmp_path}/deep/er/.env.local"]
+    (tmp_path / "new").write_text("A=2")
+    before = scan.look()
+    (tmp_path / "new").rename(tmp_path / "deep/er/.env.local")
+    assert scan.look() != before, "another file in its place has another identity"
+
+
+def test_what_did_not_change_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/b", "c"):
+        (tmp_path / name).mkdir(parents=True)
+    for folder in (tmp_path / "a/b", tmp_path / "a", tmp_path / "c", tmp_path):
+        os.utime(folder, (1, 1))
+    scan = SecretScan(PinnedRoot(tmp_path))
+    scan.look()
+    (tmp_path / "c/.env").write_text("A=1")
+    listed: list[int] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda fd: listed.append(os.fstat(fd).st_ino) or scandir(fd))
+    assert [mask.found.name for mask in scan.look().masks] == ["c/.env"]
+    assert listed == [(tmp_path / "c").stat().st_ino]
+
+
+def test_a_large_workspace_is_searched_from_the_top_and_it_is_said_that_not_all_was(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("A=1")
+    (tmp_path / "many").mkdir()
+    for number in range(30):
+        (tmp_path / f"many/{number}").mkdir()
+        (tmp_path / f"many/{number}/.env").write_text("A=1")
+    found = SecretScan(PinnedRoot(tmp_path), most_entries=20).look()
+    assert f"{tmp_path}/.env" in {mask.path for mask in found.masks}
+    assert not found.complete
+    assert len(SecretScan(PinnedRoot(tmp_path)).look().masks) == 31

@@ -202,3 +202,13 @@ async def test_stopping_in_a_flood_of_matches_never_hangs(box: Toolbox) -> None:
         put(box.root, f"f{number}.txt", "needle in a line of some length to fill the pipe\n" * 2000)
     for _ in range(20):
         assert "There is more" in await asyncio.wait_for(box.text("search", pattern="needle", limit=1), 20)
+
+
+async def test_in_a_folder_of_a_repository_ignore_files_above_count_for_search_and_list(box: Toolbox) -> None:
+    put(box.root, "made.log", "needle\n")
+    put(box.root, "kept.py", "needle\n")
+    put(box.root.parent, ".gitignore", "*.log\n")
+    assert "made.log" in await box.text("search", pattern="needle")
+    (box.root.parent / ".git").mkdir()
+    assert await box.text("search", pattern="needle") == "kept.py:1:needle"
+    assert "made.log" not in await box.text("list")

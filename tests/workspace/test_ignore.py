@@ -120,3 +120,44 @@ def test_wildcards_match_as_git_s_do(pattern: str, text: str, matches: bool) -> 
 def test_no_pattern_is_an_error(pattern: str, text: str) -> None:
     wildmatch(pattern).fullmatch(text)
     ignore_line(pattern)
+
+
+def in_a_repository(top: Path, folder: str, rules: dict[str, str]) -> set[str]:
+    """What a walk of one folder of a repository finds."""
+    subprocess.run(["git", "init", "-q", str(top)], check=True)
+    for name in ("a.log", "b.py", "build/x", "deep/build/y", "deep/a.log"):
+        put(top / folder, name, b"x")
+    for name, text in rules.items():
+        put(top, name, text.encode())
+    return kept_by_us(top / folder)
+
+
+def test_in_a_folder_of_a_repository_the_rules_of_the_folders_above_count(tmp_path: Path) -> None:
+    rules = {
+        ".gitignore": "*.log\n/packages/one/build\n",
+        "packages/.gitignore": "!a.log\n",
+        "packages/one/.gitignore": "deep/a.log\n",
+        ".git/info/exclude": "y\n",
+    }
+    found = in_a_repository(tmp_path, "packages/one", rules)
+    command = ["git", "-C", str(tmp_path / "packages/one"), "ls-files", "-o", "--exclude-standard"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert found == {".gitignore", "a.log", "b.py"} == set(listed.split())
+
+
+@pytest.mark.parametrize("rule", ["*", "packages", "/packages/one/", "one"])
+def test_a_folder_that_the_rules_above_leave_out_is_worked_in_without_them(tmp_path: Path, rule: str) -> None:
+    found = in_a_repository(tmp_path, "packages/one", {".gitignore": f"{rule}\n*.log\n"})
+    assert {"a.log", "b.py"} <= found
+
+
+def test_rules_above_the_repository_do_not_count(tmp_path: Path) -> None:
+    put(tmp_path, ".gitignore", b"*.py\n")
+    assert "b.py" in in_a_repository(tmp_path / "top", "folder", {})
+
+
+def test_an_ignore_file_above_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    put(tmp_path, "elsewhere", b"*.py\n")
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top/.gitignore").symlink_to(tmp_path / "elsewhere")
+    assert "b.py" in in_a_repository(tmp_path / "top", "folder", {})

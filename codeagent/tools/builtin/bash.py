@@ -1,5 +1,6 @@
 """The `bash` tool: one command line in the sandbox."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.command_run import run_for_model
 from codeagent.tools.proposals import bash_proposal
+from codeagent.tools.reading.secrets import sweeps
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
 
@@ -55,16 +57,18 @@ class Bash(Tool[BashArgs]):
         default_timeout: float = 120,
         max_timeout: float = 600,
         always_ask: str | None = None,
+        exposed: Callable[[], str] = str,
     ) -> None:
         """Timeouts in seconds; a longer one than `max_timeout` is cut to it.
 
-        `always_ask` is why no mode may answer for the person, only a rule of theirs.
+        `always_ask` is why no mode may answer for the user, only a rule of theirs. `exposed`: see Sandbox.
         """
         self._outputs = outputs
         self._seen = seen
         self._default_timeout = min(default_timeout, max_timeout)
         self._max_timeout = max_timeout
         self._always_ask = always_ask
+        self._exposed = exposed
 
     def time_limit(self, args: BashArgs) -> float | None:
         if args.run_in_background:
@@ -80,9 +84,9 @@ class Bash(Tool[BashArgs]):
             reasons = (self._always_ask, _NETWORKED, key.sensitive)
             why = "; ".join(reason for reason in reasons if reason)
             return replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
-        if self._always_ask is None:
-            return key
-        return replace(key, sensitive=self._always_ask, reads_only=False, reading=frozenset())
+        unseen = self._exposed() if key.reads_only and any(map(sweeps, key.parts)) else ""
+        sensitive = self._always_ask or unseen
+        return replace(key, sensitive=sensitive, reads_only=False, reading=frozenset()) if sensitive else key
 
     def proposal(self, args: BashArgs) -> str:
         return bash_proposal(args.command, self.approval_key(args))

@@ -83,7 +83,7 @@ class Search(Tool[SearchArgs]):
             raise NotFound(f"{args.path} is neither a file nor a directory")
         if secret_reason(path) is not None and secret_reason(args.path) is None:
             raise Denied(f"{args.path} is a link, and {secret_reason(path)}")
-        query = Query(args.pattern, path, args.glob, args.literal, args.ignore_case)
+        query = Query(args.pattern, path, args.glob, args.literal, args.ignore_case, ctx.workspace.ignores().from_above)
         hits: list[Hit] = []
         async with aclosing(search(self._program, ctx.workspace.descriptor(), query)) as found:
             async for hit in found:

@@ -2,7 +2,7 @@
 
 What names one is asked about: the name itself, or a glob that is more like it than like other files (`.e*`, `*.pem`).
 What sweeps over everything (`*`, a folder, a recursive search) is not: files with such names read as empty in the
-sandbox, and the question would come with every search.
+sandbox, and the question would come with every search. Where not all of them could be covered, `sweeps` decides.
 """
 
 import re
@@ -65,3 +65,21 @@ def _matches(pattern: str, names: tuple[str, ...]) -> bool:
     """A dot at the beginning is matched by itself only, as in the shell."""
     hidden_too = not pattern.startswith(("*", "?"))
     return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
+
+
+_SHOW_NO_CONTENT = frozenset({
+    "ls", "pwd", "echo", "printf", "date", "which", "type", "uname", "whoami", "id", "true", "false", "test", "[", "du",
+    "df", "stat", "file", "find", "tree", "basename", "dirname", "realpath", "readlink", "nproc", "seq", "sleep",
+})  # fmt: skip
+_SHOW_WHAT_IS_NAMED = frozenset({"cat", "head", "tail", "wc", "nl", "sed", "cut", "sort", "uniq"})
+_EXPANDS = re.compile(r"[*?\[{]")
+
+
+def sweeps(command: str) -> bool:
+    """Whether a command that only reads may show files that it does not name one by one; True in every doubt."""
+    name, *words = command.split() or [""]
+    if name == "git":
+        return words[:1] not in (["status"], ["branch"], ["rev-parse"], ["log"]) or "-p" in words
+    if name in _SHOW_NO_CONTENT:
+        return False
+    return name not in _SHOW_WHAT_IS_NAMED or any(map(_EXPANDS.search, words))

@@ -21,6 +21,10 @@ class AnswerTap:
         self._held = b""
         self._inside = False
 
+    @property
+    def exposed(self) -> str:
+        return self._sandbox.exposed
+
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         async def take(stream: Literal["stdout", "stderr"], data: bytes) -> None:
             passed = data if stream == "stderr" else self._without_answer(data)

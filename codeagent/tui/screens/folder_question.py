@@ -1,4 +1,4 @@
-"""Asks before codeagent works in a folder that is no project."""
+"""Asks before codeagent works in a folder that is no project, or lets commands read a git directory elsewhere."""
 
 import time
 from collections.abc import Callable
@@ -31,6 +31,9 @@ class FolderQuestion(ModalScreen[bool]):
         Binding("n,enter,escape,ctrl+c", "answer(False)", "leave", show=False, id="question.no"),
     ]
     AUTO_FOCUS = ""
+    TITLE = "Work here?"
+    ASKED = "work here anyway?"
+    HINTS: ClassVar[list[str]] = ["n no, leave (the default)", "y yes, work here"]
 
     def __init__(self, text: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`text`: what this folder is, as `this is your home folder, not a project`."""
@@ -40,9 +43,9 @@ class FolderQuestion(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield TitleRow("Work here?")
-            yield Static(f"{visible(self._text)}: work here anyway?", markup=False)
-            yield HintRow(["n no, leave (the default)", "y yes, work here"])
+            yield TitleRow(self.TITLE)
+            yield Static(f"{visible(self._text)}: {self.ASKED}", markup=False)
+            yield HintRow(self.HINTS)
 
     def on_mount(self) -> None:
         self._guard.close()
@@ -50,3 +53,11 @@ class FolderQuestion(ModalScreen[bool]):
     def action_answer(self, answer: bool) -> None:
         if not answer or self._guard.admits("y"):
             self.dismiss(answer)
+
+
+class GitQuestion(FolderQuestion):
+    """The same for a git directory that a worktree or a submodule uses; `text` names it."""
+
+    TITLE = "Let commands read it?"
+    ASKED = "may commands in the sandbox read it? They cannot change it, and without it git does not work in bash."
+    HINTS: ClassVar[list[str]] = ["n no (the default)", "y yes, always for this folder"]

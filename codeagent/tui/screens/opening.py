@@ -9,7 +9,7 @@ from textual.app import App
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.ports import Missing, Talk, Wish
 from codeagent.tui.screens.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
-from codeagent.tui.screens.folder_question import FolderQuestion
+from codeagent.tui.screens.folder_question import FolderQuestion, GitQuestion
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.picker_list import PickerRow
 from codeagent.tui.screens.rows import model_rows, session_rows
@@ -29,6 +29,9 @@ async def _ask(app: App[Any], talk: Talk, wish: Wish, missing: Missing) -> Wish 
     match missing.kind:
         case "place":
             return replace(wish, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
+        case "git":
+            answer = await app.push_screen_wait(GitQuestion(missing.text))
+            return replace(wish, read_git=bool(answer))
         case "model" | "key":
             way = await app.push_screen_wait(FirstRun(missing, talk.keep_key))
             return None if way is None else await _taken(app, talk, wish, way)

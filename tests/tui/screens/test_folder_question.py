@@ -2,7 +2,7 @@
 
 import pytest
 
-from codeagent.tui.screens.folder_question import FolderQuestion
+from codeagent.tui.screens.folder_question import FolderQuestion, GitQuestion
 from tests.tui.screens.stand_in import Clock, StandIn
 
 TEXT = "this is your home folder, not a project"
@@ -28,6 +28,18 @@ async def test_a_y_that_was_typed_before_the_question_could_be_read_does_not_cou
         clock.now = 0.3
         await pilot.press("y")
         assert app.given == []
+        clock.now = 2.0
+        await pilot.press("y")
+        await pilot.pause()
+        assert app.given == [True]
+
+
+async def test_a_git_directory_elsewhere_is_named_and_read_after_a_yes_alone() -> None:
+    app, clock = StandIn(), Clock()
+    async with app.run_test() as pilot:
+        app.push_screen(GitQuestion("this is a worktree, at /main/.git", clock), app.given.append)
+        await pilot.pause()
+        assert "/main/.git: may commands in the sandbox read it?" in app.shown
         clock.now = 2.0
         await pilot.press("y")
         await pilot.pause()

@@ -1,0 +1,34 @@
+"""Reads that may come across files they do not name are asked about where secrets are not all hidden."""
+
+import pytest
+
+from codeagent.tools.builtin.bash import Bash, BashArgs
+from codeagent.tools.reading.secrets import sweeps
+from tests.tools.conftest import Toolbox
+
+SWEEPING = (
+    "grep -r KEY .", "rg KEY", "cat *", "cat .e*", "head -n 5 {a,b}", "git grep KEY", "git diff", "git log -p",
+    "xargs cat", "cat conf[ig]", "awk 1 x", "",
+)  # fmt: skip
+NAMING = ("cat README.md", "ls -la", "git status --short", "wc -l a b", "find . -name x", "head -n 5 a.py")
+
+
+@pytest.mark.parametrize("command", SWEEPING)
+def test_a_command_that_may_show_unnamed_files_sweeps(command: str) -> None:
+    assert sweeps(command)
+
+
+@pytest.mark.parametrize("command", NAMING)
+def test_a_command_that_shows_named_files_or_none_does_not(command: str) -> None:
+    assert not sweeps(command)
+
+
+def test_where_secrets_could_not_be_hidden_reads_that_sweep_ask_and_others_run(box: Toolbox) -> None:
+    exposed = ""
+    bash = Bash(box.outputs, box.seen, exposed=lambda: exposed)
+    sweep, named = BashArgs(command="grep -r KEY ."), BashArgs(command="cat README.md")
+    assert bash.approval_key(sweep).reads_only and bash.approval_key(named).reads_only
+    exposed = ".env.local may hold secrets and is not hidden"
+    asked = bash.approval_key(sweep)
+    assert (asked.reads_only, asked.sensitive) == (False, exposed)
+    assert bash.approval_key(named).reads_only
