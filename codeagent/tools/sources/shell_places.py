@@ -19,7 +19,7 @@ from codeagent.tools.sources.template_places import (
 Quoting = Literal["bare", "double", "single", "ansi", "document", "arithmetic", "comment"]
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
-_LONGEST = 32_000
+LONGEST = 32_000
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LEAVES: dict[str, Quoting] = {
     "word": "bare", "command_name": "bare", "string_content": "double", "string": "double", "raw_string": "single",
@@ -52,7 +52,6 @@ DECIDES = re.compile(
 """Variables that decide what is run."""
 _EXPANDS = re.compile(r"[$`*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
 """What the shell may put something else in place of, but in single quotes."""
-_EVALUATES = re.compile(r"\$\(\(|\(\(|\$\[|\beval\b|\blet\b|\b(?:declare|typeset|local|export|readonly)\s+-\w*[in]")
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Place:
     drops: bool = False
     """Its word is an argument, which can be left out."""
     leads: bool = False
-    """Its word begins with it, in front of any `--`: the program may take it for an option."""
+    """Its word, or what a variable keeps, begins with it: a program may take it for an option."""
     refused: str = ""
     """Why nothing may stand there, as a phrase."""
     warning: str = ""
@@ -77,13 +76,13 @@ def places_in(text: str, spans: Sequence[tuple[int, int]]) -> tuple[Place, ...]:
     """The place of each span of characters; they are placeholders, and do not overlap."""
     if not spans:
         return ()
-    if len(text) > _LONGEST:
-        return tuple(Place(refused=f"the command is longer than {_LONGEST} characters") for _ in spans)
-    script = _Script(text, spans)
+    if len(text) > LONGEST:
+        return tuple(Place(refused=f"the command is longer than {LONGEST} characters") for _ in spans)
+    script = Script(text, spans)
     return tuple(script.place(number) for number in range(len(spans)))
 
 
-class _Script:
+class Script:
     """The text with a letter in place of everything the grammar cannot read, and a word for each placeholder.
 
     Every placeholder becomes as many letters as it has characters: positions stay as they are.
@@ -96,6 +95,20 @@ class _Script:
             letters[start:end] = "Z" * (end - start)
         self._text = "".join(letters)
         self._root = _PARSER.parse(self._text.encode()).root_node
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(all_nodes(self._root))
+
+    def without(self, nodes: Sequence[Node]) -> str:
+        """The text with blanks for what the shell does not read, and digits for placeholders."""
+        letters = list(self._text)
+        for node in nodes:
+            if node.type in ("raw_string", "comment"):
+                letters[node.start_byte : node.end_byte] = " " * (node.end_byte - node.start_byte)
+        for start, end in self._spans:
+            letters[start:end] = "1" * (end - start)
+        return "".join(letters)
 
     def place(self, number: int) -> Place:
         start, end = self._spans[number]
@@ -128,7 +141,16 @@ class _Script:
                 if answer.refused:
                     return answer
                 found, innermost = answer, False
-            elif parent.type in ("command_substitution", "for_statement", "variable_assignment", "file_redirect"):
+            elif parent.type in (
+                "command_substitution",
+                "for_statement",
+                "variable_assignment",
+                "file_redirect",
+                "array",
+            ):
+                if innermost and parent.type not in ("command_substitution", "file_redirect"):
+                    kept = (node.start_byte, node.end_byte)
+                    found = replace(found, word=kept, leads=not self._fixed(node.start_byte, start))
                 innermost = False
             node = parent
         return (
@@ -141,7 +163,7 @@ class _Script:
         """Why the parent makes the place wrong."""
         kind = parent.type
         match kind:
-            case "string" if _text(parent).startswith("$") or self._text[: parent.start_byte].endswith("$"):
+            case "string" if text_of_node(parent).startswith("$") or self._text[: parent.start_byte].endswith("$"):
                 return 'it would be translated; write "…" without the dollar sign in front'
             case "command_name":
                 return "it would name the program"
@@ -152,13 +174,13 @@ class _Script:
             case "file_redirect" | "herestring_redirect":
                 return None if _field_of(node, parent) != "descriptor" else "it would name a descriptor"
             case "for_statement" | "case_statement":
-                return "it would name a variable" if _field_of(node, parent) == "variable" else self._kept(kind)
+                return "it would name a variable" if _field_of(node, parent) == "variable" else None
             case "function_definition" if _field_of(node, parent) == "name":
                 return _NEVER[kind]
             case "variable_assignment":
                 return self._assignment(node, parent)
             case "array":
-                return self._kept(kind)
+                return None
             case "declaration_command":
                 return self._declaration(node, parent)
             case "test_command":
@@ -174,12 +196,11 @@ class _Script:
         """As what the command takes the word."""
         if node.type == "variable_assignment":
             return found
-        nodes = [child for child in command.named_children if child.type not in ("variable_assignment", "comment")]
-        nodes = [child for child in nodes if not child.type.endswith("_redirect")]
+        nodes = arguments_of(command)
         if node not in nodes:
             return found
         at = nodes.index(node)
-        words = [self._word(child) for child in nodes]
+        words = [self.word(child) for child in nodes]
         if refused := reason_against(words, at):
             return Place(refused=refused)
         warning = found.warning or warning_about(words, at) or ""
@@ -190,13 +211,16 @@ class _Script:
         whole = found.whole and word == (start, self._end_of(start))
         return replace(found, word=word, whole=whole, drops=True, leads=leads, warning=warning)
 
-    def _word(self, node: Node) -> Word:
+    def word(self, node: Node, kept: frozenset[str] = frozenset()) -> Word:
         holds = any(node.start_byte <= start < node.end_byte for start, _ in self._spans)
         text = self._fixed(node.start_byte, node.end_byte)
-        if node.type == "raw_string" or not _EXPANDS.search(_text(node)):
+        if node.type == "raw_string":
+            return Word(text_of_node(node)[1:-1], holds)
+        if not _EXPANDS.search(text_of_node(node)):
             return Word(text, holds)
         last = text.rpartition("/")[2]
-        return Word(text, holds, open=not last or _EXPANDS.search(last) is not None)
+        known = any(variable_of(one) in kept for one in all_nodes(node) if one.type.endswith("expansion"))
+        return Word(text, holds, open=not last or _EXPANDS.search(last) is not None, expands=True, kept=known)
 
     def _fixed(self, start: int, end: int) -> str:
         """What is fixed there, without quotes and placeholders."""
@@ -222,46 +246,52 @@ class _Script:
             return "a dollar sign in front of it would make it an expansion"
         return None
 
-    def _kept(self, kind: str) -> str | None:
-        """Why a variable must not keep it."""
-        if kind != "case_statement" and _EVALUATES.search(self._text):
-            return "the command evaluates variables (arithmetic, eval, let, declare -i), so none may keep it"
-        return None
-
     def _assignment(self, node: Node, assignment: Node) -> str | None:
         if _field_of(node, assignment) == "name":
             return "it would name a variable"
         name = assignment.child_by_field_name("name")
         if name is None or name.type != "variable_name":
             return "an element of an array has an index that is evaluated"
-        if DECIDES.fullmatch(_text(name)):
-            return f"{_text(name)} decides what is run"
-        return self._kept("variable_assignment")
+        if DECIDES.fullmatch(text_of_node(name)):
+            return f"{text_of_node(name)} decides what is run"
+        return None
 
     def _declaration(self, node: Node, declaration: Node) -> str | None:
         keyword = declaration.children[0].type
-        flags = [_text(child) for child in declaration.named_children if child.type == "word"]
+        flags = [text_of_node(child) for child in declaration.named_children if child.type == "word"]
         if node.type != "variable_assignment" or keyword not in ("export", "local", "readonly") or flags:
             return f"{keyword} evaluates what it is given; assign it first, then write {keyword} NAME"
         return None
 
     def _plain_test(self, test: Node) -> bool:
-        operators = [_text(node) for node in _all_nodes(test) if node.type == "test_operator" or not node.is_named]
+        operators = [
+            text_of_node(node) for node in all_nodes(test) if node.type == "test_operator" or not node.is_named
+        ]
         return tests_are_plain([text for text in operators if text not in ("[", "]", "[[", "]]", "(", ")")])
 
     def _document(self, redirect: Node) -> str | None:
         start = next((child for child in redirect.children if child.type == "heredoc_start"), None)
-        if start is None or re.search(r"['\"\\]", _text(start)):
+        if start is None or re.search(r"['\"\\]", text_of_node(start)):
             return "a here-document with a quoted end mark is taken as it is; take the quotes from the mark"
         return None
 
     def _broken_line(self) -> int:
-        broken = next((node for node in _all_nodes(self._root) if node.is_error or node.is_missing), self._root)
+        broken = next((node for node in all_nodes(self._root) if node.is_error or node.is_missing), self._root)
         return int(broken.start_point[0]) + 1
 
 
+def variable_of(expansion: Node) -> str:
+    match = re.match(r"\$\{?[#!]?(\w+|[@*_])", text_of_node(expansion))
+    return match[1] if match else ""
+
+
+def arguments_of(command: Node) -> list[Node]:
+    left_out = ("variable_assignment", "comment")
+    return [one for one in command.named_children if one.type not in left_out and not one.type.endswith("_redirect")]
+
+
 def _is_arithmetic(node: Node) -> bool:
-    return node.type == "compound_statement" and _text(node).startswith("((")
+    return node.type == "compound_statement" and text_of_node(node).startswith("((")
 
 
 def _in_plain_arithmetic(leaf: Node, arithmetic: Node) -> bool:
@@ -270,10 +300,10 @@ def _in_plain_arithmetic(leaf: Node, arithmetic: Node) -> bool:
         if node.type not in ("binary_expression", "unary_expression", "parenthesized_expression"):
             return False
         node = node.parent
-    return _text(arithmetic).startswith("$((")
+    return text_of_node(arithmetic).startswith("$((")
 
 
-def _all_nodes(root: Node) -> Iterator[Node]:
+def all_nodes(root: Node) -> Iterator[Node]:
     cursor = root.walk()
     start = cursor.node
     while True:
@@ -291,5 +321,5 @@ def _field_of(node: Node, parent: Node) -> str | None:
     return parent.field_name_for_child(at)
 
 
-def _text(node: Node) -> str:
+def text_of_node(node: Node) -> str:
     return (node.text or b"").decode("ascii", "replace")

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
+from codeagent.tools.sources.shell_evaluation import evaluated_by
 from codeagent.tools.sources.template_places import Word, is_behind_dashes, reason_against, warning_about
 from codeagent.tools.sources.template_text import (
     Flaw,
@@ -11,6 +12,7 @@ from codeagent.tools.sources.template_text import (
     Placeholder,
     Values,
     flaws_of_names,
+    is_text,
     placeholders,
     refuse_dash,
     text_of,
@@ -45,6 +47,8 @@ class ArgvTemplate:
                 flaws += [Flaw(flaw.text, flaw.source, place) for flaw in self._flaws_of(text, at)]
                 if self._words[at].holds and (warning := warning_about(self._words, at)):
                     flaws.append(Flaw(warning, at=place, warning=True))
+        if all(flaw.warning for flaw in flaws) and any(map(is_text, self._parameters.values())):
+            flaws += [Flaw(f"with values about, {what}") for what in evaluated_by(self._words, fed=False)]
         if not self._flat[0]:
             flaws.append(Flaw("the program's name is empty", at=(0,)))
         return tuple(flaws)

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
 _WRAPPERS = frozenset({
     "sudo", "env", "nice", "nohup", "time", "timeout", "xargs", "command", "builtin", "exec", "setsid", "stdbuf",
     "ionice", "chroot", "doas", "unbuffer", "busybox", "chrt", "taskset", "unshare", "strace", "ltrace", "coproc",
 })  # fmt: skip
-_EVALUATE = frozenset({
+EVALUATE = frozenset({
     "eval", "source", ".", "trap", "alias", "let", "watch", "ssh", "su", "script", "parallel", "at", "batch", "tmux",
     "screen", "expect", "complete", "compgen", "bind", "read", "mapfile", "readarray", "getopts", "declare", "typeset",
     "local", "readonly", "export", "unset", "enable", "hash", "fc", "wait", "crontab", "setpriv", "runuser", "flock",
@@ -35,6 +35,10 @@ class Word:
     """A placeholder stands in it."""
     open: bool = False
     """What it is in the end is not fixed: a variable, a pattern, a substitution. A path counts by its last part."""
+    expands: bool = False
+    """Some part of it is not fixed."""
+    kept: bool = False
+    """A variable stands in it that the script sets, and that may hold a value."""
 
 
 def reason_against(words: Sequence[Word], at: int) -> str | None:
@@ -47,7 +51,7 @@ def reason_against(words: Sequence[Word], at: int) -> str | None:
     if at <= inner or _follows_a_flags_value(words, inner, at):
         return f"it would name the program that {words[0].text} runs"
     name = bare(words[inner].text)
-    if name in _EVALUATE:
+    if name in EVALUATE:
         return f"it would be evaluated by {name}"
     if words[at - 1].text in _FIND_RUNS and name == "find":
         return "it would name the program that find runs"
@@ -56,6 +60,10 @@ def reason_against(words: Sequence[Word], at: int) -> str | None:
     if name == "test" and not tests_are_plain([word.text for word in words[inner + 1 :] if not word.holds]):
         return "it would be evaluated by test; only = != -z -n and tests of files are safe"
     return _as_shell_code(words, at)
+
+
+def has_code(flags: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"-\w*c\w*", flag) for flag in flags)
 
 
 def warning_about(words: Sequence[Word], at: int) -> str | None:
@@ -110,21 +118,20 @@ def _follows_a_flags_value(words: Sequence[Word], inner: int, at: int) -> bool:
 
 def _as_shell_code(words: Sequence[Word], at: int) -> str | None:
     for shell in range(at):
-        if words[shell].holds or bare(words[shell].text) not in _SHELLS:
+        if words[shell].holds or bare(words[shell].text) not in SHELLS:
             continue
-        flags, first = _shells_own(words, shell)
+        flags, first = shells_own(words, shell)
         if any(word.open and not word.holds for word in words[shell + 1 : min(at, (first or at) + 1)]):
             return f"it is not fixed what {bare(words[shell].text)} is given before"
         if first is None or first > at:
             return f"it would be taken for an option of {bare(words[shell].text)}"
         if first == at:
-            code = any(re.fullmatch(r"-\w*c\w*", flag) for flag in flags)
-            what = "be run as shell code" if code else f"name the script that {bare(words[shell].text)} runs"
+            what = "be run as shell code" if has_code(flags) else f"name the script that {bare(words[shell].text)} runs"
             return f"it would {what}; put it behind, and use it there as $1"
     return None
 
 
-def _shells_own(words: Sequence[Word], shell: int) -> tuple[list[str], int | None]:
+def shells_own(words: Sequence[Word], shell: int) -> tuple[list[str], int | None]:
     """The flags a shell is given, and the first word that is none."""
     flags: list[str] = []
     at = shell + 1

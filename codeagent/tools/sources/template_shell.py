@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from codeagent.tools.sources.shell_evaluation import evaluations
 from codeagent.tools.sources.shell_places import Place, places_in
 from codeagent.tools.sources.template_text import (
     Flaw,
@@ -16,6 +17,7 @@ from codeagent.tools.sources.template_text import (
     Placeholder,
     Values,
     flaws_of_names,
+    is_text,
     placeholders,
     refuse_dash,
     text_of,
@@ -61,6 +63,9 @@ class ShellTemplate:
             ]
             if slot.place.warning:
                 flaws.append(Flaw(slot.place.warning, slot.found.source, warning=True))
+        if all(flaw.warning for flaw in flaws) and any(map(is_text, self._parameters.values())):
+            spans = [(slot.found.start, slot.found.end) for slot in self._slots]
+            flaws += [Flaw(f"with values about, {what}") for what in evaluations(self._text, spans)]
         return tuple(dict.fromkeys(flaws))
 
     def render(self, values: Values) -> str:

@@ -27,6 +27,11 @@ class Parameter:
     allow_dash: bool = False
 
 
+def is_text(parameter: Parameter) -> bool:
+    """A model can write anything for it."""
+    return parameter.type not in ("integer", "number", "boolean")
+
+
 Parameters = Mapping[str, Parameter]
 
 
