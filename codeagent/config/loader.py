@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from codeagent.config.paths import PROJECT_FILE
 from codeagent.config.positions import line_of_text
+from codeagent.config.private_file import read_owned
 from codeagent.config.settings import (
     FileSettings,
     HookSettings,
@@ -107,12 +108,9 @@ def _each(rules: RuleSettings) -> Iterator[tuple[str, Permission, RuleSetting]]:
 
 
 def _read_user(path: Path, decides: Decides) -> Layer:
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
+    text = read_owned(path, "nothing was run")
+    if text is None:
         return {}
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was run: repair or remove it") from error
     data, source = _parse(text, str(path))
     if "kind" in data.get("sandbox", {}) and isinstance(data["sandbox"], dict):
         place = source.at(("sandbox", "kind"))

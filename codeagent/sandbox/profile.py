@@ -34,6 +34,26 @@ Commands that only read need no question, and `git status` is one: so git takes 
 files of the workspace make it look like one, with a configuration that names programs.
 """
 
+_READ_ONLY_DEVICES = {
+    "/dev": "ro,dev,nosuid,noexec,mode=755,size=64k",
+    "/dev/shm": "rw,nosuid,nodev,noexec,mode=1777,size=64m",
+}
+"""The engine's own /dev belongs to root and stays writable: work that runs as root could replace /dev/null in it."""
+_TERMINALS = {
+    "Type": "volume",
+    "Target": "/dev/pts",
+    "VolumeOptions": {
+        "DriverConfig": {
+            "Name": "local",
+            "Options": {
+                "type": "devpts",
+                "device": "devpts",
+                "o": "nosuid,noexec,newinstance,ptmxmode=0666,mode=620,gid=5",
+            },
+        }
+    },
+}
+"""New pseudo-terminals for that /dev, which covers the engine's own; the volume goes with the container."""
 _SET_ID_BITS = 0o6000
 _CREATES = 0o100 | 0o20000000
 """O_CREAT and the bit of O_TMPFILE that no other flag has."""
@@ -82,6 +102,7 @@ class ContainerSpec:
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
     """The body of `POST /containers/create`."""
     tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
+    devices, terminals = (_READ_ONLY_DEVICES, [_TERMINALS]) if spec.uid == 0 else ({}, [])
     return {
         "Image": spec.image,
         "Entrypoint": [],
@@ -107,8 +128,12 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges", f"seccomp={seccomp_filter()}"],
             "ReadonlyRootfs": True,
-            "Tmpfs": {"/tmp": f"{tmpfs},mode=1777", HOME: f"{tmpfs},mode=0700,uid={spec.uid},gid={spec.gid}"},
-            "Mounts": [_mount(bind) for bind in spec.binds],
+            "Tmpfs": {
+                "/tmp": f"{tmpfs},mode=1777",
+                HOME: f"{tmpfs},mode=0700,uid={spec.uid},gid={spec.gid}",
+                **devices,
+            },
+            "Mounts": [*(_mount(bind) for bind in spec.binds), *terminals],
             "IpcMode": "private",
             "CgroupnsMode": "private",
             "PidsLimit": spec.pids,

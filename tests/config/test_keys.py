@@ -110,7 +110,7 @@ def test_a_link_a_directory_a_pipe_and_nonsense_are_refused(tmp_path: Path) -> N
         keys.find("OPENAI_API_KEY")
     keys.file.unlink()
     os.mkfifo(keys.file, 0o600)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         keys.find("OPENAI_API_KEY")
     keys.file.unlink()
     keys.file.write_text("not toml")
@@ -124,7 +124,7 @@ def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
     keys = store(tmp_path, NoKeyring())
     keys.keep("OPENAI_API_KEY", KEY)
     os.chown(keys.file, 12345, 12345)
-    with pytest.raises(ConfigError, match="somebody else"):
+    with pytest.raises(ConfigError, match="another user"):
         keys.find("OPENAI_API_KEY")
 
 

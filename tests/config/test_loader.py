@@ -282,6 +282,33 @@ def test_an_unreadable_users_file_stops_instead_of_starting_with_defaults(place:
         place.load()
 
 
+@pytest.mark.parametrize("mode", [0o622, 0o664, 0o666])
+def test_a_users_file_that_others_can_change_is_refused(place: Place, mode: int) -> None:
+    place.user_file.write_text('mode = "auto"\n')
+    assert place.load().mode == "auto", "the positive control"
+    place.user_file.chmod(mode)
+    with pytest.raises(ConfigError, match="can be changed by others: chmod go-w"):
+        place.load()
+
+
+def test_a_users_file_in_a_folder_that_others_can_change_is_refused(place: Place, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "config.toml").write_text('mode = "auto"\n')
+    place.user_file.symlink_to(shared / "config.toml")
+    assert place.load().mode == "auto", "a link of the user's own is followed"
+    shared.chmod(0o777)
+    with pytest.raises(ConfigError, match=f"{shared} can be changed by others"):
+        place.load()
+
+
+def test_a_users_file_of_another_user_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.user_file.write_text('mode = "auto"\n')
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        place.load()
+
+
 def test_a_project_file_behind_a_link_is_refused(place: Place, tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text("")
     place.project_file.symlink_to(tmp_path / "other.toml")

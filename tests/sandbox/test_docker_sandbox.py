@@ -270,6 +270,23 @@ async def test_files_belong_to_the_owner_of_the_workspace(make_sandbox: MakeSand
     assert info.user == ("root, no capabilities" if uid == 0 else "1000:1000")
 
 
+@pytest.mark.parametrize("uid", [0, 1000])
+async def test_devices_cannot_be_replaced_and_terminals_and_shared_memory_work(
+    make_sandbox: MakeSandbox, tmp_path: Path, uid: int
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can make a workspace of somebody else")
+    root = tmp_path / "project"
+    root.mkdir()
+    os.chown(root, uid, uid)
+    sandbox = await make_sandbox(root)
+    ran = await run(sandbox, "ln -sf Makefile /dev/null; touch /dev/x; mv /dev/zero /dev/one; rm /dev/full; ls -A")
+    assert ran.stdout == b""
+    assert len(ran.stderr.splitlines()) == 4
+    code = "import multiprocessing, os; multiprocessing.Lock(); print(os.ttyname(os.openpty()[1])[:9])"
+    assert (await run(sandbox, f"echo x > /dev/null && python3 -c '{code}'")).stdout == b"/dev/pts/\n"
+
+
 @pytest.mark.parametrize(
     "name", ["with space", "größe-世界", "with:colon", "with,comma", 'with"quote', "with\nnewline", "-dash"]
 )

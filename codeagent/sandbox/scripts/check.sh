@@ -34,7 +34,9 @@ for name in .git .GIT .Git .codeagent .CODEAGENT; do
     (: >> "$name") && printf 'writable=%s\n' "$name"
   fi
 done
-(: > /usr/.codeagent-probe) && printf 'writable=/usr\n'
+for name in /usr /dev; do
+  (: > "$name/.codeagent-probe") && printf 'writable=%s\n' "$name"
+done
 printf 'uid=%s\n' "$EUID"
 (take_number 7 && find_mine 7 && [[ " ${MINE[*]} " == *" $BASHPID "* ]] && printf 'numbered=yes\n')
 for name in git python3 rg make; do
