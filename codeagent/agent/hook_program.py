@@ -7,7 +7,10 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import ENOENT
 from pathlib import Path
+
+from codeagent.core.programs import find_program
 
 _MOST = 1024 * 1024
 """Bytes that a program may print on either stream."""
@@ -27,8 +30,11 @@ async def run_hook_program(command: Sequence[str], folder: Path, told: bytes) ->
 
     A caller that is cancelled ends it, with everything in its process group.
     """
+    program = command[0] if "/" in command[0] else find_program(command[0], folder)
+    if program is None:
+        raise FileNotFoundError(ENOENT, "not found on PATH outside the workspace", command[0])
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        program, *command[1:], cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
     talk = [asyncio.create_task(work) for work in (_all_of(process.stdout), _all_of(process.stderr))]
     telling = asyncio.create_task(_give(process, told))

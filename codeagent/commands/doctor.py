@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from codeagent.config.loader import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
+from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.docker import Engine
@@ -58,7 +58,7 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings += _rules(settings, place)
     findings += _model(settings, place.environment)
     findings.append(_state(place))
-    findings.append(_program("git", shutil.which("git"), "apt-get install git", "note"))
+    findings.append(_program("git", find_program("git", workspace), "apt-get install git", "note"))
     findings.append(_program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem"))
     findings += await asyncio.to_thread(_engine, place.environment)
     findings += await _sandbox(settings, place)

@@ -1,5 +1,7 @@
 """`codeagent tools check FILE`: every error and warning of a tool file, with file, line and key."""
 
+import os
+import stat
 import sys
 from pathlib import Path
 from typing import Literal
@@ -11,18 +13,23 @@ from codeagent.session.outputs import FileOutputs
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.source import ToolFile, ToolLoader
 from codeagent.tools.sources.python import PythonLoader
+from codeagent.tools.sources.python_module import marked_in
 from codeagent.tools.sources.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 
 _LARGEST = 1 << 20
+_IMPORTED = "--trust-project imports it, which finds more"
 
 
 def check_file(path: Path, place: Place) -> int:
     """0 where the tools would be used, 2 where they would not. Raises ConfigError where the file cannot be read.
 
-    A Python file is imported for it, so what it does on import is done.
+    A Python file is imported only where somebody trusts it as it is: what it does on import is done then. Of another
+    it is said what can be read from it.
     """
     file = ToolFile(path.absolute(), str(path), _content(path), _kind(path, place))
+    if path.suffix in PythonLoader.suffixes and not _is_trusted(file, place):
+        return _read_only(file)
     workspace = LocalWorkspace(place.workspace)
     try:
         loaded = _loader(path, place, workspace).load(file)
@@ -36,9 +43,26 @@ def check_file(path: Path, place: Place) -> int:
     return 0
 
 
+def _is_trusted(file: ToolFile, place: Place) -> bool:
+    return file.place == "user" or place.trust_project or describe_tools(place).has_loaded(file.content)
+
+
+def _read_only(file: ToolFile) -> int:
+    names, problems = marked_in(file)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        return 2
+    print(f"{file.shown}: {', '.join(names) or 'no tool'}")
+    print(f"{file.shown}: read and not imported, because nobody trusts it as it is; {_IMPORTED}", file=sys.stderr)
+    return 0
+
+
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path} is not a regular file")
             content = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

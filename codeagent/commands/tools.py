@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(running)
     for action in (listing, showing, checking, running, trusting, distrusting):
         action.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
-    for action in (listing, showing, running):
+    for action in (listing, showing, checking, running):
         action.add_argument(
             "--trust-project", action="store_true", help="load the project's tool files as they are now"
         )

@@ -8,14 +8,20 @@ from pathlib import Path
 
 
 def find_program(name: str, workspace: Path) -> str | None:
-    """The first on PATH, by an absolute folder, that is not in the workspace, links followed."""
-    outside = [
-        folder
-        for folder in os.environ.get("PATH", "").split(os.pathsep)
-        if Path(folder).is_absolute() and not Path(folder).resolve().is_relative_to(workspace)
-    ]
-    found = shutil.which(name, path=os.pathsep.join(outside))
-    return found if found is None or not Path(found).resolve().is_relative_to(workspace) else None
+    """The first on PATH, by an absolute folder, that is not in the workspace, links followed.
+
+    A name with a slash in it is a path that somebody chose: it is taken as it is, where a program is there.
+    """
+    if "/" in name:
+        return shutil.which(name)
+    root = workspace.resolve()
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if not Path(folder).is_absolute() or Path(folder).resolve().is_relative_to(root):
+            continue
+        found = shutil.which(name, path=folder)
+        if found is not None and not Path(found).resolve().is_relative_to(root):
+            return found
+    return None
 
 
 def this_program() -> str:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
+from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
 from codeagent.sandbox.background import to_the_end
 from codeagent.sandbox.execution import DRAIN_SECONDS, LONGEST_ARGUMENT
@@ -170,10 +171,13 @@ class HostSandbox:
             if not short:
                 file.write(script)
                 file.seek(0)
+            bash = find_program("bash", self._root)
+            if bash is None:
+                raise SandboxUnavailable("there is no bash on PATH outside the workspace", "install bash")
             arguments = ["-c", script.decode()] if short else [f"/dev/fd/{file.fileno()}"]
             try:
                 return await asyncio.create_subprocess_exec(
-                    "bash",
+                    bash,
                     *arguments,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=stdout.write_fd,

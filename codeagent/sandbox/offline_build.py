@@ -1,13 +1,13 @@
 """An image from the distribution's packages, for machines that reach no registry."""
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.programs import find_program
 from codeagent.sandbox.docker import Engine, EngineRefused
 from codeagent.sandbox.image import OFFLINE
 from codeagent.sandbox.profile import DEFAULT_PATH
@@ -26,7 +26,8 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
     """
     if os.getuid() != 0:
         raise SandboxUnavailable("building from packages needs root", "sudo codeagent sandbox build --offline")
-    if shutil.which("debootstrap") is None:
+    debootstrap, packer = (find_program(name, Path.cwd()) for name in ("debootstrap", "tar"))
+    if debootstrap is None or packer is None:
         raise SandboxUnavailable("debootstrap is missing", "apt-get install debootstrap (Debian, Ubuntu)")
     suite = _suite()
     try:
@@ -38,11 +39,13 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
         ) from error
     with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:
         root, tar = Path(folder) / "root", Path(folder) / "root.tar"
-        command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(root)]
+        command = [debootstrap, "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(root)]
         _watch(command, on_progress)
         on_progress("packing")
         excluded = ("./proc/*", "./sys/*", "./dev/*", "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*")
-        _watch(["tar", "-C", str(root), *(f"--exclude={name}" for name in excluded), "-cf", str(tar), "."], on_progress)
+        _watch(
+            [packer, "-C", str(root), *(f"--exclude={name}" for name in excluded), "-cf", str(tar), "."], on_progress
+        )
         on_progress("giving it to the engine")
         try:
             return engine.import_image(str(tar), OFFLINE, [f"ENV PATH={DEFAULT_PATH}"])

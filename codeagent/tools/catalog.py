@@ -87,6 +87,10 @@ class ToolCatalog:
         """No file waits for trust, and none failed to load: there are no other tools than these."""
         return not self._now.untrusted and all(problem.level != "error" for problem in self._now.problems)
 
+    def has_loaded(self, content: bytes) -> bool:
+        """A file with exactly this content is in use, so somebody trusts it."""
+        return any(file.content == content for file in self._loaded)
+
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
         """What is wrong with those that name no tool, one line each; tools of MCP servers are not looked for."""
         names = {*self._elsewhere, *(tool.name for tool in self)}

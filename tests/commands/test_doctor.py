@@ -54,6 +54,16 @@ def test_a_rule_that_names_no_tool_is_a_problem(product: Product) -> None:
     assert found["rules"] == ("problem", "the rule Write(*) names no tool; did you mean write(*)?")
 
 
+def test_a_git_of_the_repository_s_own_is_not_run(product: Product) -> None:
+    planted = product.workspace / "git"
+    planted.write_text(f"#!/bin/sh\ntouch {product.home}/P\necho git version planted\n")
+    planted.chmod(0o755)
+    path = f"{product.workspace}:{product.environment['PATH']}"
+    _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock", PATH=path)
+    assert found["git"][1].startswith("git version ") and "planted" not in found["git"][1]
+    assert not (product.home / "P").exists()
+
+
 def test_programs_sessions_and_the_missing_model_are_reported(product: Product) -> None:
     _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
     assert found["git"][1].startswith("git version ")

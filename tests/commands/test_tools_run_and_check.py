@@ -1,6 +1,7 @@
 """`codeagent tools check` and `tools run`: what the author of a tool file gets to see."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ description: Count the words of a text, as wc does.
 parameters:
   - {name: text, description: what is counted}
   - {name: times, type: integer, default: 1, description: how often it is said}
-argv: [bash, -c, 'for ((i = 0; i < $2; i++)); do wc -w <<< "$1"; done', _, "{{args.text}}", "{{args.times}}"]
+argv: [bash, -c, 'for i in $(seq "$2"); do wc -w <<< "$1"; done', _, "{{args.text}}", "{{args.times}}"]
 """
 
 
@@ -131,3 +132,45 @@ def test_what_a_function_prints_and_what_it_returns_come_out_once_each(product: 
     (product.workspace / ".codeagent/tools/letters.py").write_text(PRINTING)
     done = product.call("tools", "run", "count_letters", "text=abc", "--yes", "--trust-project")
     assert (done.code, done.out) == (0, "counting abc\n3\n")
+
+
+HARMFUL = "import pathlib\npathlib.Path('P').touch()\n" + PRINTING
+
+
+def test_the_check_of_a_python_file_that_nobody_trusts_runs_nothing_of_it(product: Product) -> None:
+    path, mark = product.workspace / ".codeagent/tools/letters.py", product.workspace / "P"
+    path.write_text(HARMFUL)
+    done = product.call("tools", "check", ".codeagent/tools/letters.py")
+    assert (done.code, done.out) == (0, ".codeagent/tools/letters.py: count_letters\n")
+    assert "read and not imported" in done.err and not mark.exists()
+    trusted = product.call("tools", "check", ".codeagent/tools/letters.py", "--trust-project")
+    assert trusted.code == 0 and "read and not imported" not in trusted.err and mark.exists(), "the control"
+    mark.unlink()
+    product.call("tools", "trust")
+    mark.unlink(missing_ok=True)
+    path.write_text(HARMFUL + "# changed\n")
+    product.call("tools", "check", ".codeagent/tools/letters.py")
+    assert not mark.exists(), "trust was given to what it was before"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def f(:\n", "letters.py:1: syntax error: "),
+        ("x = '\0'\n", "letters.py:1: "),
+        (PRINTING.replace("text: str", "text"), "letters.py:5: count_letters: the parameter 'text' has no type"),
+        (PRINTING + PRINTING, "there is another tool count_letters"),
+        ("# coding: no-such\n", "this is no Python source"),
+    ],
+)
+def test_what_can_be_read_from_an_untrusted_python_file_is_said(product: Product, text: str, said: str) -> None:
+    (product.workspace / ".codeagent/tools/letters.py").write_text(text)
+    done = product.call("tools", "check", ".codeagent/tools/letters.py")
+    assert done.code == 2 and said in done.err
+
+
+@pytest.mark.parametrize("name", ["pipe.py", "pipe.yaml"])
+def test_a_pipe_in_place_of_a_tool_file_is_not_waited_for(product: Product, name: str) -> None:
+    os.mkfifo(product.workspace / ".codeagent/tools" / name)
+    done = product.call("tools", "check", f".codeagent/tools/{name}")
+    assert done.code == 2 and "is not a regular file" in done.err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import codeagent
-from codeagent.core.programs import this_program
+from codeagent.core.programs import find_program, this_program
 
 SOURCE = str(Path(codeagent.__file__).parents[1])
 
@@ -18,7 +18,7 @@ def program(folder: Path, name: str = "codeagent") -> Path:
     folder.mkdir()
     path = folder / name
     text = f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\n"
-    path.write_text(text + "from codeagent.core.programs import this_program\nprint(this_program())\n")
+    path.write_text(text + "from codeagent.core.programs import find_program, this_program\nprint(this_program())\n")
     path.chmod(0o755)
     return path
 
@@ -48,3 +48,22 @@ def test_another_program_of_that_name_on_path_is_not_meant(tmp_path: Path) -> No
 def test_a_module_is_called_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [f"{SOURCE}/codeagent/__main__.py"])
     assert this_program() == f"{sys.executable} -m codeagent"
+
+
+@pytest.mark.parametrize("folder", ["{work}", "{link}", "tools", "", "{outside}"])
+def test_no_program_of_the_workspace_is_found_whatever_path_says(
+    folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    work, link, outside = tmp_path / "work", tmp_path / "link", tmp_path / "outside"
+    for place in (work, work / "tools", outside):
+        program(place, "prog") if not place.exists() else None
+    link.symlink_to(work)
+    (outside / "prog").unlink()
+    (outside / "prog").symlink_to(work / "prog")
+    monkeypatch.chdir(work)
+    good = program(tmp_path / "good", "prog")
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join([folder.format(work=work, link=link, outside=outside), str(good.parent)])
+    )
+    for root in (work, link):
+        assert find_program("prog", root) == str(good)

@@ -1,5 +1,6 @@
 """Executes one tool file, from the bytes that were read and under a name that nobody can guess."""
 
+import ast
 import importlib.util
 import linecache
 import secrets
@@ -71,6 +72,56 @@ def executed(file: ToolFile) -> Iterator[Executed]:
         yield Executed(tuple(function for function in marked if _is_at_home(function, module)))
     finally:
         sys.modules.pop(module.__name__, None)
+
+
+def marked_in(file: ToolFile) -> tuple[list[str], list[ToolProblem]]:
+    """The names of the functions a file marks, and what is wrong with them, as far as reading tells; nothing runs."""
+    try:
+        tree = ast.parse(_source(file), file.shown)
+    except CannotLoad as error:
+        return [], [error.problem]
+    except SyntaxError as error:
+        return [], [ToolProblem(f"{file.shown}:{error.lineno or 1}", f"syntax error: {error.msg}")]
+    except (ValueError, RecursionError, MemoryError) as error:
+        return [], [ToolProblem(f"{file.shown}:1", f"this is no Python source: {error}")]
+    names: list[str] = []
+    problems: list[ToolProblem] = []
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if (mark := next((one for one in node.decorator_list if _marks(one)), None)) is None:
+            continue
+        name = _said_name(mark) or node.name
+        where = f"{file.shown}:{node.lineno}"
+        if name in names:
+            problems.append(ToolProblem(where, f"there is another tool {name}"))
+        names.append(name)
+        given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        problems += [
+            ToolProblem(where, f"{name}: the parameter {one.arg!r} has no type")
+            for one in given
+            if one.annotation is None
+        ]
+    return names, problems
+
+
+def _marks(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "register_tool"
+
+
+def _said_name(decorator: ast.expr) -> str | None:
+    keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+    found = next((one.value for one in keywords if one.arg == "name"), None)
+    return found.value if isinstance(found, ast.Constant) and isinstance(found.value, str) else None
+
+
+def _source(file: ToolFile) -> str:
+    """Raises CannotLoad."""
+    try:
+        return importlib.util.decode_source(file.content)
+    except (ValueError, SyntaxError) as error:
+        raise CannotLoad(ToolProblem(f"{file.shown}:1", f"this is no Python source: {error}")) from None
 
 
 def _compiled(file: ToolFile) -> types.CodeType:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -14,14 +13,18 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.programs import find_program
 
 
 class EditorFailed(CodeagentError):
     """The text was not edited; it is what it was before."""
 
 
-def editor_command(environ: Mapping[str, str]) -> list[str]:
-    """Program and arguments of `$VISUAL` or `$EDITOR`. Raises EditorFailed."""
+def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
+    """Program and arguments of `$VISUAL` or `$EDITOR`, never a program of the workspace that PATH leads to.
+
+    Raises EditorFailed.
+    """
     name = next((name for name in ("VISUAL", "EDITOR") if environ.get(name, "").strip()), None)
     if name is None:
         raise EditorFailed("No editor is set. Your text is unchanged. Set EDITOR, for example to vim, and start again.")
@@ -29,9 +32,10 @@ def editor_command(environ: Mapping[str, str]) -> list[str]:
         argv = shlex.split(environ[name])
     except ValueError as error:
         raise EditorFailed(f"${name} cannot be read: {error}. Your text is unchanged.") from error
-    if not argv or shutil.which(argv[0], path=environ.get("PATH")) is None:
+    program = find_program(argv[0], workspace) if argv else None
+    if program is None:
         raise EditorFailed(f"${name} names a program that is not there: {environ[name]}. Your text is unchanged.")
-    return argv
+    return [program, *argv[1:]]
 
 
 async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> str:
@@ -39,7 +43,8 @@ async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> st
 
     `suffix` ends the name of the file the editor gets, for its colours.
     """
-    argv = editor_command(os.environ)
+    folders = getattr(app, "folders", None)  # of the app that has a workspace; others are started in theirs
+    argv = editor_command(os.environ, Path.cwd() if folders is None else folders.workspace)
     fd, name = mkstemp(prefix="prompt-", suffix=suffix)
     try:
         with os.fdopen(fd, "wb") as file:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shlex
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -74,7 +75,17 @@ async def test_a_terminal_that_cannot_be_lent_is_told(monkeypatch: pytest.Monkey
 
 
 def test_visual_comes_before_editor_and_may_have_arguments() -> None:
-    assert editor_command({**os.environ, "VISUAL": "sh -c 'a b'", "EDITOR": "vi"}) == ["sh", "-c", "a b"]
+    given = {**os.environ, "VISUAL": "sh -c 'a b'", "EDITOR": "vi"}
+    assert editor_command(given, Path("/nowhere")) == [shutil.which("sh"), "-c", "a b"]
+
+
+def test_an_editor_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    planted = tmp_path / "sh"
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert editor_command({"EDITOR": "sh"}, Path("/nowhere")) == [str(planted)], "the control"
+    assert editor_command({"EDITOR": "sh"}, tmp_path) != [str(planted)]
 
 
 @pytest.mark.parametrize(
@@ -88,4 +99,4 @@ def test_visual_comes_before_editor_and_may_have_arguments() -> None:
 )
 def test_without_an_editor_the_person_is_told_what_to_do(environ: dict[str, str], words: str) -> None:
     with pytest.raises(EditorFailed, match=words):
-        editor_command({"PATH": os.environ["PATH"], **environ})
+        editor_command({"PATH": os.environ["PATH"], **environ}, Path("/nowhere"))
