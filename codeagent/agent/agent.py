@@ -15,6 +15,7 @@ from codeagent.agent.floor import Floor
 from codeagent.agent.gate import Gate
 from codeagent.agent.going_back import GoingBack
 from codeagent.agent.hook_subjects import SessionFacts
+from codeagent.agent.inspection import Contact, Inspection
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.parts import Parts
@@ -97,7 +98,11 @@ class Agent:
         self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
         self._floor, self._jobs = floor, jobs or Jobs()
         self._jobs.connect(emitter, around.outputs, self._steering, around.sandbox, past.jobs, self._rouse)
-        self._executor = Executor(around, emitter, self._approvals, self._permissions, floor, self._jobs)
+        contact = Contact(emitter, self._permissions, self._approvals, self._steering, around.attended)
+        self._inspection = Inspection(checkpoints, around.sandbox, around.workspace, contact, lambda: self.running)
+        self._executor = Executor(
+            around, emitter, self._approvals, self._permissions, floor, self._jobs, self._inspection
+        )
         sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
         self._shell = Shell(sandbox, around.outputs, emitter, floor, self._steering.add_note)
         self._checkpoints = Checkpointing(checkpoints, emitter, floor, around.sandbox, past.line, past.moments)
@@ -113,6 +118,7 @@ class Agent:
             boundary=self._boundary,
             spending=self._spending,
             checkpoints=self._checkpoints,
+            inspection=self._inspection,
             jobs=self._jobs,
         )
         self._token = CancelToken()
@@ -300,6 +306,7 @@ class Agent:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         await self._jobs.close()
+        await self._inspection.close()
         await self._checkpoints.end()
         session, self._session = self._session, None
         if session is not None:

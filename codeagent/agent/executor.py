@@ -12,12 +12,13 @@ from codeagent.agent.consent import Consent
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
 from codeagent.agent.hooks import Deny, Hooks, Modify
+from codeagent.agent.inspection import Inspection
 from codeagent.agent.job_placeholder import TOO_MANY, TOO_MANY_RUN, placeholder
 from codeagent.agent.job_run import JobRun
 from codeagent.agent.job_talk import Inbox, talk_through
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
-from codeagent.agent.outcome import Settled, as_edited, cap_output, result_of_error, result_of_refusal
+from codeagent.agent.outcome import Settled, as_edited, cap_output, result_of_error, result_of_refusal, with_notes
 from codeagent.agent.permissions import Objection, Permissions
 from codeagent.agent.prepared import CallKind, Circumstances, Permit, Prepared, Refused
 from codeagent.agent.repeats import TOO_OFTEN
@@ -69,6 +70,7 @@ class Executor:
         permissions: Permissions,
         floor: Floor,
         jobs: Jobs,
+        inspection: Inspection,
     ) -> None:
         self._around = around
         self._emitter = emitter
@@ -78,6 +80,7 @@ class Executor:
         self._slots = asyncio.Semaphore(around.limits.max_concurrency)
         self._running: dict[str, CancelToken] = {}
         self._jobs = jobs
+        self._inspection = inspection
         self._working: dict[str, Work] = {}
         """What is awaited, by call, the oldest first."""
 
@@ -254,6 +257,11 @@ class Executor:
                 await self._emitter.sync()
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), permit)
+        inspected = self._runs_commands(prepared)
+        if inspected:
+            await self._inspection.before()
+        elif tool.effect != "nothing":
+            await self._inspection.sweep()
         started_at, started = time.time(), time.monotonic()
         self._emitter.emit(
             ToolStarted(
@@ -276,14 +284,26 @@ class Executor:
                 duration_ms=duration_ms,
             )
         )
-        result = cap_output(result, tool.output_limit, self._around.outputs, call.id)
+        notes = await self._inspection.after(call.id, token) if inspected and job is None else ()
+        if tool.effect == "files":
+            self._inspection.wrote(result.details)
+        result = with_notes(cap_output(result, tool.output_limit, self._around.outputs, call.id), notes)
         if prepared.edited:
             result = as_edited(result, prepared.json)
         settled = self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
         if job is not None:
             self._jobs.follow(job)
+            if inspected:
+                self._inspection.later(job.over)
         await self._around.hooks.after_tool(call, settled.result)
         return settled
+
+    def _runs_commands(self, prepared: Prepared) -> bool:
+        """Commands that may change files, its own or those of the function that it is."""
+        tool = prepared.tool
+        if prepared.kind == "read" or self._confined(tool):
+            return False
+        return tool.sandboxed or (tool.effect == "anything" and tool.source != "builtin")
 
     def _begin(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Work:
         """The tool's own work on its way, under the call's token and its time limit."""

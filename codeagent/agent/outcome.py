@@ -1,5 +1,6 @@
 """From what a call raised or returned to the one result it gets."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codeagent.core.errors import (
@@ -88,6 +89,12 @@ def _cancel_text(reason: str) -> str:
             return "Cancelled"
         case _:
             return f"Cancelled: {reason}"
+
+
+def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
+    """The result with what was found around the call, for the model."""
+    told = tuple(TextPart(text=f"[{note}]") for note in notes)
+    return result.model_copy(update={"content": (*result.content, *told)}) if told else result
 
 
 def as_edited(result: ToolResult, arguments: str) -> ToolResult:

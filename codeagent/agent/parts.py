@@ -7,6 +7,7 @@ from codeagent.agent.boundary import Boundary
 from codeagent.agent.checkpointing import Checkpointing
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
+from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.spending import Spending
@@ -32,4 +33,5 @@ class Parts:
     boundary: Boundary
     spending: Spending
     checkpoints: Checkpointing
+    inspection: Inspection
     jobs: Jobs

@@ -7,7 +7,7 @@ from typing import Any
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Mode, Policy, Rule, Verdict
+from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule, Verdict
 from codeagent.core.ports import RuleBook
 from codeagent.core.tool import Tool
 
@@ -44,6 +44,10 @@ class Permissions:
         """`confined`: whatever the call does, the workspace cannot change by it."""
         effect = "nothing" if confined else tool.effect
         return self._policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
+
+    def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
+        """A change of a file that has happened, by the rules of the tool that would have asked; `reason` is why."""
+        return self._policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")
 
     def would_allow(self, rule: Rule, tool: Tool[Any], args: Any) -> bool:
         """With the rule this call would not be asked about."""

@@ -85,6 +85,7 @@ class Run:
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
         deadline.close()
+        await parts.inspection.at_rest(self.token)
         parts.spending.rest()
         if not attended:
             await parts.checkpoints.end()

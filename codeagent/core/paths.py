@@ -74,7 +74,9 @@ def installed_in(path: str) -> str | None:
     return None if found is None else "/".join(parts[: found + 1])
 
 
-_GIT_NAMES = frozenset({"head", "config", "config.worktree", "commondir", "objects", "refs", "hooks", "info"})
+GIT_RUNS = ("config", "config.worktree", "commondir", "hooks")
+"""What in a git directory decides what git runs."""
+_GIT_NAMES = frozenset({"head", "objects", "refs", "info", *GIT_RUNS})
 """What a git directory holds and git reads, folded."""
 
 

@@ -2,16 +2,19 @@
 those whose commands may reach hosts."""
 
 import asyncio
+import os
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from pathlib import Path
 
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.execution import Place
 from codeagent.sandbox.ground import Ground
+from codeagent.sandbox.pinned import PinnedRoot
 from codeagent.sandbox.quarantine import move_planted, set_aside
 from codeagent.sandbox.selftest import SelfTest
 from codeagent.sandbox.session_container import SessionContainer
@@ -106,8 +109,7 @@ class DockerSandbox:
 
     async def set_aside(self, path: str) -> str:
         """See the port."""
-        root, _ = self._ground.opened()
-        return str(await asyncio.to_thread(set_aside, root, path, self._spec.state_dir))
+        return str(await asyncio.to_thread(self._set_aside, path))
 
     async def close(self) -> None:
         self._ground.shut = True
@@ -115,6 +117,13 @@ class DockerSandbox:
         if self._unswept:
             self._unswept, self._last_look = False, Swept(self._planted())
         self._ground.close()
+
+    def _set_aside(self, path: str) -> Path:
+        root = PinnedRoot(Path(os.path.realpath(self._spec.root)))
+        try:
+            return set_aside(root, path, self._spec.state_dir)
+        finally:
+            root.close()
 
     def _planted(self) -> tuple[str, ...]:
         """Moves away what was not at the root, protected by name, when the last container was made."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codeagent.core.errors import CheckpointError
-from codeagent.core.paths import git_layout, plain_name, protected_part, watched, watched_folder
+from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
 from codeagent.workspace.snapshots.about import About
 from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of, trusted
 from codeagent.workspace.snapshots.ignoring import Scope
@@ -17,7 +17,6 @@ from codeagent.workspace.snapshots.importing import blob_name
 from codeagent.workspace.snapshots.known import NO_STAMP, Entry, Folder, Stamp
 
 _OURS = frozenset({".git", ".codeagent"})
-_GIT_RUNS = ("config", "config.worktree", "commondir", "hooks")
 _PLAIN = re.compile(r"[ABD-FH-Zabd-fh-z0-9_][ -~]*")
 """Names that are nobody's other spelling: most of them."""
 _DEEPEST = 200
@@ -331,7 +330,7 @@ def _mark(folder: int, name: str) -> str:
         return _stamp_text(folder, name)
     try:
         hooks = [f"hooks/{hook}" for hook in _listed(fd, "hooks")]
-        return " ".join(_stamp_text(fd, inner) for inner in (*_GIT_RUNS, *hooks))
+        return " ".join(_stamp_text(fd, inner) for inner in (*GIT_RUNS, *hooks))
     finally:
         os.close(fd)
 

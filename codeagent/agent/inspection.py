@@ -1,0 +1,364 @@
+"""What commands leave in the workspace that a program of the user's would run: found after each, asked about, undone.
+
+A command's own end is where the user is asked. What comes later, from processes that were left running, may be the
+user's own work: with a user there it is reported, without one it is undone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from codeagent.agent.approvals import Approvals, Question, fingerprint
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
+from codeagent.agent.permissions import Permissions
+from codeagent.agent.steering import Steering
+from codeagent.core.cancel import CancelToken
+from codeagent.core.checkpoints import Checkpoints, Snapshot
+from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, RunCancelled
+from codeagent.core.events import Notice
+from codeagent.core.messages import UserMessage
+from codeagent.core.policy import SAID_NO, Decision, Verdict
+from codeagent.core.ports import Sandbox, Workspace
+from codeagent.core.tool import Preview
+from codeagent.tools.encoding import shown
+from codeagent.tools.path_rules import path_key
+
+_WRITE = "write"
+"""The tool whose rules hold for a file, whoever changes it."""
+_LOOK_SECONDS = 1.0
+_SHARE = 20
+"""A look in the background is followed by a rest of so many times its own length."""
+
+
+@dataclass(frozen=True)
+class Contact:
+    """How the user is told and asked, by which rules, and how the model is told."""
+
+    emitter: Emitter
+    permissions: Permissions
+    approvals: Approvals
+    steering: Steering
+    attended: bool
+    """A user is there."""
+
+
+class Inspection:
+    """One for a conversation. `before` and `after` go around every call that runs commands which may change files."""
+
+    def __init__(
+        self,
+        store: Checkpoints | None,
+        sandbox: Sandbox | None,
+        workspace: Workspace,
+        contact: Contact,
+        running: Callable[[], bool],
+        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`store` None: nothing is compared. `rest` is waited for between looks in the background."""
+        self._store = store
+        self._sandbox = sandbox
+        self._workspace = workspace
+        self._emitter = contact.emitter
+        self._permissions = contact.permissions
+        self._approvals = contact.approvals
+        self._steering = contact.steering
+        self._attended = contact.attended
+        self._running = running
+        self._rest = rest
+        self._lock = asyncio.Lock()
+        self._baseline: Snapshot | None = None
+        """The workspace before the first of the commands that are under way, or whose work was not looked at yet."""
+        self._open = 0
+        """Calls under way, jobs included."""
+        self._alive = False
+        """Something that a command started may still run."""
+        self._due = False
+        """What ran has ended, and there was no look since."""
+        self._agreed: set[str] = set()
+        """Paths the user keeps for this session, whatever is in them."""
+        self._written: dict[str, str] = {}
+        """What calls that were allowed wrote since the baseline: SHA-256 by path."""
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._watcher: asyncio.Task[None] | None = None
+        self._last_call = ""
+        self._blind = False
+
+    async def before(self) -> None:
+        """A call that runs commands is about to begin."""
+        async with self._lock:
+            self._tell_model(await self._sweep())
+            if not self._standing:
+                await self._begin()
+            self._open += 1
+
+    async def after(self, call_id: str, token: CancelToken) -> tuple[str, ...]:
+        """Such a call has ended; what the model is to know, a sentence each."""
+        async with self._lock:
+            self._open, self._last_call = self._open - 1, call_id
+            notes = [*await self._sweep(), *await self._inspect(call_id, token)]
+            self._settle()
+            return tuple(notes)
+
+    def later(self, over: asyncio.Event) -> None:
+        """Such a call goes on as a job, which ends with this event."""
+        job = asyncio.create_task(self._job(over))
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+        self._settle()
+
+    def wrote(self, details: Mapping[str, JsonValue]) -> None:
+        """A call that was allowed changed a file: what it wrote is nothing that commands left."""
+        match details:
+            case {"path": str(path), "sha256": str(sha256)} if self._standing:
+                self._written[path] = sha256
+            case _:
+                pass
+
+    async def sweep(self) -> None:
+        """Before git is used: take away what processes that were left running have planted."""
+        if self._standing:
+            async with self._lock:
+                self._tell_model(await self._sweep())
+
+    async def at_rest(self, token: CancelToken) -> None:
+        """A run is about to end: the last moment to ask about what processes did that were left running."""
+        if self._standing and not (token.cancelled and self._attended):
+            async with self._lock:
+                self._tell_model([*await self._sweep(), *await self._inspect(self._last_call, token)])
+                self._settle()
+
+    async def close(self) -> None:
+        """Look for the last time, once nothing that commands started can run any more."""
+        tasks = {*self._jobs, *({self._watcher} if self._watcher is not None else ())}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._sandbox is None or not self._standing:
+            return
+        async with self._lock:
+            await self._sandbox.close()
+            await self._look_late()
+
+    @property
+    def _standing(self) -> bool:
+        """The baseline is that of commands whose work was not looked at to the end."""
+        return bool(self._open) or self._alive or self._due
+
+    async def _begin(self) -> None:
+        self._written.clear()
+        self._baseline = None
+        if self._store is None:
+            return
+        try:
+            self._baseline = await self._store.take()
+            self._blind = False
+        except CheckpointError as error:
+            self._tell_blind(error)
+
+    async def _sweep(self) -> list[str]:
+        """What the sandbox moved away, which the user is told here."""
+        if self._sandbox is None:
+            return []
+        try:
+            swept = await self._sandbox.sweep()
+        except (CodeagentError, OSError) as error:
+            self._warn(f"the workspace could not be looked at for planted repositories: {error}")
+            return []
+        self._due = self._due or (self._alive and not swept.alive)
+        self._alive = swept.alive
+        for notice in swept.notices:
+            self._warn(notice)
+        return list(swept.notices)
+
+    async def _inspect(self, call_id: str, token: CancelToken) -> list[str]:
+        """Judge what changed since the baseline, ask where that is open, and undo what nobody agreed to."""
+        if self._store is None or self._baseline is None:
+            return []
+        try:
+            async with self._still():
+                now = await self._store.take()
+                look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
+            refused, open_ = self._judged(look.found)
+            why = ""
+            if open_:
+                decision = await self._ask(self._store, self._baseline, now, open_, call_id, token)
+                if decision.answer == "deny":
+                    refused, why = (*refused, *open_), _why(decision)
+            notes = await self._undo(refused, why)
+            self._baseline, self._due = await self._store.take() if refused else now, False
+        except (CodeagentError, OSError) as error:
+            self._tell_blind(error)
+            return []
+        for remark in look.remarks:
+            self._warn(remark)
+        return [*notes, *look.remarks]
+
+    async def _look_late(self) -> None:
+        """What processes did that were left running, where there is no call to ask about."""
+        notes = await self._sweep()
+        try:
+            notes += await self._undone_late()
+        except (CodeagentError, OSError) as error:
+            self._tell_blind(error)
+        self._tell_model(notes)
+        self._settle()
+
+    async def _undone_late(self) -> list[str]:
+        """Raises CheckpointError, SandboxError."""
+        if self._store is None or self._baseline is None:
+            return []
+        async with self._still():
+            now = await self._store.take()
+            look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
+        left = [one for part in self._judged(look.found) for one in part]
+        remarks = list(look.remarks)
+        if left and self._attended:
+            remarks.append(f"changed while processes of the agent were running, look before you use it: {named(left)}")
+        for remark in remarks:
+            self._warn(remark)
+        undone = [] if self._attended else await self._undo(left, "nobody was there to ask")
+        self._baseline, self._due = await self._store.take() if undone else now, False
+        return [*undone, *remarks]
+
+    async def _job(self, over: asyncio.Event) -> None:
+        await over.wait()
+        async with self._lock:
+            self._open, self._due = self._open - 1, True
+            if not self._running():
+                await self._look_late()
+
+    async def _while_alive(self) -> None:
+        """Look from time to time: for what is planted always, and for the rest while no run would ask about it."""
+        pause, clock = _LOOK_SECONDS, asyncio.get_running_loop().time
+        while self._standing:
+            await self._rest(pause)
+            async with self._lock:
+                began = clock()
+                if self._running() or self._open:
+                    self._tell_model(await self._sweep())
+                else:
+                    await self._look_late()
+                pause = max(_LOOK_SECONDS, _SHARE * (clock() - began))
+
+    def _judged(self, found: Sequence[Leftover]) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
+        """What a rule refuses, and what is open."""
+        verdicts = [(one, self._verdict(one)) for one in found]
+        refused = tuple(one for one, verdict in verdicts if verdict.permission == "deny")
+        for one, verdict in verdicts:
+            if verdict.permission == "auto":
+                text = f"changed by a command, {verdict.reason}: {shown(one.path)}"
+                self._emitter.notice("workspace.left", text)
+        return refused, tuple(one for one, verdict in verdicts if verdict.permission == "prompt")
+
+    def _verdict(self, one: Leftover) -> Verdict:
+        return self._permissions.judge_file(_WRITE, path_key(self._workspace, one.path, reading=False), one.reason)
+
+    async def _ask(
+        self,
+        store: Checkpoints,
+        before: Snapshot,
+        now: Snapshot,
+        found: tuple[Leftover, ...],
+        call_id: str,
+        token: CancelToken,
+    ) -> Decision:
+        """The user's word on all of it; no answer is a no."""
+        target = named(found)
+        blocks = await leftover_blocks(store, before, now, found)
+        reason = f"a command changed it: {'; '.join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))}"
+        proposal = f"{_WRITE}({found[0].path})" if len(found) == 1 and not set(found[0].path) & set("*?") else ""
+        binding = fingerprint(_WRITE, {"left": target}, now.id)
+        while True:
+            question = Question(call_id, _WRITE, Preview(target, blocks), reason, binding, proposal=proposal)
+            try:
+                decision = await self._approvals.put(question, token)
+            except RunCancelled:
+                return Decision("deny", "it was not answered", "auto")
+            match decision.answer:
+                case "once" | "deny":
+                    return decision
+                case "session":
+                    self._agreed |= {one.path for one in found}
+                    return decision
+                case "edit":
+                    reason = "it is there already: keep it as it is, or not"
+                case "rule":
+                    if (problem := await self._learn(decision, found)) is None:
+                        return decision
+                    reason = problem
+
+    async def _learn(self, decision: Decision, found: tuple[Leftover, ...]) -> str | None:
+        """Take the rule over; a phrase where it cannot be."""
+        try:
+            await self._permissions.add(self._permissions.parse(decision.rule, keep=decision.keep))
+        except ConfigError as error:
+            return str(error)
+        left = [one for one in found if self._verdict(one).permission != "auto"]
+        return f"{decision.rule} does not allow {named(left)}" if left else None
+
+    async def _undo(self, found: Sequence[Leftover], why: str) -> list[str]:
+        """Make it as it was before; tells the user, and returns what the model is to know. Raises CheckpointError."""
+        if not found or self._store is None or self._sandbox is None or self._baseline is None:
+            return []
+        async with self._still():
+            aside, stuck = [], []
+            for one in found:
+                if one.held:
+                    continue
+                try:
+                    aside.append(f"{one.path} to {await self._sandbox.set_aside(one.path)}")
+                except OSError as error:
+                    stuck.append(f"{shown(one.path)} could not be moved away ({error.strerror}): look at it first")
+            present = await self._store.take()
+            paths = [one.path for one in found]
+            await self._store.restore(self._baseline.id, present=present.id, paths=paths)
+        because = f": {why}" if why else ""
+        done = []
+        if held := [one for one in found if one.held]:
+            done.append(f"taken back, as it may run outside the sandbox: {named(held)}{because}")
+        if aside:
+            done.append(f"moved away, as it may run code outside the sandbox: {shown(', '.join(aside))}{because}")
+        for text in (*done, *stuck):
+            self._warn(text)
+        return [*done, *stuck]
+
+    @asynccontextmanager
+    async def _still(self) -> AsyncIterator[None]:
+        """Meanwhile nothing of ours changes the workspace."""
+        if self._sandbox is None:
+            yield
+            return
+        async with self._sandbox.frozen():
+            yield
+
+    def _settle(self) -> None:
+        """Go on looking for as long as something may run."""
+        if not self._standing:
+            self._baseline = None
+            self._written.clear()
+        elif self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.create_task(self._while_alive())
+
+    def _tell_model(self, notes: Sequence[str]) -> None:
+        """At the next boundary."""
+        for note in notes:
+            self._steering.add_note(UserMessage.from_text(f"({note})", source="note"))
+
+    def _warn(self, text: str) -> None:
+        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="workspace.left", text=text))
+
+    def _tell_blind(self, error: Exception) -> None:
+        """Once in a row."""
+        if not self._blind:
+            self._warn(f"what commands change of files that run outside the sandbox was not looked at: {error}")
+        self._blind = True
+
+
+def _why(denial: Decision) -> str:
+    said = f"{SAID_NO}: {denial.reason}" if denial.reason else SAID_NO
+    return said if denial.source == "user" else denial.reason

@@ -1,0 +1,129 @@
+"""What commands have left in the workspace that a program of the user's would run, found by two snapshots.
+
+| found | what is done |
+| --- | --- |
+| a `.git` or `.codeagent` at the root | the sandbox moves it away, always |
+| a file that runs outside the sandbox (`paths.watched`) | kept where a rule or the user agrees, else taken back |
+| a repository below the root, a watched file too large to keep | kept where the user agrees, else moved away |
+| a change of what git runs in a repository that was there before | reported: nothing holds what was there |
+| what a package manager installs (`paths.installed_in`) | reported |
+"""
+
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
+from codeagent.core.display import DisplayBlock, FilesBlock
+from codeagent.core.paths import GIT_RUNS, host_reason, installed_in, plain_name, watched
+from codeagent.tools.diff import diff_block
+from codeagent.tools.encoding import NotText, read_text, shown
+from codeagent.tools.seen import digest
+
+MOST_NAMED = 5
+_MOST_DIFFS = 20
+_REPOSITORY = "is a git repository: a shell or an editor there may run what its configuration names"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that a command may have left."""
+
+    path: str
+    reason: str
+    """A sentence on it, for the user."""
+    held: bool = True
+    """The snapshot before holds what was there; else it can only be moved away."""
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """What changed between two snapshots and matters."""
+
+    found: tuple[Leftover, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """On what is only reported."""
+
+
+async def find_leftovers(
+    store: Checkpoints, before: Snapshot, now: Snapshot, agreed: Collection[str], written: Mapping[str, str]
+) -> Leftovers:
+    """Between the two; but not what is `agreed` by path, nor what was `written` (SHA-256 by path) by allowed calls.
+
+    Raises CheckpointError.
+    """
+    found: list[Leftover] = []
+    installed: Counter[str] = Counter()
+    for change in () if now.id == before.id else await store.changes(before.id, now.id):
+        path = change.path
+        if (folder := installed_in(path)) is not None:
+            installed[folder] += 1
+        elif path not in agreed and (reason := _reason(path, before)) is not None:
+            node = await store.node(now.id, path) if path in written else None
+            if node is None or node.kind == "link" or digest(node.data) != written[path]:
+                found.append(Leftover(path, reason))
+    remarks = [f"{folder}: {count} files changed, which may run on your machine" for folder, count in installed.items()]
+    for path, mark in now.marks.items():
+        if before.marks.get(path) == mark or path in agreed:
+            continue
+        if path in before.marks and not watched(path):
+            remarks.append(f"what git runs in {_folder(path)} was changed: look at {path} before git is used there")
+            continue
+        found = [one for one in found if one.path != path]
+        reason = (host_reason(path) if watched(path) else None) or f"{_folder(path)} {_REPOSITORY}"
+        found.append(Leftover(path, reason, held=False))
+    return Leftovers(tuple(found), tuple(remarks))
+
+
+def named(found: Sequence[Leftover]) -> str:
+    """In one line."""
+    more = len(found) - MOST_NAMED
+    return ", ".join(shown(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+async def leftover_blocks(
+    store: Checkpoints, before: Snapshot, now: Snapshot, found: Sequence[Leftover]
+) -> tuple[DisplayBlock, ...]:
+    """A diff for each text, as far as they are few; the rest by name, so that every file is there."""
+    blocks: list[DisplayBlock] = []
+    listed: list[str] = []
+    for one in found:
+        texts = None
+        if one.held and len(blocks) < _MOST_DIFFS:
+            texts = _texts(await store.node(before.id, one.path), await store.node(now.id, one.path))
+        if texts is None:
+            listed.append(shown(one.path))
+        else:
+            blocks.append(diff_block(one.path, *texts))
+    return (*blocks, *((FilesBlock(paths=tuple(listed)),) if listed else ()))
+
+
+def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
+    """None where one of them is no text, or a diff would not show the difference."""
+    try:
+        before, after = (_text(node) for node in (old, new))
+    except NotText:
+        return None
+    return None if before == after else (before, after)
+
+
+def _text(node: Node | None) -> str:
+    if node is None:
+        return ""
+    return f"-> {shown(os.fsdecode(node.data))}\n" if node.kind == "link" else read_text(node.data).text
+
+
+def _reason(path: str, before: Snapshot) -> str | None:
+    """Why a change of the file matters, as a sentence; None where it does not."""
+    if watched(path):
+        return host_reason(path)
+    parts = path.split("/")
+    for at, part in enumerate(parts):
+        if plain_name(part) in GIT_RUNS and "/".join([*parts[:at], "HEAD"]) in before.marks:
+            return f"{path} decides what git runs in {'/'.join(parts[:at]) or 'this folder'}"
+    return None
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0] or "this folder"
