@@ -91,21 +91,34 @@ def verdict(row: Row, protocol: str) -> tuple[str, str]:
         return "right", said
     if by_rule(row, calls, wanted, tools):
         return "rule", said
-    if all(call in wanted or is_refused(call, tools) for call in calls) and (broken or len(calls) >= len(wanted)):
+    if all(as_run(call, tools) in wanted or is_refused(call, tools) for call in calls) and (
+        broken or len(calls) >= len(wanted)
+    ):
         return "refused", said
     return "WRONG", said
 
 
 def is_refused(call: tuple[str, Any], tools: list[ToolDefinition]) -> bool:
-    """The executor would: there is no such tool, or its arguments are no object or hold what it does not have."""
+    """The executor would: there is no such tool, its arguments are no object, or one that it needs is missing.
+
+    An argument the tool does not have refuses nothing: it is dropped, and the call runs.
+    """
     name, arguments = call
-    known = {tool.name: tool.parameters.get("properties") for tool in tools}
+    known = {tool.name: tool.parameters.get("required") or () for tool in tools}
     if not isinstance(arguments, dict):
         return True
     if name not in known:
         return bool(known)
-    properties = known[name]
-    return isinstance(properties, dict) and not arguments.keys() <= properties.keys()
+    return not arguments.keys() >= set(known[name])
+
+
+def as_run(call: tuple[str, Any], tools: list[ToolDefinition]) -> tuple[str, Any]:
+    """The call without the arguments that its tool does not have, which the executor drops."""
+    name, arguments = call
+    known = next((tool.parameters.get("properties") for tool in tools if tool.name == name), None)
+    if not known or not isinstance(arguments, dict):
+        return call  # many a row offers its tool without saying what it takes
+    return name, {key: value for key, value in arguments.items() if key in known}
 
 
 def by_rule(row: Row, calls: list[tuple[str, Any]], wanted: list[tuple[str, Any]], tools: list[ToolDefinition]) -> bool:
@@ -121,7 +134,7 @@ def unclaimed(row: Row) -> str:
     tools = offered(row, wanted)
     for name in CLAIMED:
         calls, _, _ = read(name, tools, [row["text"]])
-        if any(call not in wanted and not is_refused(call, tools) for call in calls):
+        if any(as_run(call, tools) not in wanted and not is_refused(call, tools) for call in calls):
             return "CALLED"
     return "text"
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from xml.sax.saxutils import unescape
 
-from codeagent.llm.protocols.coercion import as_json, as_said, as_string
+from codeagent.core.coercion import as_json, as_said, as_string
 from codeagent.llm.protocols.json_block import NO_CALL, UNCLOSED
 from codeagent.llm.protocols.json_calls import is_object
 from codeagent.llm.protocols.pieces import Broken, Closed, Step
 from codeagent.llm.protocols.tags import Tags
 
 ENTITIES = {"&quot;": '"', "&#10;": "\n"}
+_ALL_OF_THEM = ("arguments", "input", "parameters")
 _SPACE = re.compile(r"\s*")
 _SAID = re.compile(r"""\b(?:type|string)=["'](\w+)["']""")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
@@ -230,13 +231,24 @@ class ArgumentBlock:
         return len(data)
 
     def _call(self) -> Closed:
+        if (whole := self._wrapped()) is not None:
+            return Closed(self._name, whole)
         members = (f"{as_string(argument.key)}: {self._json(argument)}" for argument in self._arguments)
         return Closed(self._name, f"{{{', '.join(members)}}}")
+
+    def _wrapped(self) -> str | None:
+        """The arguments where all of them came as one object, under a name that the tool does not have."""
+        known = self._schema.get("properties")
+        if len(self._arguments) != 1 or not isinstance(known, Mapping) or not known:
+            return None
+        (only,) = self._arguments
+        text = "".join(only.parts).strip()
+        return text if only.key in _ALL_OF_THEM and only.key not in known and is_object(text) else None
 
     def _json(self, argument: _Argument) -> str:
         text = "".join(argument.parts)
         if self._tags.trims_lines and not argument.exact:
-            text = text.removeprefix("\n").removesuffix("\n")
+            text = _unlined(text)
         match argument.said:
             case "string":
                 return as_string(text)
@@ -244,6 +256,11 @@ class ArgumentBlock:
                 return as_said(text)
             case said:
                 return as_json(text, self._schema, argument.key, typed=said == "false")
+
+
+def _unlined(text: str) -> str:
+    """Without the line breaks of a value that stands on lines of its own; one that does not keeps its last."""
+    return text[1:].removesuffix("\n") if text.startswith("\n") else text
 
 
 def _skip(data: str, position: int) -> int:

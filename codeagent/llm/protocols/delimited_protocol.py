@@ -12,7 +12,6 @@ from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Mark, Run
 from codeagent.llm.protocols.protocol import Parser, section
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.protocols.rendering import call_json, result_json
-from codeagent.llm.protocols.thinking import THINKING
 
 _NAME = Run(r"[^\s{]", 1, 128, name="name")
 _RESULT = "the next message holds each result between the same marks, in the order of the calls."
@@ -44,7 +43,7 @@ class DelimitedProtocol:
 
     def parser(self, tools: Sequence[ToolDefinition]) -> Parser:
         named = (_NAME, SPACE, Ahead("{")) if self._body != "json" else (Ahead(characters=r"[{\[]"),)
-        return Reader((Mark((self._opening, SPACE, *named), partial(_block, self._closing)), THINKING))
+        return Reader((Mark((self._opening, SPACE, *named), partial(_block, self._closing)),))
 
     def _wrapped(self, body: str) -> str:
         return f"{self._opening}\n{body}\n{self._closing}"

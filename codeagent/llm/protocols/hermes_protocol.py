@@ -7,13 +7,12 @@ from re import Match
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_block import ArgumentBlock
-from codeagent.llm.protocols.json_block import JsonBlock
+from codeagent.llm.protocols.json_block import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
 from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Mark, Part, Run
 from codeagent.llm.protocols.protocol import Parser, Schemas, schemas, section
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.protocols.rendering import call_json, result_json
 from codeagent.llm.protocols.tags import GLM, QWEN, Tags
-from codeagent.llm.protocols.thinking import THINKING
 
 _FORM = '<tool_call>\n{"name": "the tool", "arguments": {"its": "arguments"}}\n</tool_call>'
 _RESULT = "the next message holds each result in <tool_response> tags, in the order of the calls."
@@ -97,9 +96,9 @@ class HermesProtocol:
     def parser(self, tools: Sequence[ToolDefinition]) -> Parser:
         marks = [Mark(parts, partial(_json_block, closers, fenced)) for parts, closers, fenced in _BODIES]
         marks += [Mark(parts, partial(_argument_block, tags, schemas(tools))) for parts, tags in _TAGS]
-        marks.append(Mark(_UNFINISHED, _unfinished))
+        marks += [Mark(LLAMA, llama_block), Mark(_UNFINISHED, _unfinished), *AROUND_LLAMA]
         marks += [Mark((around,), None) for around in _AROUND]
-        return Reader((THINKING, *marks))
+        return Reader(marks)
 
 
 def _json_block(closers: tuple[str, ...], fenced: bool, opened: Match[str]) -> Block:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from codeagent.llm.protocols.json_calls import calls_in, is_object, name_in
 from codeagent.llm.protocols.json_scanner import JsonScanner
+from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Mark, Part
 from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Step
 
 UNCLOSED = "this block was never closed, so nothing ran"
@@ -13,21 +14,35 @@ NO_CALL = "this block names no tool and arguments, so nothing ran"
 _SPACE = re.compile(r"\s*")
 
 
+LLAMA: tuple[Part, ...] = ("<|python_tag|>", SPACE, Ahead(characters=r"[{\[]"))
+"""What Llama writes before its calls; several stand with a semicolon between them."""
+AROUND_LLAMA = tuple(Mark((mark,), None) for mark in ("<|eom_id|>", "<|eot_id|>"))
+
+
+def llama_block(opened: re.Match[str]) -> Block:
+    return JsonBlock(opened[0], (), between=";")
+
+
 class JsonBlock:
     """Ends with its closing mark behind the JSON; without one to wait for, with the JSON.
 
     Where the JSON is broken, the first closing mark counts, also one inside of what seems a string.
     """
 
-    def __init__(self, opened: str, closers: tuple[str, ...], *, name: str = "", fenced: bool = False) -> None:
+    def __init__(
+        self, opened: str, closers: tuple[str, ...], *, name: str = "", fenced: bool = False, between: str = ""
+    ) -> None:
         """`opened` is the mark as it stood there, `fenced` that a code fence closes before the mark that closes.
 
-        With a `name` the JSON is the arguments.
+        With a `name` the JSON is the arguments. `between` is what may stand between two calls of one block; such
+        a block ends where another call does not follow.
         """
         self._opened = opened
         self._closers = closers
         self._name = name
         self._fence = "```" if fenced else ""
+        self._between = re.compile(rf"[\s{re.escape(between)}]*") if between else _SPACE
+        self._open_ended = bool(between)
         self._raw: list[str] = []
         self._values: list[str] = []
         self._begin(JsonScanner())
@@ -53,6 +68,8 @@ class JsonBlock:
 
     def close(self, rest: str) -> Step:
         raw = "".join(self._raw) + rest
+        if self._state == "behind" and self._open_ended:
+            return Step(0, self._made(), ended=True, again=rest)
         if self._state != "broken" and self._first_closer(raw) is not None:
             self._cleanly = False
             return self._end_broken(raw, 0)
@@ -73,7 +90,7 @@ class JsonBlock:
             return self._break(end)
         self._values.append("".join(self._value))
         self._state = "behind"
-        if self._closers:
+        if self._closers or self._open_ended:
             return None, end
         return Step(end, self._made(), ended=True), end
 
@@ -82,11 +99,13 @@ class JsonBlock:
         return not self._scanner.in_string and any(data.startswith(closer, position) for closer in self._closers)
 
     def _read_behind(self, data: str, position: int) -> tuple[Step | None, int]:
-        found = _SPACE.match(data, position)
+        found = self._between.match(data, position)
         assert found is not None
         self._raw.append(found[0])
         position = found.end()
         left = data[position:]
+        if self._open_ended and not left.startswith(("{", "[")):
+            return Step(position, () if not left else self._made(), ended=bool(left)), position
         if self._fence and left.startswith(self._fence):
             self._raw.append(self._fence)
             self._fence = ""

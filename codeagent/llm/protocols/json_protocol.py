@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.tool import ToolDefinition
+from codeagent.llm.protocols.json_block import AROUND_LLAMA, LLAMA, llama_block
+from codeagent.llm.protocols.marks import Mark
 from codeagent.llm.protocols.protocol import Parser, section
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.protocols.rendering import call_json, result_json
-from codeagent.llm.protocols.thinking import THINKING
 
 _FORM = '```json\n{"name": "the tool", "arguments": {"its": "arguments"}}\n```'
 _RESULT = "the next message holds the results, in the order of the calls."
@@ -29,4 +30,4 @@ class JsonProtocol:
         return f'```json\n{{"tool_results": [\n{listed}\n]}}\n```'
 
     def parser(self, tools: Sequence[ToolDefinition]) -> Parser:
-        return Reader((THINKING,), bare=frozenset(tool.name for tool in tools))
+        return Reader((Mark(LLAMA, llama_block), *AROUND_LLAMA), bare=frozenset(tool.name for tool in tools))

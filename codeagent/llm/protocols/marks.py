@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 from codeagent.llm.protocols.pieces import Step
 
@@ -58,8 +58,8 @@ class Mark:
     parts: tuple[Part, ...]
     make: Callable[[re.Match[str]], Block] | None
     """None: it only stands around blocks and is dropped there; elsewhere it is text."""
-    only_first: bool = False
-    """It counts only where nothing but white space came before."""
+    thinking: Literal["", "begins", "ends"] = ""
+    """It begins thinking, or ends thinking that nothing here began."""
 
     @property
     def head(self) -> str:

@@ -28,7 +28,12 @@ class Broken:
     why: str
 
 
-Piece = Text | Closed | Broken
+@dataclass(frozen=True)
+class Retracted:
+    """All that came before was thinking: no call of it may run."""
+
+
+Piece = Text | Closed | Broken | Retracted
 
 
 @dataclass(frozen=True)
@@ -43,5 +48,7 @@ class Step:
     """Text the block had taken that is to be read anew, before the rest."""
     doubt: bool = False
     """It is not certain where the block ended: no later block of the answer may run."""
+    tentative: str = ""
+    """The calls are this text instead, where any other text stands in the answer."""
     fence: int = 0
     """The block was an ordinary code fence of that many backticks, and what follows is inside."""

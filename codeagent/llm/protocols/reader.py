@@ -11,8 +11,10 @@ from codeagent.llm.protocols.bare_json import INFOS, BareJson, FencedJson
 from codeagent.llm.protocols.fence_end import FenceEnd
 from codeagent.llm.protocols.json_block import UNCLOSED
 from codeagent.llm.protocols.marks import Block, Mark
-from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Step, Text
+from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Retracted, Step, Text
+from codeagent.llm.protocols.thinking import ThinkingBlock, thinking_marks
 
+UNSURE = "the thinking before this block was never closed and goes on after it, so nothing ran"
 DOUBT = "a block before this one was broken, so it is not certain where this one begins; nothing ran"
 _SLICE = 4096
 """Characters looked at in one go: what is read again costs no more than that on top."""
@@ -22,6 +24,8 @@ _DEEPEST_MARGIN = 3
 _BEFORE_JSON = ";"
 _BARE_BEGINS = re.compile(r'\{\s{0,64}"|\[\s{0,64}\{')
 _BARE_MAY_BEGIN = re.compile(r"[{\[]\s{0,64}\Z")
+_BARE_HEADS = ('{"', "```json")
+"""How calls as plain JSON mostly begin."""
 _RUNS = {"`": re.compile("`*"), "~": re.compile("~*")}
 _INLINE = re.compile(r"[`\n]")
 
@@ -34,8 +38,10 @@ class Reader:
 
     def __init__(self, marks: Sequence[Mark], *, bare: Collection[str] | None = None) -> None:
         """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None for none."""
-        self._marks = tuple(marks)
-        self._heads = sorted({mark.head for mark in marks}, key=len, reverse=True)
+        calls = [mark.head for mark in marks if mark.make is not None]
+        self._marks = (*marks, *thinking_marks([*calls, *_BARE_HEADS] if bare else calls))
+        self._heads = sorted({mark.head for mark in self._marks}, key=len, reverse=True)
+        self._begun_heads = {head[:size] for head in self._heads for size in range(1, len(head))}
         self._bare = bare
         self._as_written = {json.dumps(name, ensure_ascii=False)[1:-1] for name in bare or ()}
         self._interest = re.compile("|".join([*map(re.escape, self._heads), "[`~{[]" if bare else "[`~]"]))
@@ -46,7 +52,7 @@ class Reader:
         self._block: Block | None = None
         self._space: list[str] = []
         self._after_block = self._begun = self._doubt = False
-        self._is_first = False
+        self._is_thinking = False
         self._ends_of: tuple[str, list[int]] = ("", [])
         self._margin, self._last = 0, "\n"
         self._run_character, self._run, self._run_in_margin, self._inline = "`", 0, False, 0
@@ -60,11 +66,16 @@ class Reader:
 
     def close(self) -> list[Piece]:
         """The answer is over: what is open is reported, what was held back is text."""
+        unsure = None
         while self._block is not None:
+            if unsure is None and isinstance(self._block, ThinkingBlock):
+                unsure = len(self._out)
             rest, self._tail = self._tail, ""
             self._take(self._block.close(rest), "")
             self._drive()
         self._close_text()
+        if unsure is not None and _goes_on(self._out[unsure:]):
+            self._out[unsure:] = [_unsure(piece) for piece in self._out[unsure:]]
         if not self._after_block:
             self._release("")
         return self._taken()
@@ -103,8 +114,8 @@ class Reader:
             self._give(piece)
         if step.ended:
             self._block, self._state = None, "text"
-            self._last = "\n" if self._is_first else self._last
-            self._is_first = False
+            self._last = "\n" if self._is_thinking else self._last
+            self._is_thinking = False
             if step.fence:
                 self._state, self._fence = "fence", FenceEnd("`", step.fence)
             self._pending.extendleft(reversed([*_slices(step.again), rest] if rest else _slices(step.again)))
@@ -177,7 +188,7 @@ class Reader:
         at, character = found.start(), data[found.start()]
         self._emit(data[position:at])
         for mark in self._marks:
-            if not data.startswith(mark.head, at) or (mark.only_first and self._begun):
+            if not data.startswith(mark.head, at):
                 continue
             opened = mark.match(data, at)
             if opened is not None:
@@ -201,19 +212,19 @@ class Reader:
     def _begun_at(self, data: str, position: int) -> int:
         """Where a mark may have begun that the data ends within; its length where none may."""
         if data is not self._ends_of[0]:
-            longest = len(self._heads[0]) if self._heads else 0
-            ends = [
-                at
-                for at in range(max(0, len(data) - longest), len(data))
-                if any(head.startswith(data[at:]) and len(head) > len(data) - at for head in self._heads)
-            ]
+            start = max(0, len(data) - len(self._heads[0]))
+            ends = [at for at in range(start, len(data)) if data[at:] in self._begun_heads]
             self._ends_of = (data, ends)
         return next((at for at in self._ends_of[1] if at >= position), len(data))
 
     def _open(self, mark: Mark, opened: re.Match[str]) -> None:
-        self._is_first = mark.only_first
+        self._is_thinking = mark.thinking == "begins"
         if mark.make is not None:
             self._block, self._state = mark.make(opened), "block"
+        elif mark.thinking == "ends":
+            self._emit(opened[0])
+            self._last = "\n"
+            self._out.append(Retracted())
         else:
             self._space.append("" if self._after_block else opened[0])
 
@@ -288,10 +299,26 @@ class Reader:
             self._emit(self._run_character * self._run)
         if self._state == "info":
             self._emit_info("")
-        if any(tail.startswith(mark.head) for mark in self._marks if mark.make is not None and not mark.only_first):
+        if any(tail.startswith(mark.head) for mark in self._marks if mark.make is not None and not mark.thinking):
             self._give(Broken("", tail, UNCLOSED))
         else:
             self._emit(tail)
+
+
+def _goes_on(pieces: Sequence[Piece]) -> bool:
+    """Words stand behind a call."""
+    called = False
+    for piece in pieces:
+        if called and isinstance(piece, Text) and piece.text.strip():
+            return True
+        called = called or isinstance(piece, Closed)
+    return False
+
+
+def _unsure(piece: Piece) -> Piece:
+    if isinstance(piece, Closed):
+        return Broken(piece.name, f"{piece.name} {piece.arguments}", UNSURE)
+    return piece
 
 
 def _slices(text: str) -> list[str]:

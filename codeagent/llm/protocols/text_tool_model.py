@@ -26,12 +26,13 @@ from codeagent.core.model import (
     TextDelta,
 )
 from codeagent.llm.around_model import AroundModel
-from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Text
+from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Retracted, Text
 from codeagent.llm.protocols.protocol import Parser, TextProtocol
 
 _NAMELESS = "tool_call"
 """Stands for the tool in a block that does not name one."""
 _REPORT_ENDS = ":\n"
+_WAS_THINKING = "this block stood in your thinking, so nothing ran"
 
 
 class TextToolModel(AroundModel):
@@ -97,6 +98,8 @@ class _Growing:
                     yield self._closed(name, arguments)
                 case Broken(name, raw, why):
                     yield self._closed(name or _NAMELESS, f"{why}{_REPORT_ENDS}{raw}")
+                case Retracted():
+                    self._calls = [_retracted(call) for call in self._calls]
                 case _:
                     assert_never(piece)
 
@@ -104,6 +107,11 @@ class _Growing:
         call = ToolCall(id=f"call_{uuid.uuid4().hex}", name=name, arguments=arguments)
         self._calls.append(call)
         return CallClosed(call)
+
+
+def _retracted(call: ToolCall) -> ToolCall:
+    """Under the same id, with arguments that are refused."""
+    return call.model_copy(update={"arguments": f"{_WAS_THINKING}{_REPORT_ENDS}{call.arguments}"})
 
 
 def as_text(request: ModelRequest, protocol: TextProtocol) -> ModelRequest:

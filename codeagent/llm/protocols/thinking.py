@@ -1,33 +1,102 @@
-"""Reasoning that a server leaves in the text: shown, and never searched for calls."""
+"""Reasoning that a server leaves in the text: shown, and never searched for calls, whatever marks it stands between."""
+
+import re
+from collections.abc import Iterable
+from itertools import product
 
 from codeagent.llm.protocols.marks import Mark
 from codeagent.llm.protocols.pieces import Step, Text
 
-_END = "</think>"
+_NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "analysis", "scratchpad", "think_fast")
+_TAGGED = tuple(
+    (f"{left}{cased}{right}", (f"{left}/{cased}{right}",))
+    for name, (left, right) in product(_NAMES, (("<", ">"), ("[", "]")))
+    for cased in (name, name.upper(), name.capitalize())
+)
+_SPECIAL = (
+    ("<seed:think>", ("</seed:think>",)),
+    ("<mm:think>", ("</mm:think>",)),
+    ("◁think▷", ("◁/think▷",)),
+    ("<|think|>", ("<|/think|>",)),
+    ("<|begin_of_thought|>", ("<|end_of_thought|>",)),
+    ("<|START_THINKING|>", ("<|END_THINKING|>",)),
+    ("<|inner_prefix|>", ("<|inner_suffix|>",)),
+    ("<|channel>thought", ("<channel|>",)),
+)
+_SPOKEN = (
+    ("<|channel|>analysis<|message|>", ("<|end|>", "<|start|>", "<|channel|>")),
+    ("Here is my thought process:", ("Here is my response:",)),
+    ("Here's my thought process:", ("Here's my response:",)),
+)
+"""What ends these may stand elsewhere, too."""
 
 
 class ThinkingBlock:
-    def __init__(self, opened: str) -> None:
+    """Ends with its mark. Without one, calls at its end may be meant: from the first on it is held back until then."""
+
+    def __init__(self, opened: str, ends: tuple[str, ...], calls: tuple[str, ...]) -> None:
+        """`opened` is the mark that began it, `ends` those of which one ends it, `calls` how blocks of calls begin."""
         self._opened = opened
+        self._ends, self._calls = _OneOf(ends), _OneOf((*ends, *calls))
+        self._held: list[str] | None = None
 
     def read(self, data: str, position: int) -> Step:
-        found = data.find(_END, position)
-        ended = found >= 0
-        end = found + len(_END) if ended else _certain(data, position)
-        text = self._opened + data[position:end]
-        self._opened = ""
+        if self._held is None:
+            found, certain = self._calls.find(data, position)
+            if found is None or data.startswith(self._ends.marks, found.start()):
+                return self._step(data, position, certain if found is None else found.end(), ended=found is not None)
+            self._held = []
+            before = self._step(data, position, found.start(), ended=False)
+            after = self.read(data, found.start())
+            return Step(after.position, (*before.pieces, *after.pieces), after.ended)
+        found, certain = self._ends.find(data, position)
+        end = certain if found is None else found.end()
+        self._held.append(data[position:end])
+        if found is None:
+            return Step(end)
+        return Step(end, (Text("".join(self._held)),), ended=True)
+
+    def _step(self, data: str, position: int, end: int, *, ended: bool) -> Step:
+        text, self._opened = self._opened + data[position:end], ""
         return Step(end, (Text(text),), ended=ended)
 
     def close(self, rest: str) -> Step:
-        return Step(0, (Text(self._opened + rest),), ended=True)
+        """What was held back is read as if the thinking had ended before it."""
+        if self._held is None:
+            return Step(0, (Text(self._opened + rest),), ended=True)
+        return Step(0, ended=True, again="".join(self._held) + rest)
 
 
-def _certain(data: str, position: int) -> int:
-    """Up to where the end cannot have begun."""
-    for size in range(len(_END) - 1, 0, -1):
-        if data.endswith(_END[:size], position):
-            return len(data) - size
-    return len(data)
+class _OneOf:
+    """Finds the first of several literal marks in text that comes in pieces."""
+
+    def __init__(self, marks: tuple[str, ...]) -> None:
+        self.marks = marks
+        self._pattern = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
+        self._begun = {mark[:size] for mark in marks for size in range(1, len(mark))}
+        self._longest = max(map(len, marks))
+
+    def find(self, data: str, position: int) -> tuple[re.Match[str] | None, int]:
+        """The mark, or None and up to where none can have begun."""
+        found = self._pattern.search(data, position)
+        if found is not None:
+            return found, found.start()
+        for at in range(max(position, len(data) - self._longest + 1), len(data)):
+            if data[at:] in self._begun:
+                return None, at
+        return None, len(data)
 
 
-THINKING = Mark(("<think>",), lambda opened: ThinkingBlock(opened[0]), only_first=True)
+def thinking_marks(calls: Iterable[str]) -> tuple[Mark, ...]:
+    """`calls` are the literals that blocks of calls begin with.
+
+    An end without a beginning belongs to thinking that the prompt opened: what came before is no call.
+    """
+    heads = tuple(calls)
+    opening = [_mark(opened, ends, heads) for opened, ends in (*_TAGGED, *_SPECIAL, *_SPOKEN)]
+    closing = [Mark((end,), None, thinking="ends") for _, ends in (*_TAGGED, *_SPECIAL) for end in ends]
+    return (*opening, *closing)
+
+
+def _mark(opened: str, ends: tuple[str, ...], calls: tuple[str, ...]) -> Mark:
+    return Mark((opened,), lambda found: ThinkingBlock(found[0], ends, calls), thinking="begins")

@@ -6,10 +6,10 @@ from functools import partial
 from re import Match
 from xml.sax.saxutils import escape, unescape
 
+from codeagent.core.coercion import as_said, as_string
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_block import ENTITIES, ArgumentBlock
-from codeagent.llm.protocols.coercion import as_said, as_string
 from codeagent.llm.protocols.json_block import JsonBlock
 from codeagent.llm.protocols.json_calls import members
 from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Mark, Run
@@ -17,7 +17,6 @@ from codeagent.llm.protocols.protocol import Parser, Schemas, schemas, section
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.protocols.rendering import result_text
 from codeagent.llm.protocols.tags import Tags, attribute_tags
-from codeagent.llm.protocols.thinking import THINKING
 
 _FORM = (
     '<invoke name="the tool">\n<parameter name="text argument">its text, as it is</parameter>\n'
@@ -71,7 +70,7 @@ class XmlProtocol:
             marks.append(Mark(head, partial(_argument_block, tags, known)))
         marks.append(Mark(("<dots_function_call>", SPACE, Ahead("{")), _dots))
         marks += [Mark((f"<{slash}{name}>",), None) for name in _AROUND for slash in ("", "/")]
-        return Reader((THINKING, *marks))
+        return Reader(marks)
 
 
 def _json_block(tags: Tags, opened: Match[str]) -> Block:

@@ -7,7 +7,7 @@ from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.delimited_protocol import DelimitedProtocol
 from codeagent.llm.protocols.hermes_protocol import HermesProtocol
 from codeagent.llm.protocols.json_protocol import JsonProtocol
-from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Text
+from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Retracted, Text
 from codeagent.llm.protocols.protocol import TextProtocol
 from codeagent.llm.protocols.xml_protocol import XmlProtocol
 
@@ -46,7 +46,11 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def calls(pieces: Iterable[Piece]) -> list[Closed]:
-    return [piece for piece in pieces if isinstance(piece, Closed)]
+    """Those that run."""
+    found: list[Closed] = []
+    for piece in pieces:
+        found = [] if isinstance(piece, Retracted) else [*found, piece] if isinstance(piece, Closed) else found
+    return found
 
 
 def broken(pieces: Iterable[Piece]) -> list[Broken]:

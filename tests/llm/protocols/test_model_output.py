@@ -1,6 +1,7 @@
 """What models really write: one table per rule, each read whole and character by character."""
 
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 
@@ -48,6 +49,31 @@ CALLS = {
     "hermes, after thinking": Case(
         HERMES, f"<think><tool_call>{OBJECT}</tool_call></think><tool_call>{OBJECT}</tool_call>", (LS,),
         f"<think><tool_call>{OBJECT}</tool_call></think>",
+    ),
+    "after thinking that was never closed": Case(
+        HERMES, f"<think>Let me look.\n<tool_call>{OBJECT}</tool_call>\n<tool_call>{OBJECT}</tool_call>\n", (LS, LS),
+        "<think>Let me look.",
+    ),
+    "json, after thinking that was never closed": Case(
+        JSON, f"[THINK]Let me look.\n```json\n{OBJECT}\n```", (LS,), "[THINK]Let me look."
+    ),
+    "json, llama's own tag": Case(JSON, f"<|python_tag|>{OBJECT}<|eom_id|>", (LS,)),
+    "json, several behind llama's tag": Case(
+        JSON, f"Now.\n<|python_tag|>{OBJECT}; {OBJECT};{OBJECT}", (LS, LS, LS), "Now."
+    ),
+    "hermes, several behind llama's tag": Case(HERMES, f"<|python_tag|>{OBJECT}; {OBJECT}<|eot_id|>", (LS, LS)),
+    "llama's tag and words after the calls": Case(HERMES, f"<|python_tag|>{OBJECT}; Done.", (LS,), "Done."),
+    "llama's tag and an unknown tool": Case(
+        JSON, '<|python_tag|>{"name": "bsh", "parameters": {}}', (Closed("bsh", "{}"),)
+    ),
+    "seed, a value's own last line break": Case(
+        HERMES,
+        "<seed:tool_call>\n<function=write>\n<parameter=path>a</parameter>\n<parameter=content>x = 1\n</parameter>"
+        "\n</function>\n</seed:tool_call>",
+        (Closed("write", '{"path": "a", "content": "x = 1\\n"}'),),
+    ),
+    "xml, all arguments as one object": Case(
+        XML, '<invoke name="bash"><parameter name="input">{"command": "ls"}</parameter></invoke>', (LS,)
     ),
     "qwen": Case(HERMES, f"<tool_call>\n{QWEN}\n</tool_call>", (LS,)),
     "qwen, without the outer tags": Case(HERMES, f"Now:\n{QWEN}", (LS,), "Now:"),
@@ -132,7 +158,6 @@ TEXT = {
     "json, in a fence within a fence": Case(JSON, f"````markdown\n```json\n{OBJECT}\n```\n````"),
     "json, links and lists": Case(JSON, "[a](b) and [1, 2] and {x}"),
     "delimited, in a fence": Case(MARKED, f"```\n<<call {OBJECT} >>\n```"),
-    "thinking that does not end": Case(HERMES, f"<think>maybe <tool_call>{OBJECT}</tool_call>"),
 }
 BROKEN = {
     "hermes, cut off": Case(HERMES, f"Now: <tool_call>{OBJECT}", (), "Now:", ("bash",)),
@@ -161,6 +186,25 @@ BROKEN = {
         (Closed("write", '{"name": "write", "arguments": {"content": "a\nb"}}'),), OBJECT, ("bash",),
     ),
 }  # fmt: skip  # a table
+CALL_OF = {"hermes": f"<tool_call>{OBJECT}</tool_call>", "qwen": QWEN, "json": f"```json\n{OBJECT}\n```"}
+CALL_OF |= {"bare json": f"\n{OBJECT}\n", "xml": INVOKE, "delimited": f"<<call {OBJECT} >>"}
+READS = {"hermes": HERMES, "qwen": HERMES, "json": JSON, "bare json": JSON, "xml": XML, "delimited": MARKED}
+THINKING = [
+    ("<think>", "</think>"),
+    ("<THINK>", "</THINK>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|channel>thought", "<channel|>"),
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("Here is my thought process:", "Here is my response:"),
+]
 MALFORMED = {
     "hermes, a line break in a string": Case(
         HERMES, '<tool_call>{"name": "bash", "arguments": {"command": "a\nb"}}</tool_call>',
@@ -241,3 +285,34 @@ def test_words_are_out_as_soon_as_they_cannot_begin_a_mark() -> None:
     parser = HERMES.parser(())
     assert text(parser.feed("a <tool")) == "a"
     assert text(parser.feed("box")) == " <toolbox"
+
+
+WAYS = list(product(CALL_OF, (1, 4, 10_000)))
+"""How a call is written, and how many characters come at a time."""
+
+
+def cut(written: str, size: int) -> list[str]:
+    return [written[at : at + size] for at in range(0, len(written), size)]
+
+
+@pytest.mark.parametrize(("opened", "closed"), THINKING, ids=[opened for opened, _ in THINKING])
+def test_a_call_inside_thinking_never_runs_and_the_one_behind_it_does(opened: str, closed: str) -> None:
+    for (form, size), before in product(WAYS, ("", "First, words.\n")):
+        block = CALL_OF[form]
+        shown = f"{before}{opened}I could do\n{block}\nor not.{closed}"
+        check(Case(READS[form], f"{shown}\n{block}\n", (LS,), shown), size)
+
+
+@pytest.mark.parametrize("opened", ["<think>", "[THINK]"])
+def test_a_call_in_thinking_that_was_never_closed_does_not_run_where_words_follow(opened: str) -> None:
+    for form, size in WAYS:
+        written = f"{opened}I could do\n{CALL_OF[form]}\nbut I will not."
+        assert calls(read(READS[form], cut(written, size))) == []
+
+
+def test_a_call_in_thinking_that_the_prompt_began_never_runs() -> None:
+    """Only its end is in the answer."""
+    for form, size in WAYS:
+        block = CALL_OF[form]
+        pieces = read(READS[form], cut(f"I could do\n{block}\nor not.\n</think>\n\n{block}", size))
+        assert calls(pieces) == [LS]

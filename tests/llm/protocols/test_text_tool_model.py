@@ -71,6 +71,17 @@ async def test_a_scripted_model_that_speaks_text_is_one_that_calls(protocol: Tex
 
 
 @EACH
+async def test_a_call_that_turns_out_to_stand_in_thinking_is_refused_with_the_reason(protocol: TextProtocol) -> None:
+    """It was announced before the end of the thinking came."""
+    block = protocol.render_call(LS)
+    heard = await ask(TextToolModel(ScriptedModel([Turn(text=f"I could\n{block}\n</think>\n{block}")]), protocol))
+    thought, meant = heard.message.calls
+    assert [call.id for call in heard.closed] == [thought.id, meant.id]
+    assert thought.arguments == f"this block stood in your thinking, so nothing ran:\n{LS.arguments}"
+    assert meant.arguments == LS.arguments
+
+
+@EACH
 async def test_a_whole_conversation_goes_back_as_text_that_a_strict_provider_takes(protocol: TextProtocol) -> None:
     sent = as_text(request(*HISTORY), protocol)
     assert sent.tools == ()

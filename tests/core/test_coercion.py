@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.llm.protocols.coercion import as_json
+from codeagent.core.coercion import as_json
 
 Schema = dict[str, Any]
 
@@ -29,6 +29,12 @@ def coerced(text: str, about: Schema, **definitions: Schema) -> Any:
         ('{"a": {}}', {"type": "object"}, {"a": {}}),
         ("3", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, 3),
         ("3", {"enum": [1, 2, 3]}, 3),
+        ("5", {"type": ["string", "integer"]}, 5),
+        ("5.5", {"anyOf": [{"type": "string"}, {"type": "number"}]}, 5.5),
+        ("true", {"type": ["string", "boolean"]}, True),
+        ('["a"]', {"anyOf": [{"type": "string"}, {"type": "array"}]}, ["a"]),
+        ('[\\"a\\", \\"b \\\\\\"c\\"]', {"type": "array"}, ["a", 'b "c']),
+        ('{\\"a\\": 1}', {"type": "object"}, {"a": 1}),
         ('{"a": 1}', {"$ref": "#/$defs/Thing"}, {"a": 1}),
     ],
 )
@@ -46,7 +52,9 @@ def test_a_value_becomes_what_the_schema_asks_for(text: str, about: Schema, valu
         ("[1, 2", {"type": "array"}),
         ("{'a': 1}", {"type": "object"}),
         ("[1]", {"type": "object"}),
-        ("5", {"type": ["string", "integer"]}),
+        ("5.5", {"type": ["string", "integer"]}),
+        ("5", {"enum": ["5", 6]}),
+        ('[\\"a]', {"type": "array"}),
         ("5", {}),
         ("5", {"$ref": "#/$defs/Missing"}),
     ],

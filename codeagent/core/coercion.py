@@ -1,11 +1,12 @@
-"""Values of formats without types, made into what the tool's schema asks for."""
+"""Text that stands where a tool's schema asks for something else: what it is read as."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _KINDS: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list}
 _ALIASES = {"float": "number", "double": "number", "int": "integer", "bool": "boolean", "str": "string"}
 """Words of other schema dialects."""
@@ -19,20 +20,35 @@ def as_json(text: str, schema: Mapping[str, Any], name: str, *, typed: bool = Fa
     """
     properties = schema.get("properties")
     about = properties.get(name) if isinstance(properties, Mapping) else None
-    kinds = _kinds(about, schema, 0)
+    kinds = kinds_of(about, schema)
+    if typed and not kinds:
+        return as_said(text)
+    if isinstance(about, Mapping) and text in (about.get("enum") or ()):
+        return as_string(text)
+    return reading(text, kinds) or as_string(text)
+
+
+def reading(text: str, kinds: Collection[str]) -> str | None:
+    """The JSON that the text is as one of the kinds other than a string; None where it is none of them.
+
+    An array or object may have come with its quotes escaped once more than its place needed.
+    """
     bare = text.strip()
     if "null" in kinds and bare.lower() == "null":
         return "null"
-    if typed and not kinds:
-        return as_said(text)
-    if not kinds or "string" in kinds:
-        return as_string(text)
     if "boolean" in kinds and bare.lower() in ("true", "false"):
         return bare.lower()
-    if kinds & {"integer", "number"} and _NUMBER.fullmatch(bare):
+    if "number" in kinds and _NUMBER.fullmatch(bare):
+        return bare
+    if "integer" in kinds and _INTEGER.fullmatch(bare):
         return bare
     wanted = tuple(kind for name, kind in _KINDS.items() if name in kinds)
-    return bare if wanted and isinstance(_decoded(bare), wanted) else as_string(text)
+    if not wanted or not bare.startswith(("[", "{")):
+        return None
+    if isinstance(_decoded(bare), wanted):
+        return bare
+    unescaped = _decoded(f'"{bare}"') if '\\"' in bare else None
+    return unescaped if isinstance(unescaped, str) and isinstance(_decoded(unescaped), wanted) else None
 
 
 def as_string(text: str) -> str:
@@ -54,7 +70,7 @@ def _decoded(text: str) -> object:
         return _NO_JSON
 
 
-def _kinds(about: object, root: Mapping[str, Any], depth: int) -> set[str]:
+def kinds_of(about: object, root: Mapping[str, Any], depth: int = 0) -> set[str]:
     """The types a schema allows; empty where it does not say."""
     if not isinstance(about, Mapping) or depth > _DEEPEST:
         return set()
@@ -69,10 +85,10 @@ def _kinds(about: object, root: Mapping[str, Any], depth: int) -> set[str]:
         kinds.update(map(_kind_of, values))
     for key in ("anyOf", "oneOf", "allOf"):
         for other in about.get(key) or ():
-            kinds |= _kinds(other, root, depth + 1)
+            kinds |= kinds_of(other, root, depth + 1)
     match about.get("$ref"):
         case str(target):
-            kinds |= _kinds(_resolved(target, root), root, depth + 1)
+            kinds |= kinds_of(_resolved(target, root), root, depth + 1)
     return kinds
 
 
