@@ -86,11 +86,15 @@ class BareJson:
 
 
 class FencedJson:
-    """In a fence of its own: calls if it holds nothing else, and ordinary code otherwise."""
+    """In a fence of its own: calls if it holds nothing else, and ordinary code otherwise.
+
+    Where the fence does not say what it holds, the calls are tentative.
+    """
 
     def __init__(self, opened: str, size: int, known: Collection[str], as_written: Collection[str]) -> None:
         """`opened` is the whole first line, with `size` backticks; the names as for a Candidate."""
         self._opened, self._size = opened, size
+        self._says_json = bool(opened.strip("` \n"))
         self._new = partial(Candidate, known, as_written)
         self._raw: list[str] = []
         self._calls: list[Call] = []
@@ -115,6 +119,7 @@ class FencedJson:
     def close(self, rest: str) -> Step:
         raw = "".join(self._raw) + rest
         if self._state == "run" and self._run >= self._size and self._calls:
+            self._raw.append(rest)
             return self._called()
         if self._state == "broken" and self._end.at_end():
             return self._broken()
@@ -184,7 +189,8 @@ class FencedJson:
         return position
 
     def _called(self) -> Step:
-        return Step(0, tuple(Closed(*call) for call in self._calls), ended=True)
+        tentative = "" if self._says_json else self._opened + "".join(self._raw)
+        return Step(0, tuple(Closed(*call) for call in self._calls), ended=True, tentative=tentative)
 
     def _broken(self) -> Step:
         body = "".join(self._raw).rstrip().rstrip("`").strip()

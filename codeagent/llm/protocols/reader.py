@@ -4,6 +4,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
@@ -30,6 +31,15 @@ _RUNS = {"`": re.compile("`*"), "~": re.compile("~*")}
 _INLINE = re.compile(r"[`\n]")
 
 
+@dataclass(frozen=True)
+class _Held:
+    space: str
+    """White space before it."""
+    text: str
+    """What the pieces are where words stand in the answer; empty where they are calls in any case."""
+    pieces: tuple[Piece, ...]
+
+
 class Reader:
     """The text of one answer. Marks within code are text; white space around blocks is dropped with them.
 
@@ -41,6 +51,9 @@ class Reader:
         calls = [mark.head for mark in marks if mark.make is not None]
         self._marks = (*marks, *thinking_marks([*calls, *_BARE_HEADS] if bare else calls))
         self._heads = sorted({mark.head for mark in self._marks}, key=len, reverse=True)
+        self._by_head = {
+            head: tuple(mark for mark in self._marks if head.startswith(mark.head)) for head in self._heads
+        }
         self._begun_heads = {head[:size] for head in self._heads for size in range(1, len(head))}
         self._bare = bare
         self._as_written = {json.dumps(name, ensure_ascii=False)[1:-1] for name in bare or ()}
@@ -53,6 +66,8 @@ class Reader:
         self._space: list[str] = []
         self._after_block = self._begun = self._doubt = False
         self._is_thinking = False
+        self._worded = False
+        self._held: list[_Held] = []
         self._ends_of: tuple[str, list[int]] = ("", [])
         self._margin, self._last = 0, "\n"
         self._run_character, self._run, self._run_in_margin, self._inline = "`", 0, False, 0
@@ -74,6 +89,7 @@ class Reader:
             self._take(self._block.close(rest), "")
             self._drive()
         self._close_text()
+        self._settle_held(as_text=False)
         if unsure is not None and _goes_on(self._out[unsure:]):
             self._out[unsure:] = [_unsure(piece) for piece in self._out[unsure:]]
         if not self._after_block:
@@ -110,8 +126,13 @@ class Reader:
                 position = moved
 
     def _take(self, step: Step, rest: str) -> None:
-        for piece in step.pieces:
-            self._give(piece)
+        if step.tentative and self._worded:
+            self._emit(step.tentative)
+        elif step.tentative:
+            self._hold(step.tentative, step.pieces)
+        else:
+            for piece in step.pieces:
+                self._give(piece)
         if step.ended:
             self._block, self._state = None, "text"
             self._last = "\n" if self._is_thinking else self._last
@@ -124,6 +145,9 @@ class Reader:
     def _give(self, piece: Piece) -> None:
         if isinstance(piece, Text):
             self._emit(piece.text)
+            return
+        if self._held:
+            self._hold("", (piece,))
             return
         if self._doubt and isinstance(piece, Closed):
             piece = Broken(piece.name, f"{piece.name} {piece.arguments}", DOUBT)
@@ -148,9 +172,31 @@ class Reader:
             self._space.append(text)
             return
         kept = text.rstrip()
+        if not self._is_thinking:
+            self._worded = True
+            self._settle_held(as_text=True)
         self._release(kept)
         self._space.append(text[len(kept) :])
         self._begun, self._after_block = True, False
+
+    def _hold(self, text: str, pieces: tuple[Piece, ...]) -> None:
+        """Keep the pieces until it is known whether they are the `text` instead, because words follow."""
+        self._held.append(_Held("".join(self._space), text, pieces))
+        self._space.clear()
+        self._after_block = self._begun = True
+        self._margin, self._last = 0, "\n"
+
+    def _settle_held(self, *, as_text: bool) -> None:
+        held, self._held = self._held, []
+        for one in held:
+            if as_text and one.text:
+                self._out.append(Text(one.space + one.text))
+                self._after_block = False
+                continue
+            behind, self._space = self._space, [one.space]
+            for piece in one.pieces:
+                self._give(piece)
+            self._space = behind
 
     def _release(self, text: str) -> None:
         whole = "".join(self._space) + text
@@ -187,9 +233,7 @@ class Reader:
             return begun if begun > position else None
         at, character = found.start(), data[found.start()]
         self._emit(data[position:at])
-        for mark in self._marks:
-            if not data.startswith(mark.head, at):
-                continue
+        for mark in self._by_head.get(found[0], ()):
             opened = mark.match(data, at)
             if opened is not None:
                 self._open(mark, opened)
@@ -224,6 +268,7 @@ class Reader:
         elif mark.thinking == "ends":
             self._emit(opened[0])
             self._last = "\n"
+            self._worded = False
             self._out.append(Retracted())
         else:
             self._space.append("" if self._after_block else opened[0])

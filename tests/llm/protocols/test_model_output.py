@@ -99,6 +99,15 @@ CALLS = {
     "mistral": Case(HERMES, '[TOOL_CALLS]bash[ARGS]{"command": "ls"}', (LS,)),
     "json in a fence": Case(JSON, f"Sure:\n```json\n{OBJECT}\n```", (LS,), "Sure:"),
     "json in a fence without a word": Case(JSON, f"```\n{OBJECT}\n```\n", (LS,)),
+    "json, in a fence that says nothing, after thinking": Case(
+        JSON, f"<think>Hm.</think>\n```\n{OBJECT}\n```", (LS,), "<think>Hm.</think>"
+    ),
+    "json, in two fences of which one says json": Case(
+        JSON, f"```\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```", (LS, LS)
+    ),
+    "json, in two fences of which one says json, and words": Case(
+        JSON, f"```\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```\nWords.", (LS,), f"```\n{OBJECT}\n```\nWords."
+    ),
     "json, several in one fence": Case(JSON, f"```json\n[{OBJECT},\n {OBJECT}]\n```", (LS, LS)),
     "json, line by line": Case(JSON, f"```json\n{OBJECT}\n{OBJECT}\n```", (LS, LS)),
     "json, bare": Case(JSON, OBJECT, (LS,)),
@@ -152,6 +161,8 @@ TEXT = {
     "json, without arguments": Case(JSON, '{"name": "bash"}'),
     "json, within other JSON": Case(JSON, f'{{"example": {OBJECT}}}'),
     "json, in inline code": Case(JSON, f"Like `{OBJECT}`."),
+    "json, in a fence that says nothing, after words": Case(JSON, f"A call:\n\n```\n{OBJECT}\n```\n"),
+    "json, in a fence that says nothing, before words": Case(JSON, f"\n```\n{OBJECT}\n```\n\nThat is one."),
     "json, in a fence of another language": Case(JSON, f"```python\n{OBJECT}\n```"),
     "json, in a fence with a comment": Case(JSON, f"```json\n// like this\n{OBJECT}\n```"),
     "json, a fence with data": Case(JSON, '```json\n{"a": [1, 2]}\n```\nThat is the data.'),
