@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.programs import this_program
 from codeagent.core.redact import Redactor
+from codeagent.tui.crash import record_survived
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
 from codeagent.tui.ports import OpenTalk, Wish
@@ -65,10 +67,16 @@ class CodeagentApp(GuardedApp):
         self.chat = ChatScreen(self, wish)
         self._switch = ThemeSwitch(self, self.themes, paint=self._paint, tell=self._remark)
         self._clock = clock
+        self._redactor = Redactor(os.environ)
         # Before the first frame: a theme that changes later draws everything anew.
         for name in (DEFAULT_THEME, wish.theme):
             if name is not None and (problem := self.use_theme(name)):
                 self._remark(problem)
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Takes the secrets of this process out of a text."""
+        return self._redactor.clean
 
     @property
     def kept_session(self) -> str:
@@ -96,6 +104,21 @@ class CodeagentApp(GuardedApp):
         # The first screen cannot be switched: it stays below, empty.
         await before.remove_children()
         await self.push_screen(self.chat)
+
+    def outlives(self, error: BaseException) -> bool:
+        """An error nobody caught is a line in the conversation, and what was open above it closes."""
+        if not self._running or not self.chat.is_mounted:
+            return False
+        said = record_survived(error, self.folders.state, session=self.kept_session, redact=self.redact)
+        self.chat.stage.document.remark(said, "error")
+        if isinstance(self.screen, ModalScreen):
+            self.screen.call_later(self._close, self.screen)
+        return True
+
+    def _close(self, page: ModalScreen[Any]) -> None:
+        """Its answer is that there is none."""
+        if page.is_current:
+            page.dismiss(None)
 
     def use_theme(self, name: str) -> str:
         return self._switch.use(name)
@@ -127,11 +150,10 @@ class CodeagentApp(GuardedApp):
 
 def run_app(open_talk: OpenTalk, wish: Wish, folders: Folders) -> int:
     """The whole life of the screen; returns the process's exit code."""
-    redactor = Redactor(os.environ)
     app = CodeagentApp(open_talk, wish, folders)
-    code = run_guarded(app, folders.state, redactor.clean)
+    code = run_guarded(app, folders.state, app.redact)
     if code == 0:
-        sys.stdout.write(redactor.clean(_farewell(app.chat)))
+        sys.stdout.write(app.redact(_farewell(app.chat)))
     return code
 
 

@@ -228,8 +228,11 @@ class Conversation(AgentSide):
         status = self._stage.status
         try:
             runtime = await self._launcher.open(settings, resume=resume, tell=self._tell)
-        except CodeagentError as error:
-            self._stage.document.remark(f"{error}", "error")
+        except Exception as error:
+            if isinstance(error, CodeagentError):
+                self._stage.document.remark(f"{error}", "error")
+            else:
+                self._stage.failed(error)
             self._refused = True
             status.set(sandbox="none", phase="idle", notice=_NOT_STARTED)
             self._give_back_pending()
@@ -256,7 +259,7 @@ class Conversation(AgentSide):
         async for event in events:
             if event.seq > self._shown:
                 self._shown = event.seq
-                bridge.show(event)
+                self._show(bridge, event)
             self._after(event, runtime.agent)
             await _pace(event, drawn)
 
@@ -266,6 +269,13 @@ class Conversation(AgentSide):
             self._spawn(self._refresh_git())
             if event.reason == "done" and agent.queued and not agent.running:
                 self._try(agent.start, None)
+
+    def _show(self, bridge: Bridge, event: KnownEvent) -> None:
+        """One event that cannot be drawn does not keep those after it from being."""
+        try:
+            bridge.show(event)
+        except Exception as error:
+            self._stage.failed(error)
 
     async def _show_recorded(self, session_id: str, *, live: bool) -> None:
         bridge = Bridge(self._stage, live=live)

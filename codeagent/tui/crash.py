@@ -6,7 +6,8 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 from codeagent import __version__
@@ -27,12 +28,25 @@ def record_crash(error: BaseException, state: Path, *, session: str | None, reda
     """
     kept = f"the session is kept: {this_program()} --resume {session}; " if session else ""
     kept = "no session had begun; " if session == "" else kept
+    said, where = _recorded(error, state, session=session, redact=redact)
+    return f"codeagent: stopped by a bug of its own ({said}); {kept}{where}"
+
+
+def record_survived(error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]) -> str:
+    """The same for an error that the screen goes on after."""
+    said, where = _recorded(error, state, session=session, redact=redact)
+    return f"internal error ({said}); nothing of the conversation was lost, and it goes on; {where}"
+
+
+def _recorded(
+    error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]
+) -> tuple[str, str]:
+    """What it was, and where the report is."""
     try:
         where = f"report: {_write(state / 'crashes', redact(_report(error, session)))}"
     except OSError as failure:
         where = f"the report could not be written ({failure.strerror})"
-    said = one_line(redact(_summary(error)), _WIDTH)
-    return f"codeagent: stopped by a bug of its own ({said}); {kept}{where}"
+    return one_line(redact(_summary(error)), _WIDTH), where
 
 
 def _summary(error: BaseException) -> str:
@@ -58,9 +72,16 @@ def _report(error: BaseException, session: str | None) -> str:
 
 def _write(folder: Path, text: str) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
+    name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+    path = next(path for path in _names(folder, name) if not path.exists())
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     for old in sorted(folder.glob("*.txt"))[:-_KEPT]:
         old.unlink(missing_ok=True)
     return path
+
+
+def _names(folder: Path, name: str) -> Iterator[Path]:
+    """Several reports of one second."""
+    yield folder / f"{name}.txt"
+    yield from (folder / f"{name}-{number}.txt" for number in count(2))

@@ -1,21 +1,27 @@
-"""An app whose end is always clean: the terminal restored, the exit code true, a crash told in one line."""
+"""An app that goes on after an error, and whose end is clean: terminal restored, exit code true, crash in one line."""
 
 import contextlib
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from textual import events, on
 from textual.app import App
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.message import Message
+from textual.widget import Widget
 from textual.worker import WorkerFailed
 
 from codeagent.tui.crash import record_crash
 from codeagent.tui.driver import TerminalDriver
 from codeagent.tui.terminal import TerminalGuard, guard_terminal
 
+_MOST_ERRORS, _WITHIN = 8, 5.0
+"""Errors, and the seconds they happen in, after which going on would only repeat them."""
 _NOBODY_LISTENS = 0.5
 """Seconds after which keys are no longer kept for a screen on which nothing has the focus."""
 
@@ -27,12 +33,15 @@ class GuardedApp(App[None]):
     """Set while `run_guarded` runs it."""
     crash: BaseException | None = None
     """The first exception nobody caught, also one of a worker."""
+    ended_by: BaseException | None = None
+    """The one that ended the app, where it could not go on."""
 
     class FocusGiven(Message):
         """Something can be typed into."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._errors: deque[float] = deque(maxlen=_MOST_ERRORS)
         self._early: list[events.Key | events.Paste] | None = []
 
     @on(events.Mount)
@@ -82,17 +91,62 @@ class GuardedApp(App[None]):
     def get_driver_class(self) -> type[Driver]:
         return TerminalDriver
 
+    def outlives(self, error: BaseException) -> bool:
+        """Tell an error nobody caught, so that the app can go on; False: it ends with it."""
+        return False
+
+    def _register_child(self, parent: DOMNode, child: Widget, before: int | None, after: int | None) -> None:
+        """Textual ends a widget whose handler raises: it would be there and take no key any more."""
+        dispatch = child._dispatch_message
+
+        async def go_on(message: Message) -> None:
+            with self._outliving():
+                await dispatch(message)
+
+        child._dispatch_message = go_on  # type: ignore[method-assign]  # the one place all its messages go through
+        super()._register_child(parent, child, before, after)
+
+    async def _dispatch_message(self, message: Message) -> None:
+        with self._outliving():
+            await super()._dispatch_message(message)
+
+    @contextlib.contextmanager
+    def _outliving(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not self._goes_on(error):
+                raise
+
+    def _goes_on(self, error: BaseException) -> bool:
+        """Told and over; too many in a short time are not."""
+        self.crash = self.crash or error
+        if self.ended_by is not None:
+            return False
+        now = time.monotonic()
+        self._errors.append(now)
+        if len(self._errors) == _MOST_ERRORS and now - self._errors[0] < _WITHIN:
+            return False
+        try:
+            return self.outlives(error)
+        except Exception:  # telling it failed, so there is nothing to go on with
+            return False
+
     def _handle_exception(self, error: Exception) -> None:
         """Textual would print the traceback with the values of all variables, secrets among them."""
-        if self.crash is None:
-            self.crash = error.error if isinstance(error, WorkerFailed) else error
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if self._goes_on(cause):
+            return
+        if self.ended_by is None:
+            self.ended_by = cause
             self._exception = error
             self._exception_event.set()
         self._return_code = 1
         self._close_messages_no_wait()
 
     def panic(self, *renderables: Any) -> None:
-        """Textual's input thread failed; what it hands over is a traceback."""
+        """Textual's input thread failed, so that no key arrives any more; what it hands over is a traceback."""
+        self._errors.extend([time.monotonic()] * _MOST_ERRORS)
         self._handle_exception(RuntimeError(f"the input could not be read: {sys.exc_info()[1]!r}"))
 
 
@@ -107,9 +161,9 @@ def run_guarded(app: GuardedApp, state: Path, redact: Callable[[str], str]) -> i
         try:
             app.run()
         except Exception as error:
-            app.crash = app.crash or error
+            app.ended_by = app.ended_by or error
             guard.restore()
-    if app.crash is not None:
-        sys.stderr.write(record_crash(app.crash, state, session=app.kept_session, redact=redact) + "\n")
+    if app.ended_by is not None:
+        sys.stderr.write(record_crash(app.ended_by, state, session=app.kept_session, redact=redact) + "\n")
         return 1
     return guard.exit_code or app.return_code or 0

@@ -234,4 +234,4 @@ class Stage:
     prefer: Callable[[str | None, bool], None] = _as_it_is
     """Theme (None: none chosen) and bell, as the person's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
-    """An error nobody expected: the app ends, the session is kept."""
+    """An error nobody expected: it is told, and everything goes on."""

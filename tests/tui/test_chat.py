@@ -319,16 +319,6 @@ async def test_a_keys_file_that_is_wrong_is_said_and_changes_nothing(tmp_path: P
         assert len(remarks) == 1 and "keys.yaml:1" in remarks[0]
 
 
-async def test_an_error_behind_the_screen_ends_it_with_the_error(tmp_path: Path) -> None:
-    app = ReplayApp([], tmp_path, now=0.0)
-    with pytest.raises(ValueError, match="nobody expected this"):
-        async with app.run_test() as pilot:
-            await settled(pilot)
-            app.chat.stage.failed(ValueError("nobody expected this"))
-            await pilot.pause()
-    assert isinstance(app.crash, ValueError) and app.return_code == 1
-
-
 async def test_markup_of_anybody_is_text(tmp_path: Path) -> None:
     hostile = "[@click=app.quit]x[/] [/] [on red]y"
     recording = Recording().run(hostile).answer(hostile)

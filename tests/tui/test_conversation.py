@@ -170,6 +170,30 @@ async def test_events_are_drawn_as_they_come() -> None:
     await talk.close()
 
 
+async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = FakeLauncher()
+    _, stage, _ = await ready(launcher)
+    failed: list[BaseException] = []
+    stage.failed = failed.append
+    monkeypatch.setattr(stage.document, "stream_text", lambda *_: 1 / 0)
+    launcher.agent.emit(*Recording().run("go").stream("one").finish().events)
+    await until(lambda: stage.status.now.phase == "idle" and bool(failed))
+    assert [type(error) for error in failed] == [ZeroDivisionError]
+
+
+async def test_a_start_that_fails_by_a_mistake_gives_back_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = FakeLauncher()
+    monkeypatch.setattr(FakeLauncher, "open", lambda *_, **__: 1 / 0)
+    failed: list[BaseException] = []
+    stage, given_back = Stage(), []
+    stage.give_back, stage.failed = given_back.append, failed.append
+    talk = Conversation(launcher, stage)
+    await talk.open(Wish())
+    talk.send("fix it")
+    await until(lambda: bool(failed))
+    assert given_back == ["fix it"] and stage.lanes.items == ()
+
+
 async def test_text_that_came_too_late_for_its_run_begins_the_next_one() -> None:
     launcher = FakeLauncher()
     talk, _, _ = await ready(launcher)

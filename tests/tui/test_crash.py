@@ -34,7 +34,7 @@ def test_an_exception_nobody_caught_is_one_line_on_the_terminal(tmp_path: Path, 
     [report] = reports(tmp_path)
     assert line == (
         "codeagent: stopped by a bug of its own (ValueError: the key is [secret SAMPLE_API_KEY] and not 18 letters); "
-        f"the session is kept: codeagent --resume 20260102-abcdef; report: {report}"
+        f"the session is kept: {SAMPLE[1]} --resume 20260102-abcdef; report: {report}"
     )
     written = report.read_text()
     assert "in fail" in written
@@ -70,7 +70,7 @@ def test_a_report_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "crashes").write_text("a file where the folder should be")
     line = record_crash(failed("it broke"), tmp_path, session="s1", redact=str)
     assert "the report could not be written (File exists)" in line
-    assert "codeagent --resume s1" in line
+    assert " --resume s1;" in line
 
 
 def test_the_oldest_reports_go(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ from textual.actions import parse
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.pilot import Pilot
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 import codeagent.tui
 from codeagent.core.display import DiffBlock
 from codeagent.tui import keys
 from codeagent.tui.actions import ACTIONS, SCOPES
 from codeagent.tui.app import CodeagentApp
+from codeagent.tui.commands import COMMANDS
 from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.screens import chat as chat_screen
 from codeagent.tui.screens.chat import ChatScreen
@@ -73,10 +74,13 @@ class Walker:
         self.app.post_message(events.Key(key, character))
         await self.pilot.pause()
 
-    async def has_effect(self, step: str) -> bool:
+    async def has_effect(self, step: Step) -> bool:
         before = self.seen()
-        for key in step.split(">"):
-            await self.press(key)
+        if isinstance(step, str):
+            for key in step.split(">"):
+                await self.press(key)
+        else:
+            step(self)
         for _ in range(40):
             if self.seen() != before:
                 return True
@@ -406,6 +410,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(ReplayApp, "quit", lambda app: done.append("quit"))
     monkeypatch.setattr(ReplayApp, "action_suspend_process", lambda app: done.append("suspended"))
     monkeypatch.setattr(ReplayApp, "copy_to_clipboard", copied)
+    monkeypatch.setattr(ReplayApp, "print_below", lambda app, text: done.append("printed"))
     monkeypatch.setattr(ChatScreen, "action_redraw", lambda screen: done.append("drawn"))
     yield done
 
@@ -421,6 +426,27 @@ async def test_every_key_has_an_effect_where_it_belongs(scope: str, tmp_path: Pa
         walker.outside = outside
         dead = [step for step in steps if not await walker.go(step)]
     assert dead == [], f"no effect: {dead}"
+    assert app.crash is None
+
+
+async def test_every_command_says_or_shows_something(tmp_path: Path, outside: list[str]) -> None:
+    recording = conversation()
+    app = ReplayApp(recording.events, tmp_path, now=recording.now)
+    dead = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        walker = Walker(app, pilot)
+        walker.outside = outside
+        for row in COMMANDS:
+            app.chat.tell("")
+            app.chat.composer.clear()
+            await pilot.pause()
+            if not await walker.has_effect(command(row.name)):
+                dead.append(row.name)
+            while isinstance(app.screen, ModalScreen):
+                app.screen.dismiss(None)
+                await pilot.pause()
+    assert dead == []
     assert app.crash is None
 
 

@@ -143,9 +143,12 @@ class ChatScreen(Screen[None]):
                 self._host.quit()
                 return
             self.wish = wish
-        except CodeagentError as error:
+        except Exception as error:
             self._sending.refused = str(error)
-            self.stage.document.remark(str(error), "error")
+            if isinstance(error, CodeagentError):
+                self.stage.document.remark(str(error), "error")
+            else:
+                self._failed(error)
             self.stage.status.set(phase="idle", sandbox="none")
         else:
             self.talk = self._opened
