@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_TELL_SECONDS = 2.0
 
 
 async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
@@ -36,6 +38,23 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
 
     threading.Thread(target=target, name="sandbox", daemon=True).start()
     return await future
+
+
+@asynccontextmanager
+async def telling(what: str, tell: Callable[[str], None]) -> AsyncIterator[None]:
+    """Says every two seconds, until the block ends, what is waited for and for how long."""
+
+    async def again() -> None:
+        began = asyncio.get_running_loop().time()
+        while True:
+            await asyncio.sleep(_TELL_SECONDS)
+            tell(f"{what} ({asyncio.get_running_loop().time() - began:.0f} s)")
+
+    task = asyncio.create_task(again())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

@@ -18,6 +18,7 @@ DRAIN_SECONDS = 0.2
 _DRAIN_STEP = 0.02
 _DRAIN_BYTES = 2 * 1024 * 1024
 """More than the pipes and the engine's buffers hold, so what comes later is a child's."""
+_BEGIN_SECONDS = 30.0
 _POLL_SECONDS = (0.1, 0.5)
 _SETTLE_SECONDS = 0.002
 _LONGEST_TRAILER = 100
@@ -85,7 +86,11 @@ class Execution:
             if long:
                 await stream.send(script)
             # The engine answers before anything runs inside; paused in between, it would refuse to run it at all.
-            await execution._begun.wait()
+            async with asyncio.timeout(_BEGIN_SECONDS):
+                await execution._begun.wait()
+        except TimeoutError as error:
+            await execution.close()
+            raise SandboxLost(lost(f"it did not begin within {_BEGIN_SECONDS:g} s")) from error
         except BaseException:
             await execution.close()
             raise
@@ -210,19 +215,18 @@ class TrailerFilter:
 
 async def run_script(wire: Wire, place: Place, name: str, arguments: list[str], seconds: float) -> bytes:
     """The standard output of one of our own scripts. Raises WireError, also when the time is over."""
-    deadline = time.monotonic() + seconds
-    body = exec_body(place, name, arguments)
-    _, stream = await start_exec(wire, place, body)
-    answer = b""
+    answer, stream = b"", None
     try:
-        async with asyncio.timeout(max(0.1, deadline - time.monotonic())):
+        async with asyncio.timeout(seconds):
+            _, stream = await start_exec(wire, place, exec_body(place, name, arguments))
             async for is_stderr, piece in stream.pieces():
                 if not is_stderr and len(answer) < 64 * 1024:
                     answer += piece
     except TimeoutError as error:
         raise WireError(f"the container did not answer within {seconds:g} s") from error
     finally:
-        stream.close()
+        if stream is not None:
+            stream.close()
     return answer
 
 

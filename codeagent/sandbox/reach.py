@@ -8,7 +8,8 @@ from pathlib import Path
 from codeagent.core.errors import SandboxUnavailable
 
 USUAL_SOCKET = "/var/run/docker.sock"
-_CONNECT_SECONDS = 5
+_ANSWER_SECONDS = 5
+_PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 
 
@@ -26,11 +27,14 @@ def engine_socket(docker_host: str | None) -> str:
 
 
 def probe_socket(path: str) -> None:
-    """Raises SandboxUnavailable at once where nothing listens, without loading anything heavy."""
+    """Raises SandboxUnavailable where nothing listens or nothing answers soon, without loading anything heavy."""
     probe = socket.socket(socket.AF_UNIX)
-    probe.settimeout(_CONNECT_SECONDS)
+    probe.settimeout(_ANSWER_SECONDS)
     try:
         probe.connect(path)
+        probe.sendall(_PING)
+        if not probe.recv(1):
+            raise ConnectionResetError(errno.ECONNRESET, "it closed the connection without an answer")
     except OSError as error:
         raise unanswered(path, error) from error
     finally:

@@ -8,14 +8,14 @@ from itertools import count
 
 from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
-from codeagent.sandbox.background import in_thread, to_the_end
+from codeagent.sandbox.background import in_thread, telling, to_the_end
 from codeagent.sandbox.container import Container
 from codeagent.sandbox.execution import DRAIN_SECONDS, Ending, Execution, Mark, Place, lost
 from codeagent.sandbox.ground import Ground
 from codeagent.sandbox.guard import Guard
 from codeagent.sandbox.listening import listening_ports
 from codeagent.sandbox.pausing import end, ends, is_idle, not_held, pause, resume
-from codeagent.sandbox.reach import unanswered
+from codeagent.sandbox.reach import probe_socket, unanswered
 from codeagent.sandbox.selftest import SelfTest, self_test
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.stillness import Stillness
@@ -115,11 +115,9 @@ class SessionContainer:
         """TCP ports listened on inside; empty where that cannot be known. Waits while the sandbox is frozen."""
         try:
             async with self._stillness.moving():
-                container = self._container
-                if container is None or self._idle or self._ground.shut:
+                if self._container is None or self._idle or self._ground.shut:
                     return frozenset()
-                _, wire = self._ground.opened()
-                return await listening_ports(wire, self._place(container))
+                return await listening_ports(self._ground.opened()[1], self._place(self._container))
         except (SandboxLost, SandboxUnavailable, WireError):
             return frozenset()
 
@@ -140,13 +138,18 @@ class SessionContainer:
     async def pause(self) -> None:
         """Nothing runs inside afterwards; free where nothing does. Raises SandboxLost where that cannot be said."""
         stale, container = self._stale, self._container
-        if stale is not None and not await end(self._ground.opened()[1], stale):
-            raise not_held("one that was given up cannot be removed")
-        if container is None:
+        nothing_runs = container is None or (self._idle and not self._running and not self._left)
+        if stale is None and nothing_runs:
             return
         _, wire = self._ground.opened()
+        if not await wire.answers():
+            raise not_held("the Docker engine does not answer")
+        if stale is not None and not await end(wire, stale):
+            raise not_held("one that was given up cannot be removed")
+        if container is None or nothing_runs:
+            return
         if not self._running and not self._left:
-            self._idle = self._idle or await is_idle(wire, container.container_id)
+            self._idle = await is_idle(wire, container.container_id)
             if self._idle:
                 return
         self._paused = container.container_id
@@ -158,12 +161,14 @@ class SessionContainer:
         if paused is None or self._ground.shut:
             return
         _, wire = self._ground.opened()
-        if await resume(wire, paused):
+        answers = await wire.answers()
+        if answers and await resume(wire, paused):
             return
         if self._container is not None and self._container.container_id == paused:
             self._give_up(self._container)
             self._to_say.append("the sandbox did not go on after a pause: background processes and /tmp are lost")
-        await end(wire, paused)
+        if answers:
+            await end(wire, paused)
 
     async def close(self) -> None:
         """The ground is shut before, and closed after this."""
@@ -174,7 +179,8 @@ class SessionContainer:
             self._stale = container.container_id
             container.let_go()
         if self._stale is not None:
-            await end(self._ground.opened()[1], self._stale)
+            if await self._ground.opened()[1].answers():
+                await end(self._ground.opened()[1], self._stale)
             self._stale = None
 
     async def _begin(self, call: _Call, text: str, on_output: OnOutput) -> Execution:
@@ -257,6 +263,7 @@ class SessionContainer:
         def work() -> Container:
             from codeagent.sandbox.launch import launch, remove
 
+            probe_socket(wire.socket)
             if stale is not None:
                 remove(wire.socket, stale)
             return launch(spec, self._ground, wire.socket, self._instance, report)
@@ -264,7 +271,8 @@ class SessionContainer:
         def report(text: str) -> None:
             loop.call_soon_threadsafe(on_progress, text)
 
-        container = await in_thread(work, Container.let_go)
+        async with telling(f"waiting for the Docker engine at {wire.socket}", on_progress):
+            container = await in_thread(work, Container.let_go)
         self._stale = None
         self._left = False
         self._guard.begin(container)
@@ -320,10 +328,9 @@ class SessionContainer:
         if call.container is None or call.starting is None:
             return CommandResult(exit_code=None, stopped=True, notices=tuple(call.notices))
         _, wire = self._ground.opened()
+        place = self._place(call.container)
         try:
-            execution = await call.starting
-            async with self._stillness.moving():
-                stopped = await stop_call(wire, self._place(call.container), call.mark.number)
+            execution, stopped = await stop_call(wire, place, call.mark.number, call.starting, self._stillness)
         except (WireError, SandboxLost) as error:
             self._give_up(call.container)
             raise SandboxLost(lost(str(error))) from error
@@ -385,8 +392,9 @@ async def _nothing_more(wire: Wire, container: Container) -> tuple[str, ...]:
 
 
 async def _close(starting: asyncio.Task[Execution]) -> None:
+    starting.cancel()
     try:
         execution = await starting
-    except SandboxError:
+    except (SandboxError, asyncio.CancelledError):
         return
     await execution.close()

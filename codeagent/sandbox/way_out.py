@@ -1,5 +1,6 @@
 """Commands that may reach hosts: in containers of their own, so that no other command sees the way out or takes it."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -84,8 +85,7 @@ class WayOut:
     async def close(self) -> None:
         """The ground is shut before, and closed after this."""
         await self._proxy.close()
-        for lane in tuple(self._lanes.values()):
-            await self._drop(lane)
+        await asyncio.gather(*(self._drop(lane) for lane in tuple(self._lanes.values())))
 
     async def _lane(self, scope: _Scope) -> _Lane:
         """The one of this scope; those of others that nobody uses are given up for a new one."""

@@ -9,6 +9,7 @@ from typing import Any
 from codeagent.core.errors import SandboxError
 
 READ_SIZE = 256 * 1024
+ANSWER_SECONDS = 2.0
 _HEADER = 8
 _STDERR = 2
 
@@ -47,6 +48,20 @@ class Wire:
         if status >= 300:
             raise WireError(_message(answer), status)
         return json.loads(answer) if answer.strip() else None
+
+    async def answers(self) -> bool:
+        """Whether the engine answers at all; known within ANSWER_SECONDS."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(self.socket)
+                try:
+                    writer.write(_request("GET", "/_ping", None, "HTTP/1.0", ""))
+                    await _status(reader)
+                finally:
+                    writer.close()
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError):
+            return False
+        return True
 
     async def stream(self, path: str, body: dict[str, Any]) -> "Stream":
         """Start something whose output comes over the connection itself. Raises WireError."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,13 @@ import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
+from codeagent.sandbox.background import telling
 from codeagent.sandbox.docker import Engine
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.wire import Wire, WireError
 from tests.conftest import MakeSandbox
-from tests.sandboxes import Ran, run
+from tests.sandboxes import Ran, run, sandbox_spec
 
 pytestmark = pytest.mark.docker
 SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
@@ -34,6 +36,8 @@ class Door:
         self._writers: set[asyncio.StreamWriter] = set()
         self._flow = asyncio.Event()
         self._flow.set()
+        self.asked: list[str] = []
+        """What was asked of it while it hung: method and path, without the query."""
 
     async def open(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -60,6 +64,8 @@ class Door:
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
+            if not self._flow.is_set() and data.startswith((b"GET ", b"POST ", b"DELETE ")):
+                self.asked.append(data.split(b" HTTP/")[0].partition(b"?")[0].decode())
             await self._flow.wait()
             writer.write(data)
             await writer.drain()
@@ -173,12 +179,69 @@ async def test_an_engine_that_hangs_in_mid_command_is_noticed(
     make_sandbox: MakeSandbox, workspace_dir: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
-    root, _ = sandbox._ground.opened()
-    monkeypatch.setattr(sandbox._ground, "_opened", (root, Wire(str(door.path), timeout=1.0)))
+    opened = sandbox._ground._opened
+    assert opened is not None
+    monkeypatch.setattr(sandbox._ground, "_opened", replace(opened, wire=Wire(str(door.path), timeout=1.0)))
     task = await started(sandbox, "echo go; sleep 600")
     door.hang()
     with pytest.raises(SandboxLost, match="did not answer"):
         await asyncio.wait_for(task, 30)
+
+
+def but_polls(asked: list[str]) -> set[str]:
+    """Without the question that every running command goes on asking: whether it still runs."""
+    return {request for request in asked if not request.startswith("GET /exec/")}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine counts as hanging after a tenth of a second; every other deadline stays as long as it is."""
+    monkeypatch.setattr("codeagent.sandbox.wire.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("codeagent.sandbox.reach._ANSWER_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_engine_that_hangs_is_not_waited_for_by_a_stop_a_checkpoint_or_the_end(
+    make_sandbox: MakeSandbox, workspace_dir: Path, door: Door
+) -> None:
+    """Nothing but a ping is asked of it: every other request would have to be waited for."""
+    sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
+    task = await started(sandbox, "echo go; sleep 600")
+    door.hang()
+    with pytest.raises(SandboxLost, match="does not answer"):
+        async with sandbox.frozen():
+            raise AssertionError("nothing is frozen")
+    task.cancel()
+    with pytest.raises(SandboxLost, match="does not answer"):
+        await task
+    with pytest.raises(SandboxUnavailable, match="does not answer"):
+        await run(sandbox, "touch on-the-host")
+    await sandbox.close()
+    assert but_polls(door.asked) == {"GET /_ping"}
+    assert not (workspace_dir / "on-the-host").exists()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_start_on_an_engine_that_hangs_ends_with_the_reason(tmp_path: Path, workspace_dir: Path) -> None:
+    silent = await asyncio.start_unix_server(lambda reader, writer: None, tmp_path / "silent")
+    sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path / "state", docker_host=f"unix://{tmp_path}/silent"))
+    with pytest.raises(SandboxUnavailable, match="does not answer") as caught:
+        await sandbox.start(lambda _: None)
+    assert "restart it" in caught.value.remedy
+    await sandbox.close()
+    silent.close()
+
+
+async def test_what_a_start_waits_for_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeagent.sandbox.background._TELL_SECONDS", 0.01)
+    said: asyncio.Queue[str] = asyncio.Queue()
+    async with telling("waiting for the Docker engine", said.put_nowait):
+        for _ in range(2):
+            assert (await said.get()).startswith("waiting for the Docker engine (")
+    while not said.empty():
+        said.get_nowait()
+    await asyncio.sleep(0)
+    assert said.empty(), "nothing is said once it is over"
 
 
 AGENT = """

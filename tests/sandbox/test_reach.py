@@ -106,7 +106,7 @@ def test_an_old_runtime_is_warned_about_and_a_fixed_one_is_not() -> None:
 
 GOOD = {
     "interface": ["lo"], "writable": [], "uid": ["1000"], "CapEff": ["0" * 16], "CapBnd": ["0" * 16],
-    "NoNewPrivs": ["1"], "Seccomp": ["2"], "tool": ["git", "python3", "rg", "make"],
+    "NoNewPrivs": ["1"], "Seccomp": ["2"], "tool": ["git", "python3", "rg", "make"], "numbered": ["yes"],
 }  # fmt: skip
 
 
@@ -115,6 +115,7 @@ GOOD = {
     [
         ("interface", ["lo", "eth0"]), ("writable", [".git"]), ("uid", ["0"]), ("CapEff", ["00000000a80425fb"]),
         ("CapBnd", ["0000000000000001"]), ("NoNewPrivs", ["0"]), ("Seccomp", ["0"]), ("Seccomp", []),
+        ("numbered", []),
     ],
 )  # fmt: skip
 def test_the_self_test_fails_for_each_thing_that_does_not_hold(key: str, value: list[str]) -> None:
