@@ -90,6 +90,23 @@ def with_looked_at_responses(library: Any) -> None:
     watch_responses(transport.LiteLLMAiohttpTransport)
 
 
+def with_native_streaming(library: Any) -> None:
+    """Let models of the responses API that litellm's table does not know stream, as a server of one's own does.
+
+    litellm takes them for models that cannot, asks for the whole answer and cuts it up.
+    """
+    config = importlib.import_module(
+        f"{library.__name__}.llms.openai.responses.transformation"
+    ).OpenAIResponsesAPIConfig
+    fakes = config.should_fake_stream
+
+    def should_fake_stream(self: Any, model: str | None, *args: Any, **options: Any) -> bool:
+        known = model in library.model_cost or f"openai/{model}" in library.model_cost
+        return known and bool(fakes(self, model, *args, **options))
+
+    config.should_fake_stream = should_fake_stream
+
+
 class _NoGateway:
     @staticmethod
     def should_use_litellm_mcp_gateway(tools: object) -> bool:

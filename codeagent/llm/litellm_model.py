@@ -211,6 +211,7 @@ def _import() -> Any:
         boot.quiet(litellm)
         boot.without_gateway()
         boot.with_error_flags(litellm)
+        boot.with_native_streaming(litellm)
         boot.with_looked_at_responses(litellm)
         return litellm
 

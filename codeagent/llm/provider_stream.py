@@ -6,7 +6,7 @@ below it is read, and the wrapper only translates the formats it alone understan
 """
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ async def read_pieces(wrapper: Any) -> AsyncIterator[Piece]:
     if not hasattr(source, "__aiter__"):
         source = wrapper
     _keep_whole_inputs(source)
+    _keep_whole_calls(source)
     finish, closing = None, False
     async for raw in source:
         if source is not wrapper and hasattr(raw, "choices"):
@@ -66,3 +67,75 @@ def _keep_whole_inputs(source: Any) -> None:
         return parsed
 
     source.chunk_parser = parse_with_input
+
+
+_ADDED = "response.output_item.added"
+_DELTA = "response.function_call_arguments.delta"
+
+
+@dataclass
+class _Heard:
+    """What was passed on of one call."""
+
+    id: bool
+    arguments: bool
+
+
+def _keep_whole_calls(source: Any) -> None:
+    """Make litellm's reader of responses events pass on what a server says once, at the end of a call or of all.
+
+    It takes arguments from deltas alone and the id from a call's first event; LM Studio and others send neither.
+    """
+    parse: Callable[[dict[str, Any]], Any] | None = getattr(source, "chunk_parser", None)
+    if parse is None or not type(source).__module__.startswith("litellm.completion_extras"):
+        return
+    heard: dict[int, _Heard] = {}
+
+    def parse_whole(chunk: dict[str, Any]) -> Any:
+        kind, index = str(getattr(chunk.get("type"), "value", chunk.get("type"))), chunk.get("output_index", 0)
+        match kind, chunk:
+            case "response.output_item.added" | "response.output_item.done", {
+                "item": {"type": "function_call"} as item
+            }:
+                return with_item(chunk, index, item)
+            case "response.function_call_arguments.delta", {"delta": str(delta)} if delta:
+                heard.setdefault(index, _Heard(id=True, arguments=True)).arguments = True
+            case "response.function_call_arguments.delta", _:
+                return parse({"type": "response.in_progress"})
+            case "response.function_call_arguments.done", {"arguments": str(arguments)} if arguments:
+                return the_rest(index, arguments, None)
+            case "response.completed" | "response.incomplete", {"response": {"output": list(items)}}:
+                parsed = parse(chunk)
+                parsed.choices[0].delta.tool_calls = list(at_the_end(items, begun=bool(heard))) or None
+                return parsed
+        return parse(chunk)
+
+    def with_item(chunk: dict[str, Any], index: int, item: dict[str, Any]) -> Any:
+        if index in heard:
+            return the_rest(index, item.get("arguments") or "", item.get("call_id") or item.get("id"))
+        heard[index] = _Heard(id=bool(item.get("call_id")), arguments=bool(item.get("arguments")))
+        parsed = parse({**chunk, "type": _ADDED})
+        parsed.choices[0].delta.tool_calls[0].id = item.get("call_id") or None
+        return parsed
+
+    def the_rest(index: int, arguments: str, call_id: str | None) -> Any:
+        """Of what a later event says, what no earlier one said."""
+        known = heard.setdefault(index, _Heard(id=True, arguments=False))
+        new_id = None if known.id else call_id
+        if known.arguments and new_id is None:
+            return parse({"type": "response.in_progress"})
+        parsed = parse({"type": _DELTA, "output_index": index, "delta": arguments or " "})
+        call = parsed.choices[0].delta.tool_calls[0]
+        call.id, call.function.arguments = new_id, "" if known.arguments else arguments
+        heard[index] = _Heard(id=known.id or new_id is not None, arguments=known.arguments or bool(arguments))
+        return parsed
+
+    def at_the_end(items: list[Any], begun: bool) -> Iterator[Any]:
+        """A call that was never heard of counts only where none was: the places might be others."""
+        for index, item in enumerate(items):
+            if not isinstance(item, dict) or item.get("type") != "function_call" or (begun and index not in heard):
+                continue
+            whole = with_item({"output_index": index, "item": item}, index, item)
+            yield from whole.choices[0].delta.tool_calls or ()
+
+    source.chunk_parser = parse_whole

@@ -168,6 +168,8 @@ class Accumulator:
     def _call(self, piece: CallPiece) -> list[CallClosed]:
         call = self._find(piece)
         if call is not None:
+            if piece.id and not call.wire_id and not call.closed:
+                call.wire_id, call.id = piece.id, self._new_id(piece.id)
             _extend(call, piece)
             return []
         closed = self._close([c for c in self._calls if not c.closed and not c.foreign and _whole(c.arguments)])

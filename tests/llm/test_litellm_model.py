@@ -420,6 +420,55 @@ async def test_models_of_the_responses_api_are_reached_too(model_at: ModelAt) ->
     assert (heard.usage.input_tokens, heard.usage.output_tokens) == (9, 3)
 
 
+_ITEM = {"id": "fc_1", "type": "function_call", "name": "read", "arguments": ""}
+_WHOLE_ITEM = {**_ITEM, "call_id": "call_abcd1234", "arguments": '{"path": "a"}'}
+_ADDED, _DONE = "response.output_item.added", "response.output_item.done"
+_ARGUMENTS = "response.function_call_arguments"
+
+
+@pytest.mark.parametrize(
+    ("events", "output"),
+    [
+        (
+            [(_ADDED, {"item": _ITEM | {"call_id": "call_abcd1234"}}), (f"{_ARGUMENTS}.done", _WHOLE_ITEM)],
+            [_WHOLE_ITEM],
+        ),
+        ([(_ADDED, {"item": _ITEM}), (f"{_ARGUMENTS}.done", _WHOLE_ITEM), (_DONE, {"item": _WHOLE_ITEM})], []),
+        ([(_ADDED, {"item": _ITEM | {"call_id": ""}}), (_DONE, {"item": _WHOLE_ITEM})], []),
+        ([(_ADDED, {"item": _ITEM}), (f"{_ARGUMENTS}.done", _WHOLE_ITEM)], [_WHOLE_ITEM]),
+        ([(_DONE, {"item": _WHOLE_ITEM})], [_WHOLE_ITEM]),
+        ([], [_WHOLE_ITEM]),
+        (
+            [
+                (_ADDED, {"item": _ITEM | {"call_id": "call_abcd1234"}}),
+                (f"{_ARGUMENTS}.delta", {"delta": '{"path": '}),
+                (f"{_ARGUMENTS}.delta", {"delta": ""}),
+                (f"{_ARGUMENTS}.delta", {"delta": '"a"}'}),
+                (f"{_ARGUMENTS}.done", _WHOLE_ITEM),
+                (_DONE, {"item": _WHOLE_ITEM}),
+            ],
+            [_WHOLE_ITEM],
+        ),
+    ],
+    ids=["no deltas", "id at the item's end", "empty id", "id at the very end", "only the end", "only all", "deltas"],
+)
+@pytest.mark.parametrize("name", ["openai/responses/gpt-5", "openai/responses/some/local-model"])
+async def test_a_call_of_the_responses_api_is_whole_however_the_server_says_it(
+    name: str, events: list[tuple[str, dict[str, Any]]], output: list[dict[str, Any]], model_at: ModelAt
+) -> None:
+    lines = [{"item_id": "fc_1", "output_index": 0, **fields, "type": kind} for kind, fields in events]
+    whole = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed", "output": output}
+    lines.append({"type": "response.completed", "response": {**whole, "parallel_tool_calls": True, "tools": []}})
+    raw = "".join(f"data: {json.dumps(line)}\n\n" for line in lines).encode()
+    async with openai_server([Turn(raw=raw)]) as fake:
+        heard = await ask(model_at(fake, name))
+        assert fake.requests[0].body["stream"] is True
+    assert [(call.id, call.name, call.arguments) for call in heard.message.calls] == [
+        ("call_abcd1234", "read", '{"path": "a"}')
+    ]
+    assert heard.closed == list(heard.message.calls)
+
+
 async def test_a_model_may_say_the_same_thing_three_hundred_times(model_at: ModelAt) -> None:
     async with openai_server([Turn(text="again " * 300)]) as fake:
         assert (await ask(model_at(fake, "fake"))).message.text == "again " * 300
