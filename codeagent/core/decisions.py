@@ -50,6 +50,7 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
             case ToolStarted():
                 started = reading.call(event)
                 started.target, started.arguments = event.target, json.dumps(event.arguments, ensure_ascii=False)
+                started.started = True
             case ApprovalRequested():
                 reading.asked(event)
             case ApprovalResolved():
@@ -71,6 +72,8 @@ class _Call:
     reason: str = ""
     row: int | None = None
     """The row of the person's answer."""
+    started: bool = False
+    """What is asked from now on is about what it did."""
 
 
 class _Reading:
@@ -101,6 +104,8 @@ class _Reading:
             return
         self._requests[event.agent, event.approval_id] = event
         call = self.call(event)
+        if call.started:
+            return
         if call.row is not None and self.rows[call.row].outcome == "allowed":
             self.rows[call.row] = replace(
                 self.rows[call.row], outcome="cancelled", reason=f"asked again: {event.reason}"
@@ -112,14 +117,15 @@ class _Reading:
         if request is None:
             return
         call = self.call(event)
-        call.row = None if event.answer == "edit" else len(self.rows)
+        if not call.started:
+            call.row = None if event.answer == "edit" else len(self.rows)
         self.rows.append(
             LedgerRow(
                 at=event.ts,
                 call_id=event.call_id,
                 tool=request.name,
                 target=request.target or call.target,
-                what=_all_of(request.arguments or call.arguments) or request.target,
+                what=request.target if call.started else _all_of(request.arguments or call.arguments) or request.target,
                 outcome=_OUTCOMES[event.answer],
                 who=event.source,
                 answer=None if event.answer == "cancelled" else event.answer,

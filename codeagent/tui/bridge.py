@@ -40,6 +40,7 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.stage import Halt, Paused, QueuedText, Stage, Waiting
 from codeagent.tui.stopped import stopped_lines
+from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.document import Planned
 
 MAIN = "main"
@@ -56,6 +57,8 @@ class Bridge:
         self._notices: dict[str, Notice] = {}
         self._boundaries = Boundaries(stage.boundary)
         self._background = Background(stage)
+        self._asked_of: dict[str, CallState] = {}
+        """What the call was before it was asked about, by id of the question: what it left may be, too."""
         self._moments: dict[str, str] = {}
         """What was said, or what a batch was about, by id of the checkpoint."""
 
@@ -197,7 +200,8 @@ class Bridge:
         desk, document = self._stage.desk, self._stage.document
         match event:
             case ApprovalRequested():
-                document.card(event.call_id, event.name, event.target).state = "asking"
+                card = document.card(event.call_id, event.name, event.target)
+                self._asked_of[event.approval_id], card.state = card.state, "asking"
                 shown = tuple(shown_block(block) for block in event.blocks)
                 desk.add(
                     Waiting(
@@ -214,7 +218,7 @@ class Bridge:
                     )
                 )
             case ApprovalResolved():
-                document.card(event.call_id, "").state = "planned"
+                document.card(event.call_id, "").state = self._asked_of.pop(event.approval_id, "planned")
                 desk.remove(event.approval_id)
         document.touch_card(event.call_id)
         self._stage.status.set(phase="waiting" if desk.waiting else "working")

@@ -128,6 +128,22 @@ def test_what_ran_is_told_where_it_is_not_what_the_model_asked_for() -> None:
     assert (row.target, row.what) == ("as run", "make check")
 
 
+def test_what_was_asked_about_the_files_a_command_left_is_told_beside_the_command() -> None:
+    log = (
+        Log()
+        .call()
+        .run(command="make")
+        .ask(name="write", target=".envrc")
+        .answer("deny")
+        .end("rule", rule="bash(make)")
+    )
+    rows = decisions(log.events)
+    assert [(row.tool, row.what, row.outcome, row.who) for row in rows] == [
+        ("write", ".envrc", "denied", "user"),
+        ("bash", "make", "allowed", "rule"),
+    ]
+
+
 def test_arguments_besides_the_command_are_told_below_it() -> None:
     assert Log().call().run(command="x", timeout=5.0, network=True).end("auto").row.what == (
         "x\n(timeout: 5.0, network: true)"

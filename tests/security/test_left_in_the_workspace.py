@@ -1,17 +1,24 @@
 """T13, T14, T15: what the agent leaves in the workspace and a program of the user's would run, outside the sandbox."""
 
+import asyncio
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from codeagent.core.events import Notice
 from codeagent.core.policy import Policy
+from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.seen import SeenFiles
+from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
-from tests.fakes import tool_context
+from tests.agent.doubles import Turn, of, scene
+from tests.conftest import MakeSandbox
+from tests.fakes import FakeOutputs, tool_context
 
 BARE = {
     "objects/keep": "",
@@ -63,3 +70,38 @@ def test_folders_that_only_share_a_name_with_git_s_are_not_asked_about(tmp_path:
     workspace = LocalWorkspace(tmp_path)
     write = Write(workspace, SeenFiles(workspace))
     assert write.approval_key(write.Args(path=path, content="")).sensitive is None
+
+
+PLANT = (
+    "mkdir -p .git/objects .git/refs && echo 'ref: refs/heads/main' > .git/HEAD && "
+    r"printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"touch FIRED;:\"\n' > .git/config"
+)
+
+
+async def test_a_git_folder_planted_after_the_last_command_never_meets_the_user_s_git(
+    tmp_path: Path, make_sandbox: MakeSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "plant.sh").write_text(f"read _ < gate; {PLANT}; echo > done; read _ < gate\n")
+    command = "mkfifo gate done; (setsid nohup bash plant.sh &> /dev/null &) ; true; touch x"
+    workspace, checkpoints = LocalWorkspace(root), GitCheckpoints(tmp_path / "state", root)
+    monkeypatch.setattr("tests.agent.doubles.Place", lambda: workspace)
+    bash = Bash(FakeOutputs(), SeenFiles(workspace))
+    s = scene(
+        Turn("", (("bash", json.dumps({"command": command})),)),
+        Turn("done"),
+        policy=Policy("auto"),
+        sandbox=await make_sandbox(root),
+        checkpoints=checkpoints,
+        more=(bash,),
+    )
+    await s.run()
+    await asyncio.to_thread((root / "gate").write_text, "now\n")
+    await asyncio.to_thread((root / "done").read_text)
+    await s.agent.close()
+    checkpoints.close()
+    assert not the_users_shell_runs_it(root)
+    assert "created .git" in " ".join(notice.text for notice in of(s.journal.events, Notice))
+    subprocess.run(["bash", "-c", PLANT], cwd=root, check=True)  # noqa: ASYNC221  # nothing else runs here
+    assert the_users_shell_runs_it(root), "what was planted would have worked"

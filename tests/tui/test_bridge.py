@@ -120,6 +120,16 @@ def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:
     assert stage.status.now.phase == "working"
 
 
+def test_a_question_about_what_a_command_left_leaves_its_call_as_it_was() -> None:
+    recording = Recording().run("x").plan(("c1", "bash", "make", "auto")).start("c1", "bash", "make")
+    recording.result("c1", "bash").ask("c1", "write", ".envrc")
+
+    stage = show(recording.resolve("c1", "deny"))
+    batch = stage.document.blocks[-1]
+    assert isinstance(batch, Batch)
+    assert batch.cards[0].state == "done"
+
+
 @pytest.mark.parametrize(
     ("kind", "state"),
     [
