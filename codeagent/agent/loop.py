@@ -309,6 +309,8 @@ class Loop:
         )
         note = UserMessage.from_text(text, source="note")
         self._history.append(note)
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.nudge", text=text))
+        why = "was cut off by the output limit" if answer.stop == "length" else "was empty"
+        said = f"the answer {why}: the model was asked to go on"
+        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.nudge", text=said))
         self._emitter.emit(MessageAdded(**self._emitter.head(), message=note))
         return True

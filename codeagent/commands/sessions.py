@@ -12,6 +12,7 @@ from codeagent.core.audit import CallRecord, audit
 from codeagent.core.decisions import decisions
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
+    ApprovalResolved,
     KnownEvent,
     MessageAdded,
     RunFinished,
@@ -138,6 +139,8 @@ def _line(event: KnownEvent | UnknownEvent) -> str:
             return f"{message.source}> {visible(text_of(message.content))}"
         case MessageAdded(message=message) if message.role == "assistant" and message.text:
             return visible(message.text)
+        case ApprovalResolved(source="user") if event.reason:
+            return f"  {event.answer}> {visible(event.reason)}"
         case ToolStarted():
             return f"  ● {event.name} {one_line(event.target, 100)}"
         case ToolResultAdded():

@@ -1,10 +1,13 @@
-"""What is known of hosted models before litellm is imported: whose key they need, and their window."""
+"""What is known of hosted models before litellm is imported: whose key they need, if it works, and their window."""
 
 import importlib.util
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 _KEYS = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -32,6 +35,25 @@ OFFERED = (
     "xai/grok-4.7",
 )
 """Hosted models worth offering; each is in litellm's table and can call tools."""
+_BEARER = "Authorization"
+_LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+    "ANTHROPIC_API_KEY": (
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+        "/v1/models",
+        "x-api-key",
+    ),
+    "OPENAI_API_KEY": ("https://api.openai.com/v1", ("OPENAI_API_BASE", "OPENAI_BASE_URL"), "/models", _BEARER),
+    "GEMINI_API_KEY": ("https://generativelanguage.googleapis.com", (), "/v1beta/models", "x-goog-api-key"),
+    "MISTRAL_API_KEY": ("https://api.mistral.ai/v1", ("MISTRAL_API_BASE",), "/models", _BEARER),
+    "DEEPSEEK_API_KEY": ("https://api.deepseek.com", ("DEEPSEEK_API_BASE",), "/models", _BEARER),
+    "XAI_API_KEY": ("https://api.x.ai/v1", ("XAI_API_BASE",), "/models", _BEARER),
+    "GROQ_API_KEY": ("https://api.groq.com/openai/v1", ("GROQ_API_BASE",), "/models", _BEARER),
+    "OPENROUTER_API_KEY": ("https://openrouter.ai/api/v1", ("OPENROUTER_API_BASE",), "/key", _BEARER),
+}
+"""Variable → where its provider is, the variables that say so otherwise, what only a good key may ask for, and the
+header the key goes in."""
+_TRIAL_SECONDS = 8.0
 _TABLE = "model_prices_and_context_window_backup.json"
 
 
@@ -46,6 +68,39 @@ def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
     if not slash:
         provider = str(_entry(model).get("litellm_provider"))
     return _KEYS.get(provider, ())
+
+
+@dataclass(frozen=True)
+class KeyTrial:
+    """What a provider made of a key."""
+
+    outcome: Literal["accepted", "refused", "unknown"]
+    """unknown: it could not be tried, or the answer says nothing about the key."""
+    said: str
+    """A phrase: `accepted by api.anthropic.com`."""
+
+
+async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> KeyTrial:
+    """Ask the provider of that variable for something that costs nothing; the key goes nowhere else."""
+    if variable not in _LISTS:
+        return KeyTrial("unknown", "not tried")
+    import httpx  # not needed before a key is pasted
+
+    usual, others, path, header = _LISTS[variable]
+    base = next((environment[name] for name in others if environment.get(name)), usual).rstrip("/")
+    host = urlsplit(base).netloc or base
+    headers = {header: f"Bearer {key}" if header == _BEARER else key, "anthropic-version": "2023-06-01"}
+    try:
+        async with httpx.AsyncClient(timeout=_TRIAL_SECONDS) as client:
+            status = (await client.get(base + path, headers=headers)).status_code
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return KeyTrial("unknown", f"not tried: cannot reach {host}")
+    if status == 200:
+        return KeyTrial("accepted", f"accepted by {host}")
+    # Gemini answers 400 to a key that is none.
+    if status in (401, 403) or (status == 400 and header == "x-goog-api-key"):
+        return KeyTrial("refused", f"refused by {host} (status {status})")
+    return KeyTrial("unknown", f"not tried: {host} answered with status {status}")
 
 
 def context_window(model: str) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from codeagent.core.errors import SessionError, SessionNotFound
 from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
-from codeagent.core.messages import text_of
+from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
 from codeagent.session.lock import SessionLock, check_free, is_locked
@@ -176,7 +176,7 @@ class SessionStore:
             match event:
                 case RunStarted() if not model:
                     workspace, model = event.workspace, event.model
-                case MessageAdded(message=message) if message.role == "user" and not prompt:
+                case MessageAdded(message=UserMessage() as message) if message.source != "note" and not prompt:
                     prompt = text_of(message.content)
         in_use = is_locked(self.folder(session_id) / LOCK)
         return SessionSummary(session_id, stat.st_mtime, stat.st_size, workspace, model, prompt, in_use)

@@ -35,7 +35,17 @@ from codeagent.core.events import (
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
 from codeagent.tui.background import Background
 from codeagent.tui.boundaries import Boundaries
-from codeagent.tui.outcomes import SHELL, error_of, note_of, reason_of, restored_text, shown_block, state_of
+from codeagent.tui.outcomes import (
+    SHELL,
+    error_of,
+    note_of,
+    reason_of,
+    restored_text,
+    said_of,
+    shown_block,
+    state_of,
+    told_of,
+)
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.stage import Halt, Paused, QueuedText, Stage, Waiting
@@ -157,6 +167,9 @@ class Bridge:
                 document.close_thoughts(event.ts)
             case MessageAdded(message=UserMessage() as message) if self._background.tells_end(message):
                 pass
+            case MessageAdded(message=UserMessage(source="note") as message):
+                if told := told_of(text_of(message.content)):
+                    document.remark(told, "told")
             case MessageAdded(message=UserMessage() as message):
                 document.say(text_of(message.content), message.source)
             case MessageAdded(message=AssistantMessage() as message):
@@ -218,7 +231,9 @@ class Bridge:
                     )
                 )
             case ApprovalResolved():
-                document.card(event.call_id, "").state = self._asked_of.pop(event.approval_id, "planned")
+                card = document.card(event.call_id, "")
+                card.state = self._asked_of.pop(event.approval_id, "planned")
+                card.said = said_of(event, card.name) or card.said
                 desk.remove(event.approval_id)
         document.touch_card(event.call_id)
         self._stage.status.set(phase="waiting" if desk.waiting else "working")

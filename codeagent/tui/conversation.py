@@ -28,6 +28,7 @@ from codeagent.tui.facts import About, Facts, facts_about
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
 from codeagent.tui.stage import QueuedText, Stage
+from codeagent.tui.widgets.status_text import MODE_MEANS
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
@@ -161,7 +162,7 @@ class Conversation(AgentSide):
             self._runtime.agent.set_mode(mode)
         elif self._settings is not None:
             self._settings = self._settings.model_copy(update={"mode": mode})
-        self._stage.status.set(mode=mode)
+        self._stage.status.set(mode=mode, notice=f"mode: {mode} · {MODE_MEANS[mode]}")
 
     def shell(self, command: str, *, shared: bool) -> None:
         if self._runtime is None:
@@ -355,9 +356,9 @@ def _spare_collections() -> None:
 def sandbox_words(info: SandboxInfo | None) -> str:
     """The sandbox in the few words of the header."""
     if info is None:
-        return "none: bash is absent"
+        return "none"
     if info.kind == "host":
-        return "off: commands run on this machine"
+        return "off"
     return "docker, net off" if info.network in ("none", "off") else f"docker, net {info.network}"
 
 

@@ -13,7 +13,7 @@ from codeagent.core.display import (
     TextBlock,
     UnknownBlock,
 )
-from codeagent.core.events import ApprovalRequested, CheckpointRestored, JobFinished, ToolResultAdded
+from codeagent.core.events import ApprovalRequested, ApprovalResolved, CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.tui.rendering.shown import (
@@ -27,12 +27,22 @@ from codeagent.tui.rendering.shown import (
     ShownText,
     ShownUnknown,
 )
+from codeagent.tui.stage import ASK_USER
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.spelling import duration
 from codeagent.tui.transcript.wrap import cut, flat
 
 SHELL = "shell"
 """What calls are named that are commands of the person's own."""
+_TOLD = {
+    "(Plan mode:": "plan mode is on: nothing may be changed",
+    "(Plan mode is over": "plan mode is over",
+    "(The user took back": "which files you undid",
+    "(The user brought back": "which files you restored",
+    "(The user ran a command": "your command and its output",
+    "(Your answer was": "",
+}
+"""How notes for the model begin (`agent.mode_notes`, `core.taken_back`, `core.shell`, `agent.loop`), and in short."""
 _STATES: dict[str, CallState] = {
     "denied": "denied",
     "skipped": "skipped",
@@ -73,7 +83,7 @@ def note_of(result: ToolResultAdded) -> str:
     """The outcome in a few words; empty where the call's state says it all."""
     details = result.details
     exit_code = details.get("exit_code")
-    if isinstance(exit_code, int) and exit_code != 0:
+    if isinstance(exit_code, int) and (exit_code != 0 or not result.is_error):
         return f"exit {exit_code}"
     if result.is_error:
         return ""
@@ -95,6 +105,21 @@ def error_of(result: ToolResultAdded) -> str:
     if result.error is None or note_of(result).startswith("exit "):
         return ""
     return result.error.message
+
+
+def said_of(answer: ApprovalResolved, tool: str) -> str:
+    """What the user answered in words of their own; empty where there were none."""
+    if answer.source != "user" or not answer.reason.strip():
+        return ""
+    if answer.answer == "deny":
+        return f"you said no: {answer.reason}"
+    return f"you answered: {answer.reason}" if tool == ASK_USER else ""
+
+
+def told_of(note: str) -> str:
+    """What a note for the model is about, in the user's words; empty where something else on the screen says it."""
+    known = next((words for start, words in _TOLD.items() if note.startswith(start)), None)
+    return cut(flat(note.lstrip("(")), 60) if known is None else known
 
 
 def job_line(ended: JobFinished) -> str:
@@ -122,10 +147,10 @@ def restored_text(event: CheckpointRestored, moment: str) -> str:
     """One line: what going back did. `moment` is the prompt or batch it went back to."""
     count = len(event.files)
     files = event.files[0] if count == 1 else f"{count} files"
-    did = {"undo": "taken back", "redo": "brought back", "rewind": "taken back", "files": "restored"}[event.kind]
+    did = {"undo": "undone", "redo": "restored", "rewind": "undone", "files": "restored"}[event.kind]
     parts = [f"{did}: {files}"] if count else []
     if event.kind == "redo":
         return "; ".join([*parts, "all is as it was before going back"])
     if event.conversation:
-        parts.append(f"the conversation goes on from before “{moment}”: what is above since then is forgotten")
-    return ("; ".join(parts) or "nothing had to be changed") + "; /redo brings it back"
+        parts.append(f"back to before “{moment}”: later messages are no longer sent to the model")
+    return ("; ".join(parts) or "nothing had to be changed") + " (/redo to restore)"

@@ -16,6 +16,8 @@ Halt = Literal["", "pausing", "paused", "stopping"]
 
 pausing: it will wait at the next boundary. paused: it waits. stopping: it is being ended.
 """
+ASK_USER = "ask_user"
+"""The tool whose call is a question with answers."""
 Lane = Literal["steer", "interrupt", "follow_up"]
 
 
@@ -178,7 +180,7 @@ class Status:
     model: str = ""
     mode: str = "ask"
     sandbox: str = ""
-    """A few words: `docker, net off`, `host, no sandbox`, `none: bash is absent`, `starting`."""
+    """A few words: `docker, net off`, `off`, `none`, `starting`."""
     session: str = ""
     context_tokens: int = 0
     """Prompt tokens of the last request."""
@@ -200,6 +202,8 @@ class Status:
     """Seconds since the epoch when the call began that the agent waits for longest; None where it waits for none."""
     budget: str = ""
     """What is left of what, in a few words; empty where there is none."""
+    on_card: bool = False
+    """Keys go to the card that waits, and not to the composer."""
     notice: str = ""
     """One short line in place of the hints: what just happened."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.e2e.product import Event, Product
 from tests.pty_screen import PtyScreen
 
-READY = "What shall we do?"
+READY = "What would you like to do?"
 """The composer's placeholder: it is empty and reads keys."""
 
 

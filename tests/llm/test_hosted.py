@@ -1,13 +1,16 @@
 """What is said of hosted models before litellm is there is what litellm says."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from codeagent.llm.hosted import _KEYS, OFFERED, calls_tools, context_window, key_variables
+from codeagent.llm.hosted import _KEYS, OFFERED, calls_tools, context_window, key_variables, try_key
 
 
 @pytest.mark.parametrize("name", OFFERED)
@@ -66,3 +69,47 @@ def test_litellm_is_not_imported_for_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "272000 False"
+
+
+@asynccontextmanager
+async def provider(status: int) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server that answers everything with that status; its address, and the heads of the requests it got."""
+    heads: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"), [(200, "accepted"), (401, "refused"), (403, "refused"), (500, "unknown"), (302, "unknown")]
+)
+@pytest.mark.parametrize(
+    ("variable", "base", "path", "header"),
+    [
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_API_BASE", "GET /v1/models ", "x-api-key: sk-canary"),
+        ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GET /models ", "Authorization: Bearer sk-canary"),
+    ],
+)
+async def test_a_key_is_tried_once_at_its_provider(
+    variable: str, base: str, path: str, header: str, status: int, outcome: str
+) -> None:
+    async with provider(status) as (address, heads):
+        tried = await try_key(variable, "sk-canary", {base: address})
+        assert tried.outcome == outcome and "127.0.0.1" in tried.said and "sk-canary" not in tried.said
+        (head,) = heads
+        assert head.startswith(path) and header.lower() in head.lower()
+
+
+async def test_a_key_that_cannot_be_tried_is_not_refused() -> None:
+    async with provider(200) as (address, _):
+        pass
+    tried = await try_key("OPENAI_API_KEY", "sk-canary", {"OPENAI_API_BASE": address})
+    assert tried.outcome == "unknown" and "cannot reach 127.0.0.1" in tried.said
+    assert (await try_key("COHERE_API_KEY", "sk-canary", {})).outcome == "unknown"

@@ -86,7 +86,7 @@ def retrying() -> Recording:
 
 
 def without_sandbox() -> Recording:
-    text = "no sandbox, so bash is absent: no engine answers. Start one: systemctl start docker"
+    text = "no sandbox, so bash is disabled: no engine answers. Start one: systemctl start docker"
     return Recording().notice("sandbox.unavailable", text, level="warning")
 
 
@@ -117,7 +117,7 @@ SCENES: dict[str, Scene] = {
     "cancelled": Scene(cancelled),
     "error": Scene(failed),
     "retry": Scene(retrying, later=3.0),
-    "no-sandbox": Scene(without_sandbox, status={"sandbox": "none: bash is absent"}),
+    "no-sandbox": Scene(without_sandbox, status={"sandbox": "none"}),
     "resumed": Scene(resumed),
     "paused": Scene(after_failing_tests, status={"halt": "paused", "batch": 3}),
     "key-sheet": Scene(keys=("f1",)),

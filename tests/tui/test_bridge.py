@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.agent.mode_notes import NO_PLAN, PLAN
 from codeagent.core.display import TextBlock
-from codeagent.core.events import UnknownEvent
+from codeagent.core.events import MessageAdded, UnknownEvent
+from codeagent.core.messages import UserMessage
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.stage import QueuedText, Stage
@@ -344,3 +346,22 @@ def test_events_of_another_agent_do_not_mix_with_the_main_one() -> None:
 def test_a_block_the_screen_does_not_know_is_shown_by_its_type() -> None:
     recording = Recording().run("x").plan(("c1", "write", "a", "prompt")).ask("c1", "write", "a", TextBlock(text="new"))
     assert show(recording).desk.waiting[0].shown[0].text == "new"  # type: ignore[union-attr]  # it is a ShownText
+
+
+def test_what_the_user_answered_in_words_stays_with_the_call() -> None:
+    recording = Recording().run("go").plan(("c1", "ask_user", "Which?", "auto"), ("c2", "bash", "rm x", "prompt"))
+    recording.ask("c1", "ask_user", "Which?").resolve("c1", "once", "blue")
+    recording.ask("c2", "bash", "rm x").resolve("c2", "deny", "it is still needed")
+    stage = show(recording)
+    said = [stage.document.card(call_id, "").said for call_id in ("c1", "c2")]
+    assert said == ["you answered: blue", "you said no: it is still needed"]
+
+
+def test_what_only_the_model_is_told_shows_as_one_short_line() -> None:
+    recording = Recording().run("go")
+    for text in (PLAN, NO_PLAN):
+        recording.add(MessageAdded, message=UserMessage.from_text(text, source="note"))
+    stage = show(recording)
+    told = [block.text for block in stage.document.blocks if isinstance(block, Remark) and block.level == "told"]
+    assert told == ["plan mode is on: nothing may be changed", "plan mode is over"]
+    assert [block.text for block in stage.document.blocks if isinstance(block, Prompt)] == ["go"]

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from codeagent.tui.screens.going_back_page import GoingBackPage
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.rewind_picker import RewindPicker
+from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scripts import Recording, running_tests
@@ -130,7 +131,7 @@ async def test_no_key_takes_anything_back_before_the_page_could_be_read(tmp_path
         await until(pilot, lambda: isinstance(app.screen, GoingBackPage))
         await pilot.press("enter", "y", "y")
         await pilot.pause()
-        assert past.told == [] and "too soon" in shown(app)
+        assert past.told == [] and TOO_SOON in shown(app)
 
 
 async def test_redo_brings_files_and_conversation_back(tmp_path: Path) -> None:

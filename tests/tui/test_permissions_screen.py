@@ -18,6 +18,7 @@ from codeagent.tui.screens.permission_list import PermissionList
 from codeagent.tui.screens.permission_rows import RuleEntry
 from codeagent.tui.screens.permissions import PermissionsScreen
 from codeagent.tui.screens.rule_editor import RuleEditor
+from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.screens.stand_in import MANNERS
 from tests.tui.scripts import Recording
@@ -249,7 +250,7 @@ async def test_p_makes_a_rule_of_a_decision_edited_and_kept(tmp_path: Path) -> N
 async def test_enter_that_was_on_its_way_allows_nothing(tmp_path: Path) -> None:
     async with permissions(tmp_path) as (pilot, app):
         await pilot.press("tab", "down", "down", "down", "down", "p", "enter")
-        assert "too soon: press Enter again" in shown(app)
+        assert TOO_SOON in shown(app)
         assert app.told == []
 
 

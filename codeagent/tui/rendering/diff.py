@@ -18,6 +18,8 @@ from codeagent.tui.rendering.rows import NARROWEST, Row, wrap
 
 LINES_BY_WORD = 5_000
 """Lines of both texts up to which words within lines are compared."""
+LEAST_FOLDED = 5
+"""Rows that are worth a row which says that they are left out."""
 _PAIRS = 200
 _COLOURED = 1_000
 """Rows that are coloured as code at most: more would hold the screen up."""
@@ -122,7 +124,7 @@ def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
 
 
 def _folded(rows: Sequence[DiffRow], context: int, *, to_the_end: bool) -> Iterator[DiffRow]:
-    """The rows without those far from any change; a single line is never left out."""
+    """The rows without those far from any change, where those are enough to be worth it."""
     near = bytearray(len(rows))
     changes = [at for at, row in enumerate(rows) if row.kind != "same"]
     for at in [*changes, len(rows)] if to_the_end else changes:
@@ -131,7 +133,7 @@ def _folded(rows: Sequence[DiffRow], context: int, *, to_the_end: bool) -> Itera
     at = 0
     for shown, run in groupby(near):
         size = sum(1 for _ in run)
-        if shown or size == 1:
+        if shown or size < LEAST_FOLDED:
             yield from rows[at : at + size]
         else:
             yield DiffRow("gap", f"{size:,} unchanged lines")

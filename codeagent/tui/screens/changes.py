@@ -19,10 +19,11 @@ from codeagent.core.hunks import Hunk, cut
 from codeagent.core.rewind import ChangedFile, Changes, Rewind
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.changed_file import ChangedFileView, changed_file
-from codeagent.tui.screens.diff_page import TOO_SOON, DiffPage
+from codeagent.tui.screens.diff_page import DiffPage
 from codeagent.tui.screens.picker_list import PickerList, PickerRow
 from codeagent.tui.widgets.card_keys import keymap_of
 from codeagent.tui.widgets.fitting import Part
+from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.hunk_rows import HunkRows, hunk_rows, line_end_notes
 
 _LEFT_OUT = "\0"

@@ -14,13 +14,12 @@ from codeagent.tui.screens.title_row import TitleRow
 from codeagent.tui.widgets.card_keys import keymap_of
 from codeagent.tui.widgets.diff_piece import SPLIT_FROM
 from codeagent.tui.widgets.fitting import Part
-from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.widgets.guard import TOO_SOON, Guard
 from codeagent.tui.widgets.hunk_foot import HunkFoot
 from codeagent.tui.widgets.hunk_pane import HunkPane
 from codeagent.tui.widgets.line_pane import LinePane
 
 ResultT = TypeVar("ResultT")
-TOO_SOON = "too soon: press again"
 
 
 class DiffPage(ModalScreen[ResultT]):

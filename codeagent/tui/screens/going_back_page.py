@@ -12,8 +12,7 @@ from codeagent.core.rewind import Changes
 from codeagent.tui.screens.going_back_files import FileRow, changes_pieces, counted, said
 from codeagent.tui.screens.page import Page, Pane
 from codeagent.tui.screens.title_row import HintRow
-from codeagent.tui.widgets.approval import TOO_SOON
-from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.widgets.guard import TOO_SOON, Guard
 from codeagent.tui.widgets.line_pane import LinePane, Piece
 
 Answer = Literal["all", "not mine", ""]

@@ -14,9 +14,10 @@ from textual.events import Key
 from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.shown import ShownDiff
-from codeagent.tui.screens.diff_page import TOO_SOON, DiffPage
+from codeagent.tui.screens.diff_page import DiffPage
 from codeagent.tui.widgets.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.widgets.fitting import Part
+from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.hunk_rows import HunkRows, hunk_rows, line_end_notes
 from codeagent.tui.widgets.hunk_sheet import HunkSheet, Word
 from codeagent.tui.widgets.hunk_text import HunkText

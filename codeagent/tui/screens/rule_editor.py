@@ -17,7 +17,7 @@ from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.title_row import HintRow, TitleRow
 from codeagent.tui.widgets.fitting import cut_end, flat
-from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.widgets.guard import TOO_SOON, Guard
 from codeagent.tui.widgets.line_input import LineInput
 from codeagent.tui.widgets.row import Row
 
@@ -106,7 +106,7 @@ class RuleEditor(ModalScreen[str]):
         if not self._check(text):
             return
         if not self._guard.admits("enter"):
-            self._said.tell("too soon: press Enter again", wrong=True)
+            self._said.tell(TOO_SOON, wrong=True)
             return
         try:
             await self._allow(text, kept)

@@ -2,7 +2,7 @@
 
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.stage import Paused
-from codeagent.tui.widgets.approval import TOO_SOON
+from codeagent.tui.widgets.guard import TOO_SOON
 
 
 class Sending:

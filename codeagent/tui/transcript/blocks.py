@@ -24,7 +24,8 @@ CallState = Literal[
     "lost",
 ]
 """background: it goes on as a job. stopped, lost: how a job ended."""
-Level = Literal["info", "warning", "error"]
+Level = Literal["info", "told", "warning", "error"]
+"""told: what the model was told besides what the user said."""
 ENDED: frozenset[CallState] = frozenset(
     {"done", "failed", "denied", "skipped", "cancelled", "timeout", "stopped", "lost"}
 )
@@ -49,6 +50,14 @@ class Prompt(Block):
     text: str = ""
     source: str = "prompt"
     """prompt, steer, interrupt, follow_up, or note (written by codeagent itself)."""
+
+
+@dataclass(eq=False)
+class Greeting(Block):
+    """What a new session begins with, so that its screen is not empty."""
+
+    rows: tuple[tuple[str, str], ...] = ()
+    """What it is, and how it stands; the first row is the title."""
 
 
 @dataclass(eq=False)
@@ -102,6 +111,8 @@ class Card:
     """What it printed so far, or in the end."""
     shown: tuple[Shown, ...] = ()
     error: str = ""
+    said: str = ""
+    """What the user answered about it, in words."""
 
 
 @dataclass(eq=False)
@@ -141,4 +152,4 @@ class Ending(Block):
     lines: tuple[str, ...] = ()
 
 
-AnyBlock = Prompt | Answer | Thoughts | Batch | Command | Remark | Ending
+AnyBlock = Greeting | Prompt | Answer | Thoughts | Batch | Command | Remark | Ending

@@ -13,6 +13,7 @@ from codeagent.tui.transcript.blocks import (
     Card,
     Command,
     Ending,
+    Greeting,
     Level,
     Prompt,
     Remark,
@@ -50,6 +51,16 @@ class Document:
         """Keys of the blocks that are new or changed since the last time."""
         changed, self._changed = frozenset(self._changed), set()
         return changed
+
+    def greet(self, rows: Sequence[tuple[str, str]]) -> None:
+        """What a new session begins with: said once, and true until something is asked."""
+        if any(isinstance(block, Prompt) for block in self.blocks):
+            return
+        known = next((block for block in self.blocks if isinstance(block, Greeting)), None)
+        greeting = known or self._add(Greeting(len(self.blocks)))
+        if greeting.rows != tuple(rows):
+            greeting.rows = tuple(rows)
+            self._touch(greeting)
 
     def say(self, text: str, source: str = "prompt") -> None:
         """What the person said."""

@@ -11,12 +11,13 @@ from codeagent.tui.transcript.blocks import (
     Command,
     Detail,
     Ending,
+    Greeting,
     Prompt,
     Remark,
     Thoughts,
 )
 from codeagent.tui.transcript.render import PROMPT_ROWS
-from codeagent.tui.transcript.render_card import OWN_ROWS
+from codeagent.tui.transcript.render_card import DONE_ROWS, OWN_ROWS
 from codeagent.tui.transcript.render_output import BRIEF_DIFF_ROWS, LIVE_ROWS
 
 
@@ -24,6 +25,8 @@ def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
     """Rows, without the gap above. Costs next to nothing, whatever the block holds."""
     width = max(width, 1)
     match block:
+        case Greeting():
+            return len(block.rows)
         case Prompt():
             rows = len(block.text) // width + block.text.count("\n") + 1
             return rows if detail == "full" else min(rows, PROMPT_ROWS + 1)
@@ -57,4 +60,5 @@ def _card(card: Card, detail: Detail) -> int:
     changed = sum(shown.after.count("\n") + 3 for shown in card.shown if isinstance(shown, ShownDiff))
     if detail == "full":
         return 1 + printed + changed
-    return 1 + min(changed, BRIEF_DIFF_ROWS) + (min(printed, LIVE_ROWS) if card.state in ("running", "failed") else 0)
+    shown = {"running": LIVE_ROWS, "failed": LIVE_ROWS, "done": DONE_ROWS}.get(card.state, 0)
+    return 1 + min(changed, BRIEF_DIFF_ROWS) + min(printed, shown)

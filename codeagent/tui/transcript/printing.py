@@ -1,7 +1,7 @@
 """The whole transcript as plain text: for `/print`, for what stays in the terminal at the end, for screen readers."""
 
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.transcript.blocks import Detail
+from codeagent.tui.transcript.blocks import Detail, Greeting
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.drawn import MARGIN, Look
 from codeagent.tui.transcript.render import draw, gap
@@ -12,7 +12,7 @@ def printed(document: Document, width: int, detail: Detail, now: float) -> str:
     rows: list[str] = []
     for index, block in enumerate(document.blocks):
         drawn = draw(block, Look(max(1, width - MARGIN), block.detail or detail, Palette(), now))
-        if not drawn.lines:
+        if not drawn.lines or isinstance(block, Greeting):
             continue
         rows += [""] * gap(document.blocks[index - 1] if index else None, block)
         rows += [(drawn.margin.text + line.strip.text).rstrip() for line in drawn.lines]

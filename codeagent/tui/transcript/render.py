@@ -18,6 +18,7 @@ from codeagent.tui.transcript.blocks import (
     Command,
     Detail,
     Ending,
+    Greeting,
     Prompt,
     Remark,
     Thoughts,
@@ -25,7 +26,7 @@ from codeagent.tui.transcript.blocks import (
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.render_card import draw_cards, state_words
 from codeagent.tui.transcript.spelling import counted, duration, whole
-from codeagent.tui.transcript.wrap import clipped, flat, paragraph
+from codeagent.tui.transcript.wrap import clipped, cut, flat, paragraph
 
 PROMPT_ROWS = 30
 """Rows shown of what the person said, where it is longer than `_LONG_PROMPT`."""
@@ -60,6 +61,8 @@ def draw(block: AnyBlock, look: Look, memo: Memo | None = None) -> Drawn:
 
 def _drawn(block: AnyBlock, look: Look, memo: Memo | None) -> Drawn:
     match block:
+        case Greeting():
+            return _greeting(block, look)
         case Prompt():
             return _prompt(block, look)
         case Answer():
@@ -124,10 +127,22 @@ def runs(block: AnyBlock) -> bool:
             return block.card.state == "running"
         case Thoughts():
             return block.open
-        case Prompt() | Answer() | Remark() | Ending():
+        case Greeting() | Prompt() | Answer() | Remark() | Ending():
             return False
         case _:
             assert_never(block)
+
+
+def _greeting(block: Greeting, look: Look) -> Drawn:
+    """One row each: what does not fit is cut, for all of it is said elsewhere, too."""
+    palette = look.palette
+    (title, beside), *rows = block.rows or (("", ""),)
+    column = max((cell_len(label) for label, _ in rows), default=0) + 2
+    lines = [line([(f"{title} ", palette.strong), (beside, palette.muted)])]
+    for label, text in rows:
+        said = cut(flat(text), max(1, look.width - column))
+        lines.append(line([(label + " " * (column - cell_len(label)), palette.muted), (said, palette.text)]))
+    return Drawn(lines)
 
 
 def _prompt(block: Prompt, look: Look) -> Drawn:
@@ -202,6 +217,7 @@ def _remark(block: Remark, look: Look) -> Drawn:
     palette = look.palette
     word, style = {
         "info": ("note", palette.muted),
+        "told": ("told the model", palette.muted),
         "warning": ("warning", palette.warning),
         "error": ("error", palette.error),
     }[block.level]

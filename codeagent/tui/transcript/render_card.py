@@ -23,6 +23,8 @@ _LONGEST_NOTE = 40
 _SHORTEST_TARGET = 8
 _SHOWN_WHILE_RUNNING = 200
 _FAILED_ROWS = 6
+DONE_ROWS = 5
+"""Rows of what a command printed that came to its end: what proves how it went."""
 OWN_ROWS = 20
 """Rows of what a command of the person's own printed."""
 
@@ -147,7 +149,8 @@ def _remembered(card: Card, look: Look, memo: Memo | None, *, own: bool) -> Draw
     if memo is None or card.state not in ENDED:
         return _below(card, look, own=own)
     printed = None if card.output is None else card.output.total
-    drawn_from = (look.width, look.detail, look.palette, card.state, card.target, card.error, card.shown, printed)
+    words = (card.state, card.target, card.error, card.said)
+    drawn_from = (look.width, look.detail, look.palette, *words, card.shown, printed)
     known = memo.get(card.call_id)
     if known is not None and known[0] == drawn_from:
         return known[1]
@@ -164,9 +167,9 @@ def _below(card: Card, look: Look, *, own: bool) -> Drawn:
     if look.detail == "full":
         return _everything(card, look)
     failed = card.state in ("failed", "timeout", "cancelled")
-    drawn = Drawn(_error(card, look)[:2] if failed else [])
-    if card.output is not None and (failed or own):
-        drawn.add(render_output.brief(card.output, OWN_ROWS if own else _FAILED_ROWS, look))
+    drawn = Drawn([*_said(card, look), *(_error(card, look)[:2] if failed else [])])
+    if card.output is not None and (failed or own or card.state == "done"):
+        drawn.add(render_output.brief(card.output, OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS, look))
     for shown in card.shown:
         if isinstance(shown, ShownDiff) and card.state == "done":
             drawn.add(render_output.diff(shown, look, render_output.BRIEF_DIFF_ROWS))
@@ -177,11 +180,15 @@ def _everything(card: Card, look: Look) -> Drawn:
     drawn = Drawn()
     if cell_len(flat(card.target)) > look.width - _LONGEST_NAME or "\n" in card.target:
         drawn.lines += paragraph(card.target, look.width, look.palette.muted)
-    drawn.lines += _error(card, look)
+    drawn.lines += _said(card, look) or _error(card, look)
     drawn.lines += render_output.everything(card.shown, look)
     if card.output is not None:
         drawn.add(render_output.whole(card.output, card.call_id, look))
     return drawn
+
+
+def _said(card: Card, look: Look) -> list[Line]:
+    return paragraph(card.said, look.width, look.palette.user) if card.said else []
 
 
 def _error(card: Card, look: Look) -> list[Line]:

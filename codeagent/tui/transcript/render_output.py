@@ -7,7 +7,7 @@ from typing import assert_never
 from rich.segment import Segment
 
 from codeagent.tui.rendering.ansi import ansi_line
-from codeagent.tui.rendering.diff import DiffRow, diff_rows, unified_lines
+from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, diff_rows, unified_lines
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
@@ -28,6 +28,8 @@ from codeagent.tui.transcript.wrap import indented, paragraph
 
 LIVE_ROWS = 8
 BRIEF_DIFF_ROWS = 12
+_CONTEXTS = (3, 1, 0)
+"""Unchanged lines around a change: the fewer, the longer it is."""
 
 
 def newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
@@ -39,8 +41,10 @@ def brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
     """The last lines, and how many came before."""
     drawn = Drawn()
     before = output.total - count
-    if before > 0:
-        drawn.add(_offer(f"… {counted(before, 'line', 'lines')} before: Enter shows them", look))
+    if before < LEAST_FOLDED:
+        count = output.total
+    else:
+        drawn.add(_offer(f"… {counted(before, 'earlier line', 'earlier lines')} (click to expand)", look))
     drawn.lines += newest(output, count, look)
     return drawn
 
@@ -59,19 +63,21 @@ def whole(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
 
 
 def diff(shown: ShownDiff, look: Look, most: int | None) -> Drawn:
-    """A change; of a long one the first `most` rows and how many follow."""
-    rows = rows_of(shown)
-    brief = rows if most is None else rows[:most]
-    drawn = Drawn(unified_lines(brief, look.width, look.palette, shown.path))
-    if len(brief) < len(rows):
-        drawn.add(_offer(f"… {counted(len(rows) - len(brief), 'row', 'rows')} more: Enter shows them", look))
+    """A change; of a long one about `most` rows and how many follow, those that did not change left out first."""
+    enough = float("inf") if most is None else most + LEAST_FOLDED
+    rows = next((rows for rows in (rows_of(shown, context) for context in _CONTEXTS) if len(rows) < enough), None)
+    if rows is not None:
+        return Drawn(unified_lines(rows, look.width, look.palette, shown.path))
+    rows = rows_of(shown, _CONTEXTS[-1])
+    drawn = Drawn(unified_lines(rows[:most], look.width, look.palette, shown.path))
+    drawn.add(_offer(f"… {len(rows[most:])} more rows (click to expand)", look))
     return drawn
 
 
 @lru_cache(64)
-def rows_of(shown: ShownDiff) -> Sequence[DiffRow]:
-    """The rows of a change, before they are drawn."""
-    return diff_rows(shown.before, shown.after, shown.start_line)
+def rows_of(shown: ShownDiff, context: int = _CONTEXTS[0]) -> Sequence[DiffRow]:
+    """The rows of a change, before they are drawn, with `context` unchanged lines around each."""
+    return diff_rows(shown.before, shown.after, shown.start_line, context)
 
 
 def everything(blocks: Iterable[Shown], look: Look) -> list[Line]:

@@ -13,7 +13,18 @@ from codeagent.tui.rendering.shown import (
     ShownText,
     ShownUnknown,
 )
-from codeagent.tui.transcript.blocks import Answer, AnyBlock, Batch, Card, Command, Ending, Prompt, Remark, Thoughts
+from codeagent.tui.transcript.blocks import (
+    Answer,
+    AnyBlock,
+    Batch,
+    Card,
+    Command,
+    Ending,
+    Greeting,
+    Prompt,
+    Remark,
+    Thoughts,
+)
 
 
 def wording(block: AnyBlock) -> str:
@@ -21,6 +32,8 @@ def wording(block: AnyBlock) -> str:
     match block:
         case Prompt() | Answer() | Thoughts() | Remark():
             return block.text
+        case Greeting():
+            return ""
         case Batch():
             return "\n".join(card_wording(card) for card in block.cards)
         case Command():
@@ -34,7 +47,7 @@ def wording(block: AnyBlock) -> str:
 def card_wording(card: Card) -> str:
     """The call, its outcome, and what is kept of what it printed and changed."""
     printed = [] if card.output is None else card.output.lines()
-    parts = [f"{card.name} {card.target}".rstrip(), card.error, *map(_shown, card.shown), *printed]
+    parts = [f"{card.name} {card.target}".rstrip(), card.error, card.said, *map(_shown, card.shown), *printed]
     return "\n".join(part for part in parts if part)
 
 

@@ -20,9 +20,17 @@ from codeagent.tui.widgets.card_keys import card_key, keeps, keymap_of
 from codeagent.tui.widgets.card_line import CardLine, Purpose
 from codeagent.tui.widgets.card_rule import check_rule
 from codeagent.tui.widgets.external_editor import EditorFailed, edit_in_editor
+from codeagent.tui.widgets.guard import TOO_SOON
 
-TOO_SOON = "too soon: press again"
-_SENT = {"once": "once", "session": "for the session", "rule": "with a rule", "edit": "as edited", "deny": "no"}
+_SENT = {
+    "once": "allowed once",
+    "session": "allowed for this session",
+    "rule": "allowed, with a rule",
+    "edit": "as edited",
+    "deny": "denied",
+}
+_ALLOWS = ("y", "a", "p", "A")
+"""Keys that read on where not all was read; what `h` allows is read on a page of its own."""
 
 
 class ApprovalCard(ApprovalView):
@@ -162,7 +170,10 @@ class ApprovalCard(ApprovalView):
             return True
         if key not in self._sheet.keys(wide=self._wide):
             return False
-        if not self._guard.admits(key):
+        admitted = self._guard.admits(key)
+        if self._reads_on(key):
+            return True
+        if not admitted:
             self._say(TOO_SOON)
             return True
         self._say("")
@@ -194,8 +205,10 @@ class ApprovalCard(ApprovalView):
                 self._answer(Decision("deny"))
             case "r":
                 self._write("reason" if self._sheet.front.question is None else "answer")
-            case "p" | "h":
-                self._allow_part(key)
+            case "p":
+                self._begin_rule()
+            case "h":
+                self._choose_hunks()
             case "e":
                 self._edit()
             case "t":
@@ -207,6 +220,19 @@ class ApprovalCard(ApprovalView):
     def _list(self, listing: bool) -> None:
         self._sheet.listing = listing
         self._show_front()
+
+    def _reads_on(self, key: str) -> bool:
+        """A key that would allow turns the page while there is more to read; held down it still allows nothing."""
+        allows = key in _ALLOWS and (key != "A" or self._sheet.listing)
+        if not allows or not self._guard.quiet or self._sheet.front_id in self._sheet.sent:
+            return False
+        if not self._gate.is_unread(self._asked):
+            return False
+        self._say("")
+        self._pane.turn("pagedown")
+        if not self._pane.below:
+            self._guard.close()
+        return True
 
     def _may_allow(self) -> bool:
         """All of it was on screen; says what is missing where it was not."""
@@ -220,15 +246,15 @@ class ApprovalCard(ApprovalView):
         if self._may_allow():
             self._answer(decision)
 
-    def _allow_part(self, key: str) -> None:
-        """Write a rule, or choose among the hunks: both end in allowing."""
-        if not self._may_allow():
-            return
-        front = self._sheet.front
-        if key == "p":
+    def _begin_rule(self) -> None:
+        if self._may_allow():
             self._keep = False
-            self._write("rule", visible(front.waiting.proposal), self._judge_rule)
-        elif front.diff is not None:
+            self._write("rule", visible(self._sheet.front.waiting.proposal), self._judge_rule)
+
+    def _choose_hunks(self) -> None:
+        """The page for them wants each hunk it takes to be seen."""
+        front = self._sheet.front
+        if front.diff is not None:
             self.post_message(self.HunksWanted(self._sheet.front_id, front.diff))
 
     def _judge_rule(self, text: str) -> Check:

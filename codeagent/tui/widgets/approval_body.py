@@ -24,11 +24,11 @@ from codeagent.tui.rendering.shown import (
     ShownText,
     ShownUnknown,
 )
-from codeagent.tui.stage import Waiting
+from codeagent.tui.stage import ASK_USER, Waiting
 from codeagent.tui.widgets.diff_piece import diff_piece
 from codeagent.tui.widgets.line_pane import Piece
 
-ASK_USER = "ask_user"
+_CONTEXT = 3
 _BESIDE_PATH = 48
 """Cells of a title that are not the path: the tool, counts, age and edges."""
 
@@ -78,9 +78,12 @@ def asked(waiting: Waiting) -> Asked:
 
 
 def _without_edges(rows: tuple[DiffRow, ...]) -> tuple[DiffRow, ...]:
-    """Without what only says how much of the file is unchanged above and below: the card has few rows."""
-    inner = rows[1:] if rows and rows[0].kind == "gap" else rows
-    return inner[:-1] if inner and inner[-1].kind == "gap" else inner
+    """With a few unchanged lines above the first change and below the last: the card has few rows."""
+    changes = [at for at, row in enumerate(rows) if row.kind not in ("same", "gap")]
+    if not changes:
+        return rows
+    inner = rows[max(0, changes[0] - _CONTEXT) : changes[-1] + 1 + _CONTEXT]
+    return tuple(row for at, row in enumerate(inner) if row.kind != "gap" or 0 < at < len(inner) - 1)
 
 
 def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, ...]:
@@ -90,7 +93,7 @@ def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, .
     if heading:
         out.append(_marked(f"{heading}  {waiting.name}  {waiting.target}", "strong"))
     if waiting.reason:
-        out.append(_marked(f"asked because: {waiting.reason}", "muted"))
+        out.append(_marked(waiting.reason, "warning", lead="⚠ "))
     if not waiting.shown:
         out.append(_marked(f"{waiting.name} {waiting.target}", "text"))
     rows = iter(question.rows)
@@ -120,14 +123,19 @@ def _block(block: Shown, waiting: Waiting, rows: Iterator[Sequence[DiffRow]], sp
             assert_never(block)
 
 
-def _marked(text: str, style: str) -> Piece:
-    """All of a text, in the palette's style of that name but for what `marked_lines` points out."""
+def _marked(text: str, style: str, *, lead: str = "") -> Piece:
+    """All of a text, in the palette's style of that name but for what `marked_lines` points out.
+
+    `lead` stands in front of its first line, and is not copied.
+    """
+    indent = cell_len(lead)
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         plain, wanted = {None, PLAIN, palette.text}, getattr(palette, style)
-        for found in marked_lines(text, width, palette):
+        for row, found in enumerate(marked_lines(text, max(1, width - indent), palette)):
+            front = (Segment(" " * indent if row else lead, wanted),) if lead else ()
             segments = (Segment(part, wanted if own in plain else own) for part, own, _ in found.strip)
-            yield replace(found, strip=Strip(segments))
+            yield replace(found, strip=Strip([*front, *segments]), start=found.start + indent)
 
     return make
 

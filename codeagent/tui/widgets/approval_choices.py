@@ -15,7 +15,7 @@ NO = "n"
 _CANNOT = {
     "p": "no rule can be proposed for this: answer it each time",
     "e": "this call cannot be edited: r says what should be done instead",
-    "h": "this has no hunks to choose from: y takes all of it",
+    "h": "nothing to split here: y allows it all",
 }
 
 
@@ -31,14 +31,14 @@ def choices_of(asked: Asked, *, several: bool, splits: bool, is_split: bool) -> 
     if asked.question is not None:
         return _for_question(asked)
     out = [
-        Choice("y", "once", keep=90, allows=True),
-        Choice("a", "this call for the session", "session", keep=60, allows=True),
+        Choice("y", "allow once", "allow", keep=90, allows=True),
+        Choice("a", "allow for this session", "session", keep=60, allows=True),
         *_beyond(asked),
-        Choice(NO, "no", keep=100),
-        Choice("r", "no, because…", keep=70),
+        Choice(NO, "deny", keep=100),
+        Choice("r", "deny, because…", "because…", keep=70),
     ]
     if several:
-        out.append(Choice("A", "the whole batch", "all", keep=40, allows=False))
+        out.append(Choice("A", "all of them…", "all…", keep=40))
     if splits:
         out.append(Choice("t", "unified" if is_split else "split", keep=30))
     return tuple(out)
@@ -49,19 +49,19 @@ def _beyond(asked: Asked) -> tuple[Choice, ...]:
     waiting = asked.waiting
     out = []
     if waiting.proposal:
-        out.append(Choice("p", "once, and a rule…", "rule…", keep=55, allows=True))
+        out.append(Choice("p", "always allow like this…", "always…", keep=55, allows=True))
     if asked.editable:
         out.append(Choice("e", "edit", keep=50))
     if asked.diff is not None:
-        out.append(Choice("h", "hunks", keep=45, allows=True))
+        out.append(Choice("h", "hunk by hunk", "hunks", keep=45))
     return tuple(out)
 
 
 def choices_of_all(count: int) -> tuple[Choice, ...]:
     """Where all waiting calls are listed."""
     return (
-        Choice("A", f"allow all {count} once", f"allow all {count}", keep=90, allows=True),
-        Choice(NO, "one by one", keep=100),
+        Choice("A", "allow both" if count == 2 else f"allow all {count}", keep=90, allows=True),
+        Choice(NO, "review one by one", "one by one", keep=100),
     )
 
 
@@ -70,17 +70,17 @@ def choices_of_writing(purpose: Purpose, *, keep: bool = False, other: str = "do
     back = Choice("esc", "back")
     match purpose:
         case "reason":
-            return (Choice("enter", "sends no, with this reason", "send", 90), back)
+            return (Choice("enter", "deny, with this reason", "deny", 90), back)
         case "answer":
-            return (Choice("enter", "sends this answer", "send", 90), back)
+            return (Choice("enter", "send this answer", "send", 90), back)
         case "command":
-            return (Choice("enter", "asks about this instead", "send", 90, allows=True), back)
+            return (Choice("enter", "ask about this instead", "send", 90, allows=True), back)
         case "rule":
-            enter = "allows it, always here" if keep else "allows it, this session"
-            instead = "only this session" if keep else "always here"
+            enter = "always allow in this folder" if keep else "allow for this session"
+            instead = "only this session" if keep else "always, in this folder"
             return (
                 Choice("enter", enter, "always" if keep else "session", 90, allows=True),
-                Choice(other, f"{instead} instead", instead, 95),
+                Choice(other, instead, keep=95),
                 back,
             )
         case _:
@@ -89,7 +89,7 @@ def choices_of_writing(purpose: Purpose, *, keep: bool = False, other: str = "do
 
 def _for_question(asked: Asked) -> tuple[Choice, ...]:
     options = asked.question.options if asked.question is not None else ()
-    out = [Choice("r", "another answer" if options else "answer", keep=80), Choice(NO, "no answer", keep=100)]
+    out = [Choice("r", "another answer" if options else "answer", keep=80), Choice(NO, "do not answer", keep=100)]
     if options:
         last = min(9, len(options))
         out.insert(0, Choice("1" if last == 1 else f"1-{last}", "pick", keep=90))

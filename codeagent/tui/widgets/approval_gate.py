@@ -1,5 +1,8 @@
 """Whether what is asked was on screen to its end, without which nothing can be allowed."""
 
+from collections.abc import Sequence
+
+from codeagent.tui.stage import Waiting
 from codeagent.tui.widgets.line_pane import LinePane
 from codeagent.tui.widgets.on_screen import wholly_on_screen
 
@@ -9,30 +12,41 @@ NOT_DRAWN = "not drawn yet: press again"
 
 
 class Gate:
-    """Open for what the pane shows once its last line was on screen at the present width."""
+    """Open for what was on screen to its last line once; what is shown otherwise later is no other question."""
 
     def __init__(self, pane: LinePane) -> None:
         self._pane = pane
-        self._seen: tuple[tuple[str, ...], int] | None = None
+        self._seen: dict[str, Waiting] = {}
 
-    def close(self) -> None:
-        """Something else is shown now, though it may have the same ids."""
-        self._seen = None
+    def forget(self, waiting: Sequence[Waiting]) -> None:
+        """Keep in mind only what waits now: a question that comes again has to be read again."""
+        now = {question.approval_id: question for question in waiting}
+        self._seen = {key: seen for key, seen in self._seen.items() if now.get(key) == seen}
 
-    def look(self, asked: tuple[str, ...]) -> None:
-        """Take note of what is on screen now; called after it was drawn. `asked` are the ids of what is shown."""
+    def look(self, shown: Sequence[Waiting]) -> None:
+        """Take note of what is on screen now; called after it was drawn. `shown` is what the pane shows."""
         if self._pane.at_end and wholly_on_screen(self._pane):
-            self._seen = (asked, self._pane.layout_width)
+            self._seen |= {question.approval_id: question for question in shown}
 
-    def why_closed(self, asked: tuple[str, ...], *, whole: bool) -> str:
-        """What has to happen before allowing; empty where the gate is open. `whole`: the pane can show all of it."""
+    def is_unread(self, shown: Sequence[Waiting]) -> bool:
+        """There is more to read below."""
+        return not self._was_seen(shown) and self._pane.below > 0
+
+    def why_closed(self, shown: Sequence[Waiting], *, whole: bool, key: str = "y") -> str:
+        """What has to happen before allowing; empty where the gate is open.
+
+        `whole`: the pane can show all of it. `key` is the one that reads on, and allows in the end.
+        """
         if not whole:
             return UNKNOWN
         if not wholly_on_screen(self._pane):
             return TOO_SMALL
-        if self._seen == (asked, self._pane.layout_width):
+        if self._was_seen(shown):
             return ""
-        below, more = self._pane.below, "" if self._pane.complete else "+"
-        if not below and not more:
+        if not self._pane.below and self._pane.complete:
             return NOT_DRAWN
-        return f"{below}{more} more {'line' if below == 1 and not more else 'lines'}: scroll to the end to allow"
+        page, pages = self._pane.pages
+        return f"{key}: read on, page {page} of {pages}{'' if self._pane.complete else '+'} · End jumps there"
+
+    def _was_seen(self, shown: Sequence[Waiting]) -> bool:
+        return all(self._seen.get(question.approval_id) == question for question in shown)

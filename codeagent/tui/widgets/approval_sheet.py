@@ -22,8 +22,6 @@ class ApprovalSheet:
         self.split = False
         self.marked = NO
         """The key of the choice that Enter would take."""
-        self.moved = False
-        """The person moved the mark: only then Enter takes anything."""
         self.picked: int | None = None
         """The answer of an agent's question that Enter would give, from 0."""
         self.sent: dict[str, str] = {}
@@ -47,7 +45,7 @@ class ApprovalSheet:
         self.shown = self.calls if self.listing else tuple(self._asked.values())[:1]
         if self.ids == before:
             return False
-        self.marked, self.moved, self.picked = NO if self.shown and not self.front.question else "", False, None
+        self.marked, self.picked = NO if self.shown and not self.front.question else "", None
         return True
 
     @property
@@ -123,20 +121,21 @@ class ApprovalSheet:
 
     @property
     def entered(self) -> str:
-        """The key that Enter stands for; none until the person moved to what it should take."""
-        if self.picked is not None:
-            return str(self.picked + 1)
-        return self.marked if self.moved else ""
+        """The key that Enter stands for: what is marked, which is no until the person moved the mark.
+
+        Of an agent's question nothing is marked at first.
+        """
+        return self.marked if self.picked is None else str(self.picked + 1)
 
     def move(self, step: int, *, wide: bool) -> None:
         """Mark the next choice, or the one before."""
         keys = [choice.key for choice in self.choices(wide=wide) if len(choice.key) == 1]
         at = keys.index(self.marked) if self.marked in keys else keys.index(NO)
         self.marked = keys[max(0, min(at + step, len(keys) - 1))]
-        self.moved, self.picked = True, None
+        self.picked = None
 
     def pick(self, step: int) -> None:
         """Mark the next answer, or the one before."""
         last = len(self.options) - 1
         self.picked = max(0, min((-1 if self.picked is None else self.picked) + step, last))
-        self.moved, self.marked = False, ""
+        self.marked = ""

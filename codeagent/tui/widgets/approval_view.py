@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.events import Resize
 from textual.timer import Timer
 
-from codeagent.tui.stage import Desk
+from codeagent.tui.stage import Desk, Waiting
 from codeagent.tui.widgets.approval_choices import choices_of_writing
 from codeagent.tui.widgets.approval_gate import Gate
 from codeagent.tui.widgets.approval_sheet import ApprovalSheet
@@ -21,6 +21,10 @@ from codeagent.tui.widgets.diff_piece import SPLIT_FROM
 from codeagent.tui.widgets.guard import Guard
 from codeagent.tui.widgets.line_pane import LinePane
 
+_BESIDE_KEYS = 4
+"""Cells of the card's edges and of the air within them."""
+_ROOMY = 20
+"""Rows of a screen from which on the keys may take two."""
 _TINY = 4
 """Rows of half a screen below which the card has no edges."""
 
@@ -84,6 +88,7 @@ class ApprovalView(Vertical, can_focus=True):
         self._line = CardLine()
         self._keep = False
         """The rule that is written shall hold in later sessions, too."""
+        self._key_rows = 1
         self._age_timer: Timer | None = None
         self._taking = False
 
@@ -106,6 +111,7 @@ class ApprovalView(Vertical, can_focus=True):
 
     def sync(self) -> None:
         """Show the desk as it is now."""
+        self._gate.forget(self._desk.waiting)
         if self._sheet.update(self._desk.waiting) and self.rings:
             self.app.bell()
         self._show_front()
@@ -140,7 +146,6 @@ class ApprovalView(Vertical, can_focus=True):
             return
         if changed:
             self._guard.close()
-            self._gate.close()
             self._stop_writing()
             self._fill()
         self._draw_rows()
@@ -149,7 +154,9 @@ class ApprovalView(Vertical, can_focus=True):
         """Leave the composer its half of the screen; where there is little, the card has no edges."""
         tiny = self.app.size.height // 2 < _TINY
         self.set_class(tiny, "-tiny")
-        self._pane.reserve = (1 if tiny else 3) + self._line.rows
+        self._frame.keys.most = 2 if self.app.size.height >= _ROOMY else 1
+        self._key_rows = self._frame.keys.needed(self.size.width - (0 if tiny else _BESIDE_KEYS))
+        self._pane.reserve = (0 if tiny else 2) + self._key_rows + self._line.rows
         self._pane.refresh(layout=True)
 
     def _fill(self) -> None:
@@ -176,16 +183,25 @@ class ApprovalView(Vertical, can_focus=True):
             off=off,
             now=self._now(),
         )
+        if self._frame.keys.needed(self.size.width - _BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
+            self._fit()
 
     def _look(self) -> None:
         if self._sheet.shown:
-            self._gate.look(self._sheet.ids)
+            self._gate.look(self._asked)
             self._draw_rows()
 
     def _why_closed(self) -> str:
         if self._sheet.front.question is not None:
             return ""
-        return self._gate.why_closed(self._sheet.ids, whole=self._sheet.whole)
+        key = keymap_of(self).shown("card.once")
+        shown = key if self.has_focus_within else f"Alt+{key.upper() if len(key) == 1 else key}"
+        return self._gate.why_closed(self._asked, whole=self._sheet.whole, key=shown)
+
+    @property
+    def _asked(self) -> tuple[Waiting, ...]:
+        """What the pane shows."""
+        return tuple(each.waiting for each in self._sheet.shown)
 
     def _say(self, note: str) -> None:
         """Put a note in place of the keys for a moment."""

@@ -9,6 +9,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.policy import ALWAYS_ASKS
+from codeagent.tui.rendering.diff import LEAST_FOLDED
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette
@@ -67,11 +68,12 @@ def plan_pieces(text: str) -> tuple[Piece, ...]:
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         rows = outline(text)
-        for row in rows[:_OUTLINE]:
+        shown = rows if len(rows) < _OUTLINE + LEAST_FOLDED else rows[:_OUTLINE]
+        for row in shown:
             heading = _HEADING.match(row)
             words = cut_end(flat(row[heading.end() :] if heading else row), width)
             yield line([(words, palette.strong if heading else palette.text)])
-        if len(rows) > _OUTLINE:
+        if len(shown) < len(rows):
             yield line([(cut_end(f"… {len(rows) - _OUTLINE} more above", width), palette.muted)])
 
     return (make,)
@@ -92,8 +94,8 @@ def outline(text: str) -> list[str]:
 
 def _next_step(paused: Paused) -> str:
     if paused.why in _LIMITS:
-        return "Going on allows as much again."
-    return "Next is a request to the model. What you write now is read first."
+        return "Continuing allows as much again."
+    return "Next: ask the model. Anything you type is sent first."
 
 
 def _said(text: str, style: str, *, indent: int = 0) -> Piece:

@@ -12,21 +12,23 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from codeagent.tui.stage import Paused, PlanReady, Stage
-from codeagent.tui.widgets.approval import TOO_SOON
 from codeagent.tui.widgets.approval_keys import KeyRow
 from codeagent.tui.widgets.boundary_acts import BoundaryAct
-from codeagent.tui.widgets.boundary_keys import LEAD
 from codeagent.tui.widgets.boundary_sheet import NO_EDIT, SKIPPED, BoundarySheet, Writing
 from codeagent.tui.widgets.call_edit import CallEdit
-from codeagent.tui.widgets.card_keys import keymap_of
+from codeagent.tui.widgets.card_keys import keymap_of, reached
 from codeagent.tui.widgets.fitting import Part
-from codeagent.tui.widgets.guard import QUIET, Guard
+from codeagent.tui.widgets.guard import QUIET, TOO_SOON, Guard
 from codeagent.tui.widgets.line_pane import LinePane
 from codeagent.tui.widgets.reason_input import ReasonInput
 from codeagent.tui.widgets.rule_row import RuleRow
 
 _NOTE = 1.5
 """Seconds that a note stays in place of the keys."""
+_BESIDE_KEYS = 4
+"""Cells of the card's edges and of the air within them."""
+_ROOMY = 20
+"""Rows of a screen from which on the keys may take two."""
 _TINY = 4
 """Rows of half a screen below which the card has no edges."""
 _RINGS = ("step", "budget", "limit")
@@ -92,6 +94,7 @@ class BoundaryCard(Vertical, can_focus=True):
         self._sheet = BoundarySheet()
         self._appeared = float("-inf")
         self._note = ""
+        self._key_rows = 1
         self._note_timer: Timer | None = None
         self._taking = False
 
@@ -275,20 +278,25 @@ class BoundaryCard(Vertical, can_focus=True):
         """Leave the composer its half of the screen; where there is little, the card has no edges."""
         tiny = self.app.size.height // 2 < _TINY
         self.set_class(tiny, "-tiny")
-        self._pane.reserve = (1 if tiny else 3) + (1 if self._sheet.writing else 0)
+        self._keys.most = 2 if self.app.size.height >= _ROOMY else 1
+        self._key_rows = self._keys.needed(self.size.width - (0 if tiny else _BESIDE_KEYS))
+        self._pane.reserve = (0 if tiny else 2) + self._key_rows + (1 if self._sheet.writing else 0)
         self._pane.refresh(layout=True)
 
     def _draw_rows(self) -> None:
         """Draw everything but the body."""
         left, right = self._sheet.title()
         self._title.show((Part(left, 90, lambda palette: palette.strong),), (Part(right, 50),))
+        focused = self.has_focus_within
+        choices = self._sheet.choices(keymap_of(self), focused=focused)
         self._keys.show(
-            self._sheet.choices(keymap_of(self), focused=self.has_focus_within),
+            reached(choices, focused=focused, tab="to choose"),
             marked="none",
-            lead="" if self.has_focus_within else LEAD,
             note=self._note or (f"sent: {self._sheet.sent}" if self._sheet.sent else ""),
             off=False,
         )
+        if self._keys.needed(self.size.width - _BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
+            self._fit()
         below = self._pane.below
         self._foot.show(right=(Part(f"{below} more below" if below else "", 50),))
 

@@ -5,8 +5,6 @@ from codeagent.tui.stage import Paused
 from codeagent.tui.widgets.approval_keys import Choice
 from codeagent.tui.widgets.card_keys import card_key, labelled
 
-LEAD = "tab/alt+"
-"""In front of the keys while the focus is elsewhere."""
 _PAUSED = {
     "c": "boundary.go_on",
     "plus": "boundary.more",
@@ -33,22 +31,22 @@ def plan_key(key: str, keymap: Keymap) -> str:
 
 def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: bool) -> tuple[Choice, ...]:
     """For a pause; `stepping`: step mode is on, `focused`: the card has the keys."""
-    out = [Choice("c", "go on", keep=95)]
+    out = [Choice("c", "continue", keep=95)]
     if paused.why in ("budget", "limit"):
-        out = [Choice("plus", "go on with as much again", "as much again", keep=95)]
+        out = [Choice("plus", "continue with as much again", "as much again", keep=95)]
     if stepping:
-        out.append(Choice("S", "end step mode", "run on", keep=70))
+        out.append(Choice("S", "end step mode", "step off", keep=70))
     else:
         out.append(Choice("s", "step one batch", "step", keep=70))
     if paused.calls:
         out += [
-            Choice("x", "skip it", "skip", keep=90),
-            Choice("X", "skip it, because…", "why", keep=60),
-            Choice("e", "edit it", "edit", keep=80),
+            Choice("x", "skip", keep=90),
+            Choice("X", "skip, because…", "because…", keep=60),
+            Choice("e", "edit", keep=80),
         ]
-        out.append(Choice("text", "corrects it", "corrects", keep=50))
+        out.append(Choice("text", "or type a correction", "or correct it", keep=50))
     else:
-        out.append(Choice("text", "is read first", keep=50))
+        out.append(Choice("text", "or type what is sent first", "or type", keep=50))
     out.append(Choice("esc", "back" if focused else "stop", keep=85))
     return labelled(out, keymap, _PAUSED)
 
@@ -56,9 +54,9 @@ def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: b
 def plan_choices(keymap: Keymap) -> tuple[Choice, ...]:
     """For a plan."""
     out = (
-        Choice("p", "start it", "start", keep=95),
-        Choice("P", "start it, edits without questions", "start, accept edits", keep=90),
-        Choice("e", "edit it", "edit", keep=80),
+        Choice("p", "start", keep=95),
+        Choice("P", "start, auto-accept edits", "start, accept edits", keep=90),
+        Choice("e", "edit", keep=80),
         Choice("k", "keep planning", keep=85),
     )
     return labelled(out, keymap, _PLAN)
@@ -66,5 +64,5 @@ def plan_choices(keymap: Keymap) -> tuple[Choice, ...]:
 
 def writing_choices(*, command: bool) -> tuple[Choice, ...]:
     """While a reason or another command is typed."""
-    words = "runs this command instead" if command else "skips it, with this reason"
+    words = "run this command instead" if command else "skip, with this reason"
     return (Choice("enter", words, keep=90), Choice("esc", "back"))

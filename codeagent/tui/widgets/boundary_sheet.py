@@ -112,7 +112,7 @@ class BoundarySheet:
             case PlanReady():
                 lines = len(self.plan.splitlines())
                 changed = ", as you changed it" if self._plan else ""
-                return f"the plan is ready{changed}", f"{lines} {'line' if lines == 1 else 'lines'}"
+                return f"Plan ready{changed}", f"{lines} {'line' if lines == 1 else 'lines'}"
             case None:
                 return "", ""
 

@@ -6,8 +6,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from codeagent.tui.stage import Stage
-from codeagent.tui.widgets.approval import TOO_SOON, ApprovalCard
+from codeagent.tui.widgets.approval import ApprovalCard
 from codeagent.tui.widgets.boundary_card import BoundaryCard
+from codeagent.tui.widgets.guard import TOO_SOON
 
 
 class CardDock(Vertical):

@@ -8,14 +8,12 @@ from textual.widget import Widget
 from codeagent.tui.widgets.approval_body import Asked
 from codeagent.tui.widgets.approval_keys import Choice, KeyRow
 from codeagent.tui.widgets.approval_title import title_parts, waiting_parts
-from codeagent.tui.widgets.card_keys import keymap_of, labelled
+from codeagent.tui.widgets.card_keys import keymap_of, labelled, reached
 from codeagent.tui.widgets.fitting import Part
 from codeagent.tui.widgets.rule_row import RuleRow
 
 _NOTE = 1.5
 """Seconds that a note stays in place of the keys."""
-_LEAD = ("tab, or alt+", "tab/alt+")
-"""In front of the keys while the focus is elsewhere."""
 
 
 class CardFrame:
@@ -55,12 +53,10 @@ class CardFrame:
         `why_closed` says what keeps from allowing, `off` that the choices which allow do nothing now.
         """
         self.title.show(title_parts(shown), waiting_parts(shown, waiting, now))
-        focused, keymap = self._card.has_focus_within, keymap_of(self._card)
+        labels = labelled(choices, keymap_of(self._card))
         self.keys.show(
-            labelled(choices, keymap),
+            reached(labels, focused=self._card.has_focus_within, tab="to answer"),
             marked=marked,
-            lead="" if focused else _LEAD[0],
-            short_lead="" if focused else _LEAD[1],
             note=self._note or (f"sent: {sent}" if sent else ""),
             off=off,
         )

@@ -17,6 +17,7 @@ _ACTIONS = {
     "A": "card.all",
 }
 _KEEP = "card.keep"
+_NOT_WITH_ALT = ("enter", "esc", "text")
 
 
 def keymap_of(widget: object) -> Keymap:
@@ -46,6 +47,23 @@ def labelled(choices: Sequence[Choice], keymap: Keymap, actions: Mapping[str, st
     )
 
 
+def reached(choices: Sequence[Choice], *, focused: bool, tab: str) -> tuple[Choice, ...]:
+    """The choices as they are pressed now: without the focus Tab goes to the card, and each key works with Alt.
+
+    `tab` says what one does there.
+    """
+    if focused:
+        return tuple(choices)
+    return (Choice("tab", tab, keep=98, label="Tab"), *(replace(choice, label=_with_alt(choice)) for choice in choices))
+
+
+def _with_alt(choice: Choice) -> str:
+    label = choice.label or choice.key
+    if choice.key in _NOT_WITH_ALT:
+        return label
+    return f"Alt+{'Shift+' if len(label) == 1 and label.isupper() else ''}{label.upper() if len(label) == 1 else label}"
+
+
 def keeps(key: str, keymap: Keymap) -> bool:
     """The key changes for how long a rule holds that is being written."""
     return key in keymap.keys_of(_KEEP)
@@ -53,7 +71,7 @@ def keeps(key: str, keymap: Keymap) -> bool:
 
 def keep_label(keymap: Keymap) -> str:
     """That key as the card shows it."""
-    return keymap.shown(_KEEP).lower()
+    return keymap.shown(_KEEP)
 
 
 def _plain(key: str) -> str:

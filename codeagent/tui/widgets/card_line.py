@@ -21,7 +21,7 @@ Purpose = Literal["reason", "answer", "rule", "command"]
 """What is written: why not, an answer to the agent, a rule, or the command of an edited call."""
 CHECKED: frozenset[Purpose] = frozenset({"rule", "command"})
 _TOO_LONG = "too long to be seen whole: shorten it, or enlarge the window"
-_PLACEHOLDERS: dict[Purpose, str] = {"reason": "no, because …", "answer": "your answer", "rule": "", "command": ""}
+_PLACEHOLDERS: dict[Purpose, str] = {"reason": "deny, because …", "answer": "your answer", "rule": "", "command": ""}
 
 
 class CardLine(Vertical):

@@ -12,7 +12,7 @@ from codeagent.tui.widgets.card_check import Check
 
 SESSION = "for this session"
 ALWAYS = "always, in this folder"
-_FITS = "no question for what fits it"
+_FITS = "no questions for what it matches"
 _LATER = "checked again when sent"
 _SAID = 60
 """Characters of anybody's text in a problem."""

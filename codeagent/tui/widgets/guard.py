@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+TOO_SOON = "ignored (just appeared): press again"
 QUIET = 0.5
 """Seconds after the question appeared, and after the person typed, in which no key counts."""
 REPEAT = 0.7

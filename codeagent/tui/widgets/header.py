@@ -18,7 +18,7 @@ _SHORTEST_NAME = 8
 
 
 class Header(Row):
-    """Workspace and branch on the left; model, mode and sandbox on the right, the sandbox kept longest."""
+    """Workspace and branch on the left; model and sandbox on the right, the sandbox kept longest."""
 
     DEFAULT_CSS = """
     Header {
@@ -52,8 +52,7 @@ class Header(Row):
 def _right(status: Status) -> tuple[Part, ...]:
     return (
         Part(cut_middle(flat(status.model), _LONGEST_NAME), 40),
-        Part(status.mode, 80, _mode_style(status.mode)),
-        Part(f"{_LABEL}{flat(status.sandbox)}" if status.sandbox else "", 90, _sandbox_style(status.sandbox)),
+        Part(_sandbox(status.sandbox), 90, _sandbox_style(status.sandbox)),
     )
 
 
@@ -71,16 +70,20 @@ def _left(status: Status, room: int) -> tuple[Part, ...]:
     return parts if joined_width(parts, "  ") <= room else ()
 
 
-def _mode_style(mode: str) -> Callable[[Palette], Style]:
-    if mode == "auto":
-        return lambda palette: palette.warning
-    return lambda palette: palette.muted if mode == "ask" else palette.accent
+def _sandbox(sandbox: str) -> str:
+    match sandbox:
+        case "none":
+            return "no sandbox: bash disabled"
+        case "off":
+            return "no sandbox: commands run on this machine"
+        case _:
+            return f"{_LABEL}{flat(sandbox)}" if sandbox else ""
 
 
 def _sandbox_style(sandbox: str) -> Callable[[Palette], Style]:
-    """Without a sandbox bash is absent; on the host nothing holds it back."""
-    if sandbox.startswith("host"):
+    """Without one the commands are held back by nothing, or there are none."""
+    if sandbox == "off":
         return lambda palette: palette.error
-    if sandbox.startswith("none"):
+    if sandbox == "none":
         return lambda palette: palette.warning
     return lambda palette: palette.muted

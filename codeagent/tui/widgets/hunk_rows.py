@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codeagent.core.hunks import Hunk, landed
-from codeagent.tui.rendering.diff import LINES_BY_WORD, DiffRow, ending_rows, line_ends, mark_words
+from codeagent.tui.rendering.diff import LEAST_FOLDED, LINES_BY_WORD, DiffRow, ending_rows, line_ends, mark_words
 from codeagent.tui.rendering.shown import ShownDiff
 
 CONTEXT = 3
@@ -74,7 +74,7 @@ def _shared(between: range, everything: bool, *, is_last: bool) -> tuple[range, 
     """Of the lines between two hunks, those that are shown after the first and those before the second."""
     if is_last:
         return (between if everything else between[:CONTEXT]), range(0)
-    if everything or len(between) <= 2 * CONTEXT + 1:
+    if everything or len(between) < 2 * CONTEXT + LEAST_FOLDED:
         place = max(0, len(between) - CONTEXT)
         return between[:place], between[place:]
     return between[:CONTEXT], between[-CONTEXT:]

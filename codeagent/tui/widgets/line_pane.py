@@ -134,6 +134,14 @@ class LinePane(ScrollView):
         return max(0, len(self.lines) - self.scroll_offset.y - self.scrollable_content_region.height)
 
     @property
+    def pages(self) -> tuple[int, int]:
+        """The page that is on screen, from 1, and how many are known; neighbours share a row."""
+        height = max(1, self.scrollable_content_region.height)
+        step = max(1, height - 1)
+        count = 1 + max(0, -(-(len(self.lines) - height) // step))
+        return min(count, 1 + -(-self.scroll_offset.y // step)), count
+
+    @property
     def at_end(self) -> bool:
         """The last line is on screen, or would be had it been painted."""
         return self.complete and self.below == 0 and self.scrollable_content_region.height > 0

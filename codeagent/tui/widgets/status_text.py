@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
+from pathlib import Path
 
 from rich.style import Style
 
+from codeagent import __version__
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Status
 from codeagent.tui.transcript.spelling import counted
@@ -16,6 +18,14 @@ _STEERABLE: frozenset[Phase] = frozenset({"thinking", "answering", "working", "r
 _TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
 
 
+MODE_MEANS = {
+    "ask": "reads run, changes ask",
+    "accept-edits": "reads and edits run, commands ask",
+    "plan": "reads run, nothing is changed",
+    "auto": "everything runs without asking",
+}
+"""What each mode lets through."""
+_PROMPT = "What would you like to do?"
 OFFERED_AFTER = 60.0
 """Seconds a call is waited for before it is offered to move it to the background."""
 
@@ -68,7 +78,7 @@ def status_parts(
     )
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
-    before, after = _hints(status, boundary)
+    before, after = ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
     offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
     return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 40))
 
@@ -85,6 +95,47 @@ def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple
 def ticks(status: Status) -> bool:
     """The words change as time goes by."""
     return not status.halt and (status.phase in _TIMED or status.phase == "retrying")
+
+
+def prompt_words(status: Status, boundary: Paused | PlanReady | None = None) -> str:
+    """What the empty composer says: what typing, or the key for the card, would do now."""
+    if status.on_card:
+        return "Tab to type here"
+    if status.halt == "paused":
+        return "Enter to continue, or type to steer"
+    match status.phase:
+        case "starting" | "idle":
+            return "Tab to start the plan, or say what to change" if isinstance(boundary, PlanReady) else _PROMPT
+        case "waiting":
+            return "Tab to answer, or type to steer"
+        case "thinking" | "answering" | "working" | "retrying":
+            return "Type to steer"
+
+
+def greeting(status: Status, folder: Path, all_keys: str) -> tuple[tuple[str, str], ...]:
+    """What a new session begins with, as rows of (what it is, how it stands); `all_keys` opens the key sheet."""
+    changes = f" · {counted(status.changes, 'changed file', 'changed files')}" if status.changes else ""
+    branch = f" · {flat(status.branch)}{changes}" if status.branch else ""
+    means = MODE_MEANS.get(status.mode, "")
+    return (
+        ("codeagent", __version__),
+        ("folder", f"{_from_home(folder)}{branch}"),
+        ("model", status.model or "none yet"),
+        ("mode", f"{status.mode}: {means}" if means else status.mode),
+        ("try", f"/ commands · @ files · {all_keys} all keys"),
+    )
+
+
+def _from_home(folder: Path) -> str:
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)
+
+
+def mode_style(mode: str) -> Callable[[Palette], Style]:
+    """The more a mode lets through, the more it stands out."""
+    if mode == "auto":
+        return lambda palette: palette.warning
+    return lambda palette: palette.text if mode == "ask" else palette.accent
 
 
 def duration(seconds: float) -> str:
@@ -138,7 +189,7 @@ def _hints(status: Status, boundary: Paused | PlanReady | None) -> tuple[tuple[P
         case "pausing":
             return (Part("Esc again stops now", 86), answer), ()
         case "paused":
-            return (Part("⏎ goes on", 85), Part("tab step in" if boundary else "", 55), Part("esc stop", 50)), ()
+            return (Part("⏎ continue", 85), Part("tab step in" if boundary else "", 55), Part("esc stop", 50)), ()
         case "stopping":
             return (), ()
         case "":

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from codeagent.core.hunks import HunkAnswer, cut, landed
 from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.screens.hunks import HunkReview
+from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.screens.stand_in import MANNERS, Clock, StandIn
 
 LINES = [f"line {at}" for at in range(1, 61)]
@@ -130,7 +131,7 @@ async def test_no_key_counts_in_the_first_half_second(key: str) -> None:
         review.clock.now += 0.4
         await pilot.press(key)
         assert review.answers == "none yet"
-        assert "too soon: press again" in review.app.rows[-1]
+        assert TOO_SOON in review.app.rows[-1]
         review.clock.now += 0.2
         await pilot.press("enter")
         await pilot.pause()

@@ -32,9 +32,11 @@ from codeagent.tui.transcript.blocks import (
     Remark,
     Thoughts,
 )
+from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.estimate import estimate
 from codeagent.tui.transcript.pieces import Pieces
+from codeagent.tui.transcript.printing import printed as printed_transcript
 from codeagent.tui.transcript.render import draw, gap, runs, toggled
 
 NOW = 1_000.0
@@ -158,9 +160,51 @@ def test_a_running_call_shows_the_last_lines_it_printed_behind_a_bar() -> None:
     assert len(rows(block, "quiet")) == 1
 
 
-def test_a_finished_call_shows_no_output_unless_it_failed() -> None:
+def test_a_finished_command_shows_the_last_lines_it_printed_and_quiet_none_of_them() -> None:
+    done = batch(card(state="done", note="exit 0", output=printed("".join(f"{n}\n" for n in range(20)))))
+    shown = rows(done)
+    assert shown[1].endswith("exit 0")
+    assert shown[2:] == ["      … 15 earlier lines (click to expand)", *(f"      │ {n}" for n in range(15, 20))]
+    assert len(rows(done, "quiet")) == 1
+    assert len(rows(done, "full")) == 2 + 20
+
+
+def test_nothing_folds_away_fewer_than_five_rows() -> None:
+    short = batch(card(state="done", output=printed("".join(f"{n}\n" for n in range(9)))))
+    assert rows(short)[2:] == [f"      │ {n}" for n in range(9)]
+    after = "".join(f"new {number}\n" for number in range(16))
+    whole = batch(card(name="edit", state="done", shown=(ShownDiff("src/a.py", "", after),)))
+    assert len(rows(whole)) == 2 + 16
+
+
+def test_rows_that_did_not_change_give_way_before_those_that_did() -> None:
+    before = "".join(f"line {number}\n" for number in range(60))
+    after = before.replace("line 10\n", "ten\n").replace("line 30\n", "thirty\n").replace("line 50\n", "fifty\n")
+    shown = rows(batch(card(name="edit", state="done", shown=(ShownDiff("a", before, after),))))
+    assert all(any(word in row for row in shown) for word in ("ten", "thirty", "fifty"))
+    assert not any("expand" in row for row in shown) and len(shown) < 20
+
+
+def test_what_the_user_answered_stands_below_the_call() -> None:
+    answered = batch(card(name="ask_user", state="done", said="you answered: blue"))
+    assert rows(answered)[2] == rows(answered, "full")[2] == "      you answered: blue"
+
+
+def test_a_greeting_has_a_row_for_each_fact_and_is_not_left_in_the_terminal() -> None:
+    document = Document()
+    facts = [("codeagent", "1.0"), ("folder", "~/acme · main"), ("try", "/ commands")]
+    document.greet(facts)
+    document.greet(facts)
+    (greeting,) = document.blocks
+    assert rows(greeting) == ["  codeagent 1.0", "  folder  ~/acme · main", "  try     / commands"]
+    document.say("hi")
+    document.greet([("another", "")])
+    assert rows(greeting)[0] == "  codeagent 1.0"
+    assert printed_transcript(document, 80, "normal", NOW).strip() == "▌ you    hi"
+
+
+def test_a_failed_call_says_why_and_what_it_printed_last() -> None:
     output = printed("".join(f"{n}\n" for n in range(20)))
-    assert len(rows(batch(card(state="done", output=output)))) == 2
     failed = rows(batch(card(state="failed", error="it broke", output=output)))
     assert failed[2] == "      it broke"
     assert failed[-1] == "      │ 19"
@@ -183,7 +227,7 @@ def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
     block = batch(card(name="edit", state="done", shown=(ShownDiff("src/a.py", "old\n", after),)))
     brief, full = rows(block), rows(block, "full")
     assert "+40 −1" in brief[1]
-    assert brief[-1].endswith("rows more: Enter shows them")
+    assert brief[-1].endswith("more rows (click to expand)")
     assert len(brief) < 20 < 40 < len(full)
 
 
@@ -213,7 +257,7 @@ def test_a_command_of_the_persons_own_shows_its_output_and_whether_the_model_see
     assert shown[-1] == "▌   │ hello"
     assert "not shown" not in rows(Command(0, card=card(), shared=True))[0]
     long = Command(0, card=card(state="done", output=printed("line\n" * 100)))
-    assert rows(long)[2] == "▌   … 80 lines before: Enter shows them"
+    assert rows(long)[2] == "▌   … 80 earlier lines (click to expand)"
     assert Spot(2, 2) in draw(long, look()).spots
     assert len(rows(long)) == 23
     assert len(rows(long, "full")) == 102

@@ -1,8 +1,9 @@
 import pytest
 
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.shown import ShownDiff, ShownFiles, ShownImage, ShownMarkdown, ShownText
 from codeagent.tui.stage import Waiting
-from codeagent.tui.widgets.approval_body import asked
+from codeagent.tui.widgets.approval_body import asked, pieces
 from codeagent.tui.widgets.reason_input import ReasonInput
 from tests.tui.widgets.cards import CardApp, asking, command, edit, question
 
@@ -24,7 +25,7 @@ async def test_the_title_says_what_is_asked_and_since_when() -> None:
     app = CardApp(edit(), command("ls"))
     async with app.run_test(size=(80, 24)):
         title = next(row for row in app.text().split("\n") if "╭" in row)
-        assert title.startswith("╭─ edit  src/dates.py  +1 −1 ─")
+        assert title.startswith("╭─ Apply this edit?  src/dates.py  +1 −1 ─")
         assert title.endswith("─ 1 of 2  waiting 12 s ─╮")
 
 
@@ -51,19 +52,45 @@ async def test_a_second_press_does_not_answer_twice() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "y", "y", "n", "a")
         assert app.answers == [("b", "once", "")]
-        assert "sent: once" in app.text()
+        assert "sent: allowed once" in app.text()
 
 
-async def test_enter_and_space_do_nothing_until_a_choice_was_moved_to() -> None:
+async def test_enter_does_what_is_marked_which_is_to_deny_and_space_does_nothing() -> None:
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.keys(pilot, "tab", "enter", "space", "enter")
+        await app.keys(pilot, "tab", "space")
         assert app.answers == []
-        assert "›n no" in app.text()
-        await app.keys(pilot, "left", "left")
-        assert "›y once" in app.text()
+        assert "› n  deny" in app.text()
+        await app.keys(pilot, "enter")
+        assert app.answers == [("b", "deny", "")]
+
+
+async def test_enter_allows_only_where_the_mark_was_moved_to_that() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "left", "left")
+        assert "› y  allow once" in app.text()
         await app.keys(pilot, "enter")
         assert app.answers == [("b", "once", "")]
+
+
+@pytest.mark.parametrize(
+    ("name", "title"), [("bash", "Run this command?"), ("write", "Write this file?"), ("deploy", "Allow deploy?  prod")]
+)
+async def test_the_title_asks_and_a_command_stands_below_it_once(name: str, title: str) -> None:
+    app = CardApp(asking(name, "x", "prod", ShownText("what it does"), reason="network access"))
+    async with app.run_test(size=(80, 24)):
+        rows = app.text().split("\n")
+        top = next(at for at, row in enumerate(rows) if "╭" in row)
+        assert rows[top].startswith(f"╭─ {title} ─")
+        assert rows[top + 1].startswith("│ ⚠ network access")
+
+
+async def test_why_it_is_asked_is_in_the_colour_of_a_warning() -> None:
+    piece, *_ = pieces(asked(asking("bash", "x", "curl x", reason="network access")), split=False)
+    palette = Palette()
+    row = next(piece(60, palette))
+    assert {segment.style for segment in row.strip} == {palette.warning}
 
 
 async def test_alt_with_enter_or_an_arrow_stays_with_the_composer() -> None:
@@ -139,7 +166,7 @@ async def test_the_list_of_all_goes_back_to_one_by_one() -> None:
     app = CardApp(command("ls", "1"), command("pwd", "2"), question("a"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "A")
-        assert "2 calls wait: all of them?" in app.text()
+        assert "Allow both calls?" in app.text()
         await app.keys(pilot, "n")
         assert "1 of 3" in app.text()
         await app.keys(pilot, "A", "escape")
@@ -156,26 +183,19 @@ async def test_every_kind_of_block_is_shown() -> None:
     )
     app = CardApp(asking("tool", "t", "x", *shown))
     async with app.run_test(size=(80, 24)):
-        for text in (
-            "asked because: this tool asks",
-            "a text",
-            "**all** of it",
-            "a.py",
-            "b.py",
-            "image p.png (image/png)",
-        ):
+        for text in ("⚠ this tool asks", "a text", "**all** of it", "a.py", "b.py", "image p.png (image/png)"):
             assert text in app.text()
 
 
 async def test_split_is_offered_where_it_fits() -> None:
     app = CardApp(edit())
     async with app.run_test(size=(80, 24)) as pilot:
-        assert "t split" not in app.text()
+        assert " t  split" not in app.text()
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
-        assert "t split" in app.text()
+        assert "Alt+T  split" in app.text()
         await app.keys(pilot, "alt+t")
-        assert "t unified" in app.text()
+        assert "Alt+T  unified" in app.text()
 
 
 async def test_markup_in_what_is_asked_is_only_text() -> None:

@@ -6,6 +6,7 @@ from textual.widgets import Static
 from codeagent.tui.rendering.shown import ShownUnknown
 from codeagent.tui.widgets.approval_body import asked, pieces
 from codeagent.tui.widgets.approval_gate import Gate
+from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.line_pane import LinePane
 from tests.tui.widgets.cards import CardApp, asking, command, edit
 
@@ -50,7 +51,7 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
             await app.keys(pilot, "alt+y")
             if not app.answers:
                 gated += 1
-                assert "more line" in drawn
+                assert "Alt+Y: read on, page 1 of " in drawn
                 pane.turn("end")
                 await pilot.pause()
                 await pilot.pause()
@@ -74,8 +75,8 @@ async def test_of_a_thousand_commands_every_row_was_on_screen_before_the_gate_op
         pane, gate = app.card.query_one(LinePane), Gate(app.card.query_one(LinePane))
         height = pane.scrollable_content_region.height
         for seed in range(COMMANDS):
-            gate.close()
-            pane.show(pieces(asked(command(random_command(seed))), split=False))
+            question = command(random_command(seed), f"b{seed}")
+            pane.show(pieces(asked(question), split=False))
             while not pane.complete:
                 pane._more()
             seen: set[int] = set()
@@ -86,11 +87,15 @@ async def test_of_a_thousand_commands_every_row_was_on_screen_before_the_gate_op
                     pane.lines[row].strip.text.rstrip() for row in shown
                 ]
                 seen |= set(shown)
-                gate.look(("b",))
-                if not gate.why_closed(("b",), whole=True):
+                gate.look((question,))
+                if not gate.why_closed((question,), whole=True):
                     break
-                assert f"{len(pane.lines) - shown.stop} more line" in gate.why_closed(("b",), whole=True)
+                page, pages = pane.pages
+                assert page < pages and f"y: read on, page {page} of {pages}" in gate.why_closed(
+                    (question,), whole=True
+                )
                 pane.turn("pagedown")
+            assert pane.pages[0] == pane.pages[1]
             assert seen == set(range(len(pane.lines)))
             opened_at_once += len(pane.lines) <= height
     assert 0 < opened_at_once < COMMANDS
@@ -104,33 +109,69 @@ async def test_another_question_with_the_same_id_is_not_taken_for_the_one_that_w
         app.desk.add(command("ls\n" * 60 + "rm -rf /"))
         await app.keys(pilot, "alt+y")
         assert app.answers == []
-        assert "scroll to the end to allow" in app.text()
+        assert "read on" in app.text()
 
 
 async def test_a_command_with_sixty_newlines_cannot_hide_its_tail() -> None:
     app = CardApp(command("git status" + "".join(f"\n: {number}" for number in range(60)) + "\nrm -rf /"))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert "more lines: scroll to the end to allow" in app.text()
+        assert "read on, page 1 of" in app.text()
         await app.keys(pilot, "alt+y", "alt+a")
         assert app.answers == []
-        assert "scroll to the end to allow" in app.text()
+        assert "read on, page 3 of" in app.text()
         await app.keys(pilot, *["alt+pagedown"] * 7)
         await app.keys(pilot, "alt+a")
         assert app.answers == [("b", "session", "")]
 
 
-async def test_a_narrower_screen_closes_the_gate_again() -> None:
-    app = CardApp(command("x" * 1500))
+@pytest.mark.parametrize("way", ["tab", "alt"])
+async def test_each_y_turns_a_page_and_the_one_on_the_last_page_answers(way: str) -> None:
+    key = "y" if way == "tab" else "alt+y"
+    app = CardApp(command("".join(f": {number}\n" for number in range(20)) + "rm -rf /"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, *(["tab"] if way == "tab" else []))
+        pages = app.card.query_one(LinePane).pages[1]
+        assert pages > 2
+        for page in range(1, pages):
+            assert app.answers == []
+            assert f"{'y' if way == 'tab' else 'Alt+Y'}: read on, page {page} of {pages}" in app.text()
+            await app.keys(pilot, key)
+        assert "rm -rf /" in app.text() and "read on" not in app.text()
+        await app.keys(pilot, key)
+        assert app.answers == [("b", "once", "")]
+
+
+async def test_a_y_that_is_held_down_reads_to_the_end_and_allows_nothing() -> None:
+    app = CardApp(command("".join(f": {number}\n" for number in range(20)) + "rm -rf /"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab")
+        await app.keys(pilot, "y")
+        await app.keys(pilot, *["y"] * 40, apart=0.05)
+        assert app.answers == []
+        assert "rm -rf /" in app.text()
+
+
+async def test_a_y_in_the_first_half_second_turns_no_page() -> None:
+    app = CardApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.desk.add(command(": 1\n" * 30))
+        await app.keys(pilot, "alt+y", apart=0.49)
+        assert "page 1 of" in app.text() or TOO_SOON in app.text()
+        assert app.card.query_one(LinePane).scroll_offset.y == 0
+
+
+async def test_what_was_seen_once_stays_seen() -> None:
+    app = CardApp(command("x" * 1500), command("pwd", "2"))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        assert "to the end to allow" not in app.text()
+        assert "read on" not in app.text()
         await pilot.resize_terminal(40, 24)
         await pilot.pause()
-        await app.keys(pilot, "alt+y")
-        assert app.answers == []
-        await app.keys(pilot, "alt+end")
-        await app.keys(pilot, "alt+y")
+        assert "read on" not in app.text()
+        await app.keys(pilot, "tab", "A", "n", "home")
+        assert "read on" not in app.text()
+        await app.keys(pilot, "y")
         assert app.answers == [("b", "once", "")]
 
 
@@ -185,7 +226,7 @@ async def test_the_whole_batch_is_listed_whole_before_it_can_be_allowed() -> Non
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "A", "y", "A")
         assert app.answers == []
-        assert "3 calls wait: all of them?" in app.text()
+        assert "Allow all 3 calls?" in app.text()
         await app.keys(pilot, "end")
         await app.keys(pilot, "A")
         assert app.answers == [("1", "once", ""), ("2", "once", ""), ("3", "once", "")]
@@ -199,4 +240,4 @@ async def test_a_question_that_arrives_closes_the_gate_of_the_list_again() -> No
         await app.keys(pilot, "A", apart=0.4)
         assert app.answers == []
         await pilot.pause()
-        assert "3 calls wait" in app.text()
+        assert "Allow all 3 calls?" in app.text()

@@ -5,6 +5,7 @@ import pytest
 from textual.events import AppBlur, AppFocus, Key, Paste
 
 from codeagent.tui.stage import Waiting
+from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.widgets.cards import CardApp, command, edit
 
 TEXT = "yes n y a A r t p e h please help it yyy nnn AAAA " * 4
@@ -36,7 +37,7 @@ async def test_keys_at_the_speed_of_typing_in_the_line_of_a_rule_approve_nothing
     keys = [*"yapehnrA*", "enter", "space", "left", "right", "home", "end", "up", "down", "backspace"]
     app = CardApp(EVERYTHING[seed % 2])
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.keys(pilot, "tab", "p")
+        await app.keys(pilot, "tab", "end", "p")
         for key in random.Random(seed).choices(keys, k=40):
             await app.keys(pilot, key, apart=0.1)
         assert app.decisions == []
@@ -49,7 +50,7 @@ async def test_alt_with_a_letter_in_the_middle_of_typing_approves_nothing() -> N
         await app.keys(pilot, "a")
         await app.keys(pilot, "alt+y", apart=0.4)
         assert app.answers == []
-        assert "too soon: press again" in app.text()
+        assert TOO_SOON in app.text()
         assert app.composer.value == "a"
 
 
@@ -100,7 +101,7 @@ async def test_a_paste_approves_nothing_wherever_it_lands(question: Waiting) -> 
         app.card.post_message(Paste("y\na\nA\np\n\n"))
         await pilot.pause()
         await app.keys(pilot, "y", apart=0.4)
-        await app.keys(pilot, "p")
+        await app.keys(pilot, "end", "p")
         app.line.post_message(Paste("y\n\n"))
         await pilot.pause()
         await app.keys(pilot, "enter", apart=0.4)

@@ -1,77 +1,82 @@
 import pytest
 from rich.cells import cell_len
 
+from codeagent.tui.keymap import Keymap
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.widgets.approval_body import asked
 from codeagent.tui.widgets.approval_choices import choices_of
 from codeagent.tui.widgets.approval_keys import KeyRow
+from codeagent.tui.widgets.card_keys import labelled, reached
 from tests.tui.widgets.cards import command, edit
 
 
-def keys(*, lead: str = "", note: str = "", off: bool = False, several: bool = True, beyond: bool = False) -> KeyRow:
+def keys(
+    *, focused: bool = True, note: str = "", off: bool = False, several: bool = True, beyond: bool = False
+) -> KeyRow:
     """`beyond`: a rule, an edit and hunks are offered as well."""
     row = KeyRow()
     asks = asked(edit(everything=True) if beyond else command("ls"))
-    choices = choices_of(asks, several=several, splits=not beyond, is_split=False)
-    row.show(choices, marked="n", lead=lead, short_lead="tab/alt+" if lead else "", note=note, off=off)
+    choices = labelled(choices_of(asks, several=several, splits=not beyond, is_split=False), Keymap())
+    row.show(reached(choices, focused=focused, tab="to answer"), marked="n", note=note, off=off)
     return row
 
 
-def said(width: int, **how: object) -> str:
-    return keys(**how).row(width, Palette()).strip.text  # type: ignore[arg-type]  # plain keyword arguments
+def said(width: int, **how: bool | str) -> str:
+    return "\n".join(line.strip.text for line in keys(**how).rows(width, Palette()))  # type: ignore[arg-type]  # by name
 
 
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (110, "y once   a this call for the session   ›n no   r no, because…   A the whole batch   t split"),
-        (76, "y once   a session   ›n no   r no, because…   A all   t split"),
-        (40, "y once  a session  ›n no  r no, because…"),
-        (20, "y once  ›n no"),
-        (6, "›n no"),
+        (110, " y  allow once   a  allow for this session  › n  deny   r  deny, because…   A  all of them…   t  split"),
+        (76, " y  allow once   a  allow for this session  › n  deny   r  deny, because…\n A  all of them…   t  split"),
+        (40, " y  allow   a  session  › n  deny\n r  because…   A  all…   t  split"),
+        (20, " y  allow  › n  deny\n r  because…"),
+        (13, " y  allow\n› n  deny"),
+        (8, "› n  deny"),
     ],
 )
-def test_keys_are_said_in_as_many_words_as_fit(width: int, text: str) -> None:
+def test_keys_are_said_in_as_many_words_as_fit_two_rows(width: int, text: str) -> None:
     assert said(width) == text
 
 
-@pytest.mark.parametrize(
-    ("width", "text"),
-    [
-        (116, "y once   a this call for the session   p once, and a rule…   e edit   h hunks   ›n no   r no, because…"),
-        (76, "y once   a session   p rule…   e edit   h hunks   ›n no   r no, because…"),
-        (66, "y once  a session  p rule…  e edit  h hunks  ›n no  r no, because…"),
-        (60, "y once  a session  p rule…  e edit  ›n no  r no, because…"),
-        (44, "y once  a session  ›n no  r no, because…"),
-    ],
-)
-def test_a_rule_an_edit_and_hunks_stand_between_yes_and_no(width: int, text: str) -> None:
-    assert said(width, beyond=True, several=False) == text
-
-
-def test_eighty_columns_have_room_for_all_of_them_and_for_how_keys_get_there() -> None:
-    every = "y once  a session  p rule…  e edit  h hunks  ›n no  r no, because…"
-    assert said(76, beyond=True, several=False, lead="tab, or alt+") == f"tab/alt+  {every}"
-    assert said(76, beyond=True, several=True, lead="tab, or alt+") == f"{every}  A all"
+@pytest.mark.parametrize("focused", [True, False])
+@pytest.mark.parametrize("several", [True, False])
+def test_eighty_columns_have_room_for_every_answer(focused: bool, several: bool) -> None:
+    text = said(76, beyond=True, several=several, focused=focused)
+    lead = "" if focused else "Alt+"
+    letters = ["Y", "A", "P", "E", "H", "N", "R"] if lead else list("yapehnr")
+    assert [letter for letter in letters if f" {lead}{letter} " not in text] == []
+    assert len(text.split("\n")) == 2
 
 
 def test_without_the_focus_it_says_how_keys_get_there() -> None:
-    assert said(110, lead="tab, or alt+", several=False).startswith("tab, or alt+   y once")
+    text = said(110, focused=False, several=False)
+    assert text.startswith(" Tab  to answer   Alt+Y  allow once   Alt+A  allow for this session")
+    assert "› Alt+N  deny" in text
+    assert " Alt+Shift+A  all of them…" in said(120, focused=False)
 
 
 def test_a_note_takes_the_place_of_the_keys() -> None:
-    assert said(76, note="too soon: press again") == "too soon: press again"
+    assert said(76, note="press again") == "press again"
 
 
-def test_what_allows_is_struck_out_while_it_is_off() -> None:
-    strip = keys(off=True, beyond=True).row(76, Palette()).strip
-    struck = {segment.text for segment in strip if segment.style is not None and segment.style.strike}
-    assert struck == {"y once", "a session", "p rule…", "h hunks"}
+def test_what_allows_is_greyed_while_it_is_off_and_nothing_is_struck_out() -> None:
+    palette = Palette()
+    segments = [
+        segment for line in keys(off=True, beyond=True, several=False).rows(76, palette) for segment in line.strip
+    ]
+    assert not any(segment.style is not None and segment.style.strike for segment in segments)
+    grey = [segment.text.strip() for segment in segments if segment.style == palette.muted]
+    assert grey == ["y", "allow once", "a", "allow for this session", "p", "always allow like this…"]
 
 
-@pytest.mark.parametrize("width", range(5, 120))
+@pytest.mark.parametrize("width", range(9, 120))
 def test_saying_no_is_always_offered(width: int) -> None:
     for beyond in (False, True):
-        text = said(width, lead="tab, or alt+", beyond=beyond)
-        assert "n no" in text
-        assert cell_len(text) <= width
+        for focused in (False, True):
+            if not focused and width < 13:
+                continue
+            text = said(width, beyond=beyond, focused=focused)
+            assert "deny" in text
+            assert max(map(cell_len, text.split("\n"))) <= width

@@ -8,7 +8,8 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Paused, PausedCall
 from codeagent.tui.widgets.approval_keys import KeyRow
 from codeagent.tui.widgets.boundary_body import outline, paused_pieces, plan_pieces, state_of, title_of
-from codeagent.tui.widgets.boundary_keys import LEAD, paused_choices, paused_key, plan_key
+from codeagent.tui.widgets.boundary_keys import paused_choices, paused_key, plan_key
+from codeagent.tui.widgets.card_keys import reached
 
 CALL = PausedCall("c1", "bash", "make lint", "auto", "")
 WIDE = 76
@@ -103,11 +104,13 @@ def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> Non
     paused = Paused(why, "", 3, (CALL,))  # type: ignore[arg-type]  # one of the words
     row = KeyRow()
     choices = paused_choices(paused, Keymap(), stepping=stepping, focused=False)
-    row.show(choices, marked="none", lead=LEAD, note="", off=False)
-    text = row.row(WIDE, Palette()).strip.text
-    assert cell_len(text) <= WIDE
-    assert [choice.label or choice.key for choice in choices if (choice.label or choice.key) not in text] == []
-    assert text.startswith(LEAD)
+    shown = reached(choices, focused=False, tab="to choose")
+    row.show(shown, marked="none", note="", off=False)
+    rows = [line.strip.text for line in row.rows(WIDE, Palette())]
+    assert len(rows) <= 2 and max(map(cell_len, rows)) <= WIDE
+    labels = [choice.label.capitalize() if choice.label == "esc" else choice.label for choice in shown]
+    assert [label for label in labels if label != "text" and f" {label} " not in "\n".join(rows)] == []
+    assert rows[0].startswith(" Tab  to choose")
 
 
 def test_the_persons_own_keys_take_the_place_of_the_default_ones() -> None:

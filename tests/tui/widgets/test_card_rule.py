@@ -23,7 +23,7 @@ def problem(text: str, waiting: Waiting = PYTEST) -> str:
 
 def test_a_rule_that_fits_says_for_how_long_it_holds() -> None:
     rule = "bash(pytest *)"
-    assert check_rule(rule, PYTEST, keep=False) == Check("", ("for this session", "no question for what fits it"))
+    assert check_rule(rule, PYTEST, keep=False) == Check("", ("for this session", "no questions for what it matches"))
     assert check_rule(rule, PYTEST, keep=True).says[0] == "always, in this folder"
 
 

@@ -71,7 +71,7 @@ def test_what_matters_least_goes_first_where_the_line_is_short(width: int, line:
         ("working", "", "esc pause"),
         ("answering", "pausing", "Esc again stops now"),
         ("waiting", "pausing", "Esc again stops now"),
-        ("working", "paused", "⏎ goes on"),
+        ("working", "paused", "⏎ continue"),
         ("waiting", "", "tab answer"),
     ],
 )
@@ -89,7 +89,7 @@ def test_step_mode_and_what_is_left_of_the_budget_are_said() -> None:
 @pytest.mark.parametrize(
     ("status", "boundary", "hint"),
     [
-        (Status(phase="working", halt="paused", batch=3), Paused("step", "", 3), "⏎ goes on · tab step in · esc stop"),
+        (Status(phase="working", halt="paused", batch=3), Paused("step", "", 3), "⏎ continue · tab step in · esc stop"),
         (Status(phase="idle"), PlanReady("1. Do it"), "ready · tab start the plan"),
         (Status(phase="idle"), None, "ready · ? keys"),
     ],
