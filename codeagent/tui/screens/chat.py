@@ -29,11 +29,10 @@ from codeagent.tui.widgets.composer import Composer
 from codeagent.tui.widgets.composer_area import ComposerArea
 from codeagent.tui.widgets.external_editor import edit_in_editor
 from codeagent.tui.widgets.find_bar import FindBar
-from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.header import Header
 from codeagent.tui.widgets.lanes import LanesView
 from codeagent.tui.widgets.status_line import StatusLine
-from codeagent.tui.widgets.status_text import greeting, prompt_words
+from codeagent.tui.widgets.status_text import greeting
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
 """The round of Shift+Tab."""
@@ -80,9 +79,9 @@ class ChatScreen(Screen[None]):
         self.talk: Talk | None = None
         self.view = TranscriptView(self.stage.document, clock=host.now)
         self._history = PromptHistory(host.folders.prompts)
-        self.composer = Composer(self._history, commands=COMMANDS, placeholder=prompt_words(self.stage.status.now))
+        self.composer = Composer(self._history, commands=COMMANDS)
         self._cards = AnsweredCards(self, lambda act: self._slash.act(act), now=host.now)
-        self._area = ComposerArea(self.composer, self.stage.status, mode_key=host.keys.shown("chat.mode"))
+        self._area = ComposerArea(self.composer, self.stage, mode_key=host.keys.shown("chat.mode"))
         self._escape = Escape()
         self._find_bar = FindBar()
         self._draft = Draft(host.folders.drafts)
@@ -101,16 +100,14 @@ class ChatScreen(Screen[None]):
         yield self._cards
         yield LanesView(self.stage.lanes)
         yield self._area
-        key = self._host.keys.shown("chat.background").lower()
-        yield StatusLine(self.stage.status, self.stage.boundary, clock=self._host.now, to_background=key)
+        yield StatusLine(self.stage, clock=self._host.now, to_background=self._host.keys.shown("chat.background"))
 
     def on_mount(self) -> None:
         self.stage.give_back = self.composer.insert_back
         self.stage.failed = self._failed
         self.stage.prefer = self._prefer
-        for model in (self.stage.status, self.stage.lanes, self.stage.boundary, self.stage.desk):
+        for model in (self.stage.status, self.stage.lanes):
             model.watch(self._sync_composer)
-        self.watch(self, "focused", self._focus_moved, init=False)
         self._greet()
         self.composer.set_text(self._draft.load())
         self.composer.insert_back(self.wish.prompt)
@@ -177,18 +174,13 @@ class ChatScreen(Screen[None]):
     def _sync_composer(self) -> None:
         self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
         self.composer.has_queue = bool(self.stage.lanes.items)
-        self.composer.placeholder = prompt_words(self.stage.status.now, self.stage.boundary.now)
-        self._area.below_card(bool(self.stage.desk.waiting) or self._cards.boundary.display)
         self._greet()
-
-    def _focus_moved(self) -> None:
-        self.stage.status.set(on_card=self._cards.has_focus_within)
 
     def _greet(self) -> None:
         """A new session begins with what it is; one that is continued has a beginning."""
         if self.wish.resume is None:
-            folder, key = self._host.folders.workspace, self._host.keys.shown("composer.keys")
-            self.stage.document.greet(greeting(self.stage.status.now, folder, key))
+            keys = self._host.keys.shown("composer.keys")
+            self.stage.document.greet(greeting(self.stage.status.now, self._host.folders.workspace, keys))
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""
@@ -282,16 +274,13 @@ class ChatScreen(Screen[None]):
         self.composer.focus()
 
     @on(TranscriptView.CopyRequested)
-    def _copy_block(self, message: TranscriptView.CopyRequested) -> None:
-        self._slash.copy_text(message.text)
+    @on(TranscriptView.LinkClicked)
+    def _copy(self, message: TranscriptView.CopyRequested | TranscriptView.LinkClicked) -> None:
+        self._slash.copy_text(message.url if isinstance(message, TranscriptView.LinkClicked) else message.text)
 
     @on(TranscriptView.OpenOutput)
     def _open_output(self, message: TranscriptView.OpenOutput) -> None:
         self._slash.show_output(message.call_id)
-
-    @on(TranscriptView.LinkClicked)
-    def _link(self, message: TranscriptView.LinkClicked) -> None:
-        self._slash.copy_text(message.url)
 
     def on_key(self, event: events.Key) -> None:
         """Alt with a key of the card answers from the composer."""

@@ -34,6 +34,12 @@ class CardDock(Vertical):
         yield self.approval
         yield self.boundary
 
+    def on_descendant_focus(self) -> None:
+        self._stage.status.set(on_card=True)
+
+    def on_descendant_blur(self) -> None:
+        self._stage.status.set(on_card=False)
+
     def ring(self, bell: bool) -> None:
         """Whether what waits for the person rings once."""
         self.approval.rings = self.boundary.rings = bell

@@ -4,13 +4,13 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 
-from codeagent.tui.stage import StatusBoard
+from codeagent.tui.stage import Stage
 from codeagent.tui.widgets.choice_list import ChoiceList
 from codeagent.tui.widgets.composer import Composer
 from codeagent.tui.widgets.fitting import SEPARATOR, Part, flat
 from codeagent.tui.widgets.history_search import HistorySearch
 from codeagent.tui.widgets.rule_row import RuleRow
-from codeagent.tui.widgets.status_text import MODE_MEANS, mode_style
+from codeagent.tui.widgets.status_text import MODE_MEANS, mode_style, prompt_words
 
 _AIRY = 16
 """Rows of a screen from which on there is a blank one above the rule."""
@@ -31,14 +31,13 @@ class ComposerArea(Vertical):
     }
     """
 
-    def __init__(self, composer: Composer, status: StatusBoard, *, mode_key: str) -> None:
+    def __init__(self, composer: Composer, stage: Stage, *, mode_key: str) -> None:
         """`mode_key` is the key that changes the mode."""
         super().__init__()
         self.composer = composer
-        self._status = status
+        self._stage = stage
         self._mode_key = mode_key
         self._rule = RuleRow(("─", "─"))
-        self._framed = False
 
     def compose(self) -> ComposeResult:
         yield self._rule
@@ -47,12 +46,15 @@ class ComposerArea(Vertical):
         yield self.composer
 
     def on_mount(self) -> None:
-        self._status.watch(self.sync)
+        for model in (self._stage.status, self._stage.boundary, self._stage.desk):
+            model.watch(self.sync)
         self.sync()
 
     def sync(self) -> None:
-        """Say the mode that is in force, and what it means."""
-        mode = self._status.now.mode
+        """Say the mode that is in force and what it means, and what typing would do now."""
+        mode = self._stage.status.now.mode
+        self.composer.placeholder = prompt_words(self._stage.status.now, self._stage.boundary.now)
+        self._fit()
         self._rule.show(
             (
                 Part(
@@ -62,18 +64,15 @@ class ComposerArea(Vertical):
             (Part(f"{self._mode_key} changes it", 20),),
         )
 
-    def below_card(self, framed: bool) -> None:
-        """Whether what is above has a frame of its own, and needs no air between."""
-        self._framed = framed
-        self._fit()
-
     def on_resize(self, event: Resize) -> None:
         self._fit()
 
     def _fit(self) -> None:
+        """A card above has a frame of its own, and needs no air below."""
         height = self.app.size.height
+        framed = bool(self._stage.desk.waiting) or self._stage.boundary.now is not None
         self._rule.display = height >= _ROOMY
-        self.set_class(height >= _AIRY and not self._framed, "-airy")
+        self.set_class(height >= _AIRY and not framed, "-airy")
 
     def on_choice_list_picked(self, event: ChoiceList.Picked) -> None:
         event.stop()

@@ -2,14 +2,16 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
+from rich.cells import cell_len
 from textual.geometry import Region
 from textual.timer import Timer
 
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import Boundary, StatusBoard
-from codeagent.tui.widgets.fitting import cut_end, fit, joined_width, styled
+from codeagent.tui.stage import Stage
+from codeagent.tui.widgets.fitting import SEPARATOR, cut_end, fit, flat, joined_width, styled
 from codeagent.tui.widgets.row import Row
 from codeagent.tui.widgets.status_text import phase_words, spins, status_parts, ticks, with_notice_cut
 
@@ -35,8 +37,7 @@ class StatusLine(Row):
 
     def __init__(
         self,
-        board: StatusBoard,
-        boundary: Boundary | None = None,
+        stage: Stage,
         *,
         clock: Callable[[], float] = time.time,
         ascii_only: bool = False,
@@ -45,8 +46,11 @@ class StatusLine(Row):
         """`to_background` is the key that moves a call there."""
         super().__init__()
         self._to_background = to_background
-        self._board = board
-        self._boundary = boundary or Boundary()
+        self._stage = stage
+        self._board = stage.status
+        self._boundary = stage.boundary
+        self._said = ""
+        """What was too long for the row, and is in the transcript."""
         self._clock = clock
         self._frames = _ASCII if ascii_only else _BRAILLE
         self._timer: Timer | None = None
@@ -67,6 +71,7 @@ class StatusLine(Row):
         """Draw the board as it is now."""
         if not self.is_attached:
             return
+        self._say_whole()
         every = self._wanted_interval()
         if every != self._every:
             self._every = every
@@ -74,6 +79,16 @@ class StatusLine(Row):
                 self._timer.stop()
             self._timer = self.set_interval(every, self.tick) if every else None
         self.refresh()
+
+    def _say_whole(self) -> None:
+        """What does not fit the row is said in the transcript, once: nothing is only half to be read."""
+        status = self._board.now
+        said = status.notice or status.retry_reason
+        words = phase_words(replace(status, retry_reason=""), self._clock())
+        room = self.size.width - _LEAD - 1 - cell_len(words + SEPARATOR)
+        if said and said != self._said and 0 < room < cell_len(flat(said)):
+            self._said = said
+            self._stage.document.remark(said)
 
     def row(self, width: int, palette: Palette) -> Line:
         status, now = self._board.now, self._clock()

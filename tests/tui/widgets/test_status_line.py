@@ -1,6 +1,7 @@
 from textual.app import App, ComposeResult
 
-from codeagent.tui.stage import Status, StatusBoard
+from codeagent.tui.stage import Stage, Status, StatusBoard
+from codeagent.tui.transcript.blocks import Remark
 from codeagent.tui.widgets.header import Header
 from codeagent.tui.widgets.status_line import StatusLine
 
@@ -17,11 +18,12 @@ class StatusApp(App[None]):
     def __init__(self, board: StatusBoard, clock: Clock) -> None:
         super().__init__()
         self.board = board
+        self.stage = Stage(status=board)
         self.clock = clock
 
     def compose(self) -> ComposeResult:
         yield Header(self.board)
-        yield StatusLine(self.board, clock=self.clock)
+        yield StatusLine(self.stage, clock=self.clock)
 
     @property
     def line(self) -> StatusLine:
@@ -74,3 +76,15 @@ async def test_twenty_by_five_shows_the_phase() -> None:
     app = StatusApp(StatusBoard(Status(phase="working", halt="paused", batch=3)), Clock())
     async with app.run_test(size=(20, 5)):
         assert app.text() == "paused before ba…"
+
+
+async def test_what_does_not_fit_the_row_is_in_the_transcript_whole_and_once() -> None:
+    app = StatusApp(StatusBoard(Status(phase="idle")), Clock())
+    async with app.run_test(size=(40, 10)):
+        long = "the provider is overloaded: " + "so it says, " * 5
+        app.board.set(notice="short")
+        app.board.set(notice=long)
+        app.board.set(notice=long, batch=1)
+        app.board.set(notice="", phase="retrying", retry_at=110.0, retry_reason=long)
+        said = [block.text for block in app.stage.document.blocks if isinstance(block, Remark)]
+        assert said == [long]
