@@ -32,7 +32,6 @@ from codeagent.tui.widgets.find_bar import FindBar
 from codeagent.tui.widgets.header import Header
 from codeagent.tui.widgets.lanes import LanesView
 from codeagent.tui.widgets.status_line import StatusLine
-from codeagent.tui.widgets.status_text import greeting
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
 """The round of Shift+Tab."""
@@ -108,7 +107,6 @@ class ChatScreen(Screen[None]):
         self.stage.prefer = self._prefer
         for model in (self.stage.status, self.stage.lanes):
             model.watch(self._sync_composer)
-        self._greet()
         self.composer.set_text(self._draft.load())
         self.composer.insert_back(self.wish.prompt)
         self.composer.focus()
@@ -136,8 +134,9 @@ class ChatScreen(Screen[None]):
         self.run_worker(self._connect(), exit_on_error=True)
 
     async def _connect(self) -> None:
-        from codeagent.tui.screens.opening import open_conversation  # screens that the first frame does not need
+        from codeagent.tui.screens.opening import greet, open_conversation  # screens that the first frame does not need
 
+        greet(self.stage, self._host, self.wish)
         try:
             self._opened = await self._host.open_talk(self.stage)
             wish = await open_conversation(self.app, self._opened, self.wish)
@@ -145,6 +144,7 @@ class ChatScreen(Screen[None]):
                 self._host.quit()
                 return
             self.wish = wish
+            greet(self.stage, self._host, wish)
         except Exception as error:
             self._sending.refused = str(error)
             if isinstance(error, CodeagentError):
@@ -174,13 +174,6 @@ class ChatScreen(Screen[None]):
     def _sync_composer(self) -> None:
         self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
         self.composer.has_queue = bool(self.stage.lanes.items)
-        self._greet()
-
-    def _greet(self) -> None:
-        """A new session begins with what it is; one that is continued has a beginning."""
-        if self.wish.resume is None:
-            keys = self._host.keys.shown("composer.keys")
-            self.stage.document.greet(greeting(self.stage.status.now, self._host.folders.workspace, keys))
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""

@@ -10,9 +10,24 @@ from codeagent.core.errors import CodeagentError
 from codeagent.tui.ports import Missing, Talk, Wish
 from codeagent.tui.screens.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
 from codeagent.tui.screens.folder_question import FolderQuestion, GitQuestion
+from codeagent.tui.screens.host import Host
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.picker_list import PickerRow
 from codeagent.tui.screens.rows import model_rows, session_rows
+from codeagent.tui.stage import Stage
+from codeagent.tui.widgets.status_text import greeting
+
+
+def greet(stage: Stage, host: Host, wish: Wish) -> None:
+    """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning."""
+
+    def say() -> None:
+        key = host.keys.shown("composer.keys")
+        stage.document.greet(greeting(stage.status.now, host.folders.workspace, key))
+
+    if wish.resume is None:
+        stage.status.watch(say)
+        say()
 
 
 async def open_conversation(app: App[Any], talk: Talk, wish: Wish) -> Wish | None:
