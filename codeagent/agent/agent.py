@@ -10,7 +10,7 @@ from codeagent.agent.briefing import tell
 from codeagent.agent.channel import EventChannel
 from codeagent.agent.checkpointing import Checkpointing
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.executor import Executor, Surroundings
+from codeagent.agent.executor import Executor
 from codeagent.agent.floor import Floor
 from codeagent.agent.gate import Gate
 from codeagent.agent.going_back import GoingBack
@@ -20,6 +20,7 @@ from codeagent.agent.jobs import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.parts import Parts
 from codeagent.agent.permissions import Permissions
+from codeagent.agent.prepared import Surroundings
 from codeagent.agent.questions import Questions
 from codeagent.agent.run import Run
 from codeagent.agent.shell import Shell

@@ -21,6 +21,15 @@ class Emitter:
         self._early: list[KnownEvent] | None = []
         self._observers: list[Callable[[KnownEvent], None]] = []
 
+    @property
+    def session_id(self) -> str:
+        return self._journal.session_id
+
+    @property
+    def agent(self) -> str:
+        """The name that stands on every event."""
+        return self._agent
+
     def head(self) -> dict[str, Any]:
         """The envelope of the event that is emitted next; takes one sequence number."""
         seq, self._seq = self._seq, self._seq + 1

@@ -4,23 +4,22 @@ import asyncio
 import json
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.consent import Consent
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
-from codeagent.agent.hooks import Deny, Hooks, Modify
+from codeagent.agent.hooks import Deny, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.job_placeholder import TOO_MANY, TOO_MANY_RUN, placeholder
 from codeagent.agent.job_run import JobRun
 from codeagent.agent.job_talk import Inbox, talk_through
 from codeagent.agent.jobs import Jobs
-from codeagent.agent.limits import Limits
 from codeagent.agent.outcome import Settled, as_edited, cap_output, result_of_error, result_of_refusal, with_notes
-from codeagent.agent.permissions import Objection, Permissions
-from codeagent.agent.prepared import CallKind, Circumstances, Permit, Prepared, Refused
+from codeagent.agent.permissions import Permissions
+from codeagent.agent.prepared import CallKind, Circumstances, Permit, Prepared, Refused, Surroundings
 from codeagent.agent.repeats import TOO_OFTEN
 from codeagent.agent.watch import Watch
 from codeagent.agent.work import Work
@@ -28,35 +27,12 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import PlannedCall, ToolFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall, ToolMessage
-from codeagent.core.policy import ApprovalSource, Policy, Verdict
-from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Workspace
+from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.registry import ToolRegistry
 
 _ORDINARY = Circumstances()
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What calls work on; the same for every call of a run."""
-
-    tools: ToolRegistry | ToolCatalog
-    workspace: Workspace
-    sandbox: Sandbox | None
-    sandbox_kind: Literal["docker", "host"] | None
-    outputs: OutputStore
-    policy: Policy
-    limits: Limits
-    hooks: Hooks
-    attended: bool = False
-    """A person can be asked at any time."""
-    book: RuleBook | None = None
-    """Where rules are kept beyond the session."""
-    objection: Objection = lambda rule: None
-    """Why an answer must not become this rule."""
 
 
 class Executor:
@@ -126,6 +102,11 @@ class Executor:
         """How often its tool may be called in one run; None: as often as any."""
         tools = self._around.tools
         return tools.get(call.name).max_calls if call.name in tools else None
+
+    def repeatable(self, call: ToolCall) -> bool:
+        """The same call may give another result each time."""
+        tools = self._around.tools
+        return call.name in tools and tools.get(call.name).repeatable
 
     def access(self, call: ToolCall) -> Access:
         """What the call may disturb; a call that cannot run disturbs nothing."""
@@ -231,6 +212,9 @@ class Executor:
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
             read_only=self._permissions.mode == "plan" and around.sandbox_kind == "docker",
+            session_id=self._emitter.session_id,
+            agent=self._emitter.agent,
+            scratchpad=around.scratchpad,
         )
 
     async def _in_turn(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Settled:
@@ -274,6 +258,7 @@ class Executor:
         )
         work = self._begin(prepared, permit, token)
         result, job = await self._awaited(work, background)
+        result = result if result.executed else result.model_copy(update={"executed": True})
         duration_ms = round((time.monotonic() - started) * 1000)
         self._emitter.emit(
             ToolFinished(

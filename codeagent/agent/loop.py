@@ -74,7 +74,7 @@ class Loop:
         self._call_ids = parts.call_ids
         self._batches = 0
         self._nudged = 0
-        self._repeats = Repeats()
+        self._repeats = Repeats(self._executor.repeatable)
         self._repeated: dict[str, int] = {}
         self._mode = self._permissions.mode
         self.meter = Meter(conversation.limits)

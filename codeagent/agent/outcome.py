@@ -42,15 +42,15 @@ def result_of_error(error: Exception, *, executed: bool, cancelled_because: str 
             return _plain(_kind_of_cancel(str(error)), _cancel_text(str(error)), executed)
         case BaseChanged():
             text = "What was approved has changed meanwhile; nothing was applied. Look at it again."
-            return _plain("failed", text, False)
+            return _plain("failed", text, executed)
         case MissingPath():
             return _plain("not_found", str(error), executed)
         case OutsideWorkspace() | ProtectedPath():
-            return _plain("denied", str(error), False)
+            return _plain("denied", str(error), executed)
         case WorkspaceError():
             return _plain("failed", str(error), executed)
         case SandboxUnavailable():
-            return _plain("failed", f"{error}. {error.remedy}", False)
+            return _plain("failed", f"{error}. {error.remedy}", executed)
         case _:
             return _plain("failed", f"{type(error).__name__}: {error}", executed)
 
@@ -69,7 +69,7 @@ def _of_tool_error(error: ToolError, executed: bool, cancelled_because: str | No
         blocks=error.blocks,
         details=error.details,
         error=ErrorInfo(kind=kind, message=message),
-        executed=executed and kind not in ("denied", "invalid_args"),
+        executed=executed,
     )
 
 

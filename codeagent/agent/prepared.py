@@ -1,4 +1,4 @@
-"""A call on its way: what it is once its arguments are known to fit, and what it may do once it is allowed."""
+"""A call on its way: what it works on, what it is once its arguments are known to fit, what it may do once allowed."""
 
 import json
 from dataclasses import dataclass
@@ -6,13 +6,42 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from codeagent.agent.hooks import Hooks
+from codeagent.agent.limits import Limits
+from codeagent.agent.permissions import Objection
 from codeagent.core.hunks import HunkAnswer
 from codeagent.core.messages import ToolCall
-from codeagent.core.policy import ApprovalSource
+from codeagent.core.policy import ApprovalSource, Policy
+from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Workspace
+from codeagent.core.scratchpad import Scratchpad
 from codeagent.core.tool import Tool, ToolResult
+from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.registry import ToolRegistry
 
 CallKind = Literal["read", "change"]
 """What a call is for: only to read, or something that may change things."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What calls work on; the same for every call of a run."""
+
+    tools: ToolRegistry | ToolCatalog
+    workspace: Workspace
+    sandbox: Sandbox | None
+    sandbox_kind: Literal["docker", "host"] | None
+    outputs: OutputStore
+    policy: Policy
+    limits: Limits
+    hooks: Hooks
+    attended: bool = False
+    """A person can be asked at any time."""
+    book: RuleBook | None = None
+    """Where rules are kept beyond the session."""
+    objection: Objection = lambda rule: None
+    """Why an answer must not become this rule."""
+    scratchpad: Scratchpad | None = None
+    """The agent's notes of this session."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """How many answers in a row the model asked for the very same call (FEATURES F32)."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from codeagent.core.job_note import JOB_WAIT
 from codeagent.core.messages import ToolCall
 
 TOO_OFTEN = 3
@@ -14,18 +13,19 @@ TOO_OFTEN = 3
 class Repeats:
     """Counts answers, not calls: an answer that asks for the same thing twice is not stuck for that.
 
-    To wait for a job again is no repetition: time has passed.
+    To look at a job again is no repetition: time has passed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, repeatable: Callable[[ToolCall], bool]) -> None:
+        """`repeatable`: the call may give another result each time."""
+        self._repeatable = repeatable
         self._rows: dict[tuple[str, str], int] = {}
 
-    def note(self, calls: Iterable[ToolCall]) -> dict[str, int]:
+    def note(self, calls: Sequence[ToolCall]) -> dict[str, int]:
         """For each call of an answer, by its id, the length of the row that ends with it, from 1."""
-        keys = {call.id: (call.name, _canonical(call.arguments)) for call in calls}
+        keys = {call.id: (call.name, _canonical(call.arguments)) for call in calls if not self._repeatable(call)}
         self._rows = {key: self._rows.get(key, 0) + 1 for key in set(keys.values())}
-        self._rows |= {key: 1 for key in self._rows if key[0] == JOB_WAIT}
-        return {call_id: self._rows[key] for call_id, key in keys.items()}
+        return {call.id: self._rows[keys[call.id]] if call.id in keys else 1 for call in calls}
 
 
 def _canonical(arguments: str) -> str:

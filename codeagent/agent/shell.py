@@ -116,7 +116,7 @@ class Shell:
         try:
             await token.guard(self._floor.enter(alone=True))
         except Exception as error:
-            return result_of_error(error, executed=False)
+            return result_of_error(error, executed=True)
 
         flood = Flood()
 

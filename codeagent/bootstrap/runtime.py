@@ -9,11 +9,11 @@ from functools import partial
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.briefing import Briefing
-from codeagent.agent.executor import Surroundings
 from codeagent.agent.hooks import Hook, Hooks
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.prepared import Surroundings
 from codeagent.agent.python_hooks import HookFileProblem, load_python_hooks
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.describing import prompt_for
@@ -78,7 +78,8 @@ async def open_runtime(
         around = Surroundings(
             catalog, workspace, sandbox.sandbox, sandbox.kind, makings.outputs, policy, _limits(settings), hooks
         )
-        around = replace(around, attended=attended, book=book, objection=partial(_objection, catalog))
+        around = replace(around, attended=attended, book=book, scratchpad=makings.scratchpad)
+        around = replace(around, objection=partial(_objection, catalog))
         prompt = await asyncio.to_thread(prompt_for, makings)
         briefing = Briefing(catalog, prompt, makings.skills.refresh, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)

@@ -12,6 +12,7 @@ from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind
 from codeagent.config.trust import TrustFile
 from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.scratchpad import Scratchpad
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.session.history import History
@@ -84,6 +85,12 @@ class ToolMakings:
         """The workspace's own, as they are at the start. Blocks on a small file."""
         return load_instructions(self.workspace)
 
+    @cached_property
+    def scratchpad(self) -> Scratchpad:
+        """Of the session."""
+        folder = self.place.state_dir / "none" if self.session is None else self.session[1]
+        return ScratchpadFile(folder / NAME, self.place.redactor)
+
     def catalog(self) -> ToolCatalog:
         """All of them; those of files after the first look. Blocks on small files. Raises ConfigError."""
         built_in = self._built_in()
@@ -135,8 +142,8 @@ class ToolMakings:
     def _kept(self) -> tuple[Tool[Any], ...]:
         """Those that read and write what outlives the conversation."""
         state, root, redactor = self.place.state_dir, self.workspace.root, self.place.redactor
-        session_id, folder = self.session or (None, state / "none")
-        pad = ScratchpadTool(ScratchpadFile(folder / NAME, redactor), project_scratchpad(state, root, redactor))
+        session_id = None if self.session is None else self.session[0]
+        pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))
         store = SessionStore(state, redactor)
         return pad, SearchMemory(SessionMemory(store, root, redactor, without=session_id))
 

@@ -13,6 +13,7 @@ from codeagent.core.hunks import HunkAnswer
 from codeagent.core.messages import ContentPart, Frozen, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
 from codeagent.core.ports import Sandbox, Workspace
+from codeagent.core.scratchpad import Scratchpad
 
 ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"]
 OutputStream = Literal["output", "stdout", "stderr"]
@@ -37,7 +38,7 @@ class ToolResult(Frozen):
     """For programs that read the log; never sent to the model."""
     error: ErrorInfo | None = None
     executed: bool = True
-    """False where nothing ran: rejected, denied, skipped or never started."""
+    """It was started. False where it never was: rejected, denied beforehand, skipped. The executor sees to it."""
     child_session: str | None = None
 
     @classmethod
@@ -219,6 +220,12 @@ class ToolContext:
     """What of the previewed change was taken, an answer for each hunk of its DiffBlock; None: all of it."""
     read_only: bool = False
     """Plan mode: commands get the workspace mounted read-only."""
+    session_id: str = ""
+    """Of the session that the call belongs to."""
+    agent: str = "main"
+    """The name of the agent that makes it, as on its events."""
+    scratchpad: Scratchpad | None = None
+    """The agent's notes of this session; its methods block on a small file. None where nothing is kept."""
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to the tools of people."""
     receive: Callable[[], Awaitable[str]] = no_input
@@ -267,6 +274,8 @@ class Tool(ABC, Generic[ArgsT]):
     """Seconds; None: the run's own limit."""
     max_calls: int | None = None
     """Calls in one run; None: the run's own limit."""
+    repeatable: bool = False
+    """The same call may well give another result later, so a model that asks for it again and again is not stuck."""
     waits_for_person: bool = False
     """Its time is the person's: no time limit holds for it."""
     output_limit: int | None = 40_000

@@ -8,21 +8,33 @@ from typing import Any, ClassVar, Literal
 
 from codeagent.agent.agent import Agent, Past
 from codeagent.agent.batches import Strategy
-from codeagent.agent.executor import Surroundings
 from codeagent.agent.hooks import Hooks
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.prepared import Surroundings
 from codeagent.agent.questions import Questions
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
-from codeagent.core.errors import ModelError, TranscriptError
+from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import ApprovalRequested, KnownEvent
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
 from codeagent.core.policy import ApprovalKey, Decision, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
-from codeagent.core.tool import Access, Cancelled, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    Access,
+    BaseChanged,
+    Cancelled,
+    Denied,
+    Failed,
+    InvalidArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.core.transcript import transcript_problems
 from codeagent.tools.extra.ask_user import AskUser
 from codeagent.tools.extra.jobs import job_tools
@@ -89,13 +101,23 @@ class TurnsModel:
         return None
 
 
+_REFUSALS: dict[str, Exception] = {
+    "deny": Denied("it may not be touched"),
+    "misfit": InvalidArgs("the arguments make no sense together"),
+    "outside": OutsideWorkspace("it leads out of the workspace"),
+    "gone": MissingPath("nothing is there"),
+    "changed": BaseChanged(),
+}
+"""What a tool may find out only once it was started."""
+
+
 class Do(ToolArgs):
     what: str = ""
     key: str = ""
 
 
 class Doing(Tool[Do]):
-    """Does what its argument says: ok, fail, crash, sleep, swallow, update, big."""
+    """Does what its argument says: ok, fail, crash, sleep, swallow, update, big, or a name of `_REFUSALS`."""
 
     name: ClassVar[str] = "do"
     label: ClassVar[str] = "Do"
@@ -128,6 +150,8 @@ class Doing(Tool[Do]):
                 raise Failed("it failed")
             case "crash":
                 raise RuntimeError("boom")
+            case "deny" | "misfit" | "outside" | "gone" | "changed":
+                raise _REFUSALS[args.what]
             case "sleep":
                 await asyncio.sleep(30)
             case "nap":

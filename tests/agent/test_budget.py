@@ -2,6 +2,7 @@
 
 import pytest
 
+from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.core.budget import Budget
 from codeagent.core.errors import ConfigError
@@ -200,3 +201,11 @@ async def test_spelling_the_arguments_another_way_is_the_same_call() -> None:
     spellings = ['{"what": "x", "key": ""}', '{"key":"","what":"x"}', '{ "what":"x","key":"" }']
     events = await scene(*[Turn("", (("do", text),)) for text in spellings], Turn("done")).run()
     assert [result.executed for result in of(events, ToolResultAdded)] == [True, True, False]
+
+
+@pytest.mark.parametrize("look", [("job_list", "{}"), ("job_read", '{"id": "job_1"}'), ("job_wait", '{"id": "job_1"}')])
+async def test_to_look_at_a_job_again_and_again_is_no_row(look: tuple[str, str]) -> None:
+    s = scene(*[Turn("", (look,))] * 5, Turn("done"), jobs=Jobs())
+    events = await s.run()
+    assert of(events, RunFinished)[0].reason == "done"
+    assert [result.executed for result in of(events, ToolResultAdded)] == [True] * 5

@@ -36,7 +36,7 @@ from tests.fakes import FakeSandbox
 call = st.one_of(
     st.builds(
         do,
-        st.sampled_from(["ok", "fail", "crash", "nap", "update"]),
+        st.sampled_from(["ok", "fail", "crash", "nap", "update", "deny", "misfit", "outside", "gone", "changed"]),
         st.sampled_from(["do", "asking", "alone", "keyed"]),
         st.sampled_from("ab"),
     ),
@@ -126,6 +126,12 @@ def assert_closes(prefix: list[KnownEvent]) -> None:
     report = check_recording(Recording(tuple(closed)))
     assert report.problems == () and all("queued text" in repair for repair in report.repairs)
     assert transcript_problems(fold(closed).messages) == []
+    assert_executed_is_started(closed)
+
+
+def assert_executed_is_started(events: list[KnownEvent]) -> None:
+    ran = {e.call_id for e in of(events, ToolResultAdded) if e.executed}
+    assert ran == {e.call_id for e in of(events, ToolStarted)}
 
 
 def perform(s: Scene, what: str, commands: set[asyncio.Task[None]]) -> None:
@@ -162,8 +168,7 @@ def check(s: Scene) -> None:
     assert transcript_problems(s.agent.history) == []
     started = [e.call_id for e in of(events, ToolStarted)]
     assert sorted(started) == sorted(e.call_id for e in of(events, ToolFinished))
-    ran = {e.call_id for e in of(events, ToolResultAdded) if e.executed}
-    assert ran <= set(started)
+    assert_executed_is_started(events)
     assert len(of(events, RunFinished)) == 1
     after = events[events.index(of(events, RunFinished)[0]) + 1 :]
     typed = [e for e in after if getattr(e, "name", "") != "shell" and getattr(e, "code", "") != "mode.changed"]

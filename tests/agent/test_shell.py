@@ -195,7 +195,7 @@ async def test_without_a_sandbox_or_a_command_it_says_so_and_logs_nothing() -> N
 async def test_a_sandbox_that_is_gone_is_a_result_with_its_remedy() -> None:
     s = scene(sandbox=FakeSandbox(result=SandboxUnavailable("the engine is gone", "start it")))
     await s.agent.shell("ls", shared=False)
-    assert "start it" in text_of(result(s).content) and not result(s).executed
+    assert "start it" in text_of(result(s).content) and result(s).is_error
 
 
 async def test_what_is_too_long_is_cut_as_a_tools_output_is_and_kept_whole() -> None:

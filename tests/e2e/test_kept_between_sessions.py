@@ -110,3 +110,23 @@ def test_f29_the_stored_event_of_a_cut_result_is_never_written_anew(product: Pro
     before = json.dumps(results(product.log())[0])
     product.run(product.script(say("ok")), "--resume", session)
     assert json.dumps(results(product.log())[0]) == before
+
+
+KEEPS = '''from codeagent import ToolContext, register_tool
+
+@register_tool(approval="auto")
+def keeps(value: str, ctx: ToolContext) -> str:
+    """Keeps a value and says whose it is."""
+    ctx.scratchpad.set("kept", value)
+    return f"{ctx.agent} {ctx.session_id} {ctx.call_id}"
+'''
+
+
+def test_a_tool_of_the_users_knows_its_session_its_agent_and_the_notes(product: Product) -> None:
+    path = product.home / "config/codeagent/tools/keeps.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(KEEPS)
+    (result,) = answers(product, ("keeps", {"value": "one"}))
+    session = product.sessions[0].name
+    assert text_of(result) == f"main {session} {result['call_id']}"
+    assert said(product, note("get", key="kept"), resume=session) == "one"

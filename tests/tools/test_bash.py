@@ -1,6 +1,7 @@
 """The bash tool: what a command printed and how it ended, for the model and for the person."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,8 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.messages import text_of
 from codeagent.core.ports import CommandResult
-from codeagent.core.tool import Cancelled, Failed, InvalidArgs, ToolError
+from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Cancelled, Failed, InvalidArgs, ToolError
+from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.bash import Bash
 from tests.fakes import FakeSandbox, put, tool_context
 from tests.tools.conftest import Toolbox
@@ -267,3 +269,26 @@ async def test_a_call_with_network_still_says_that_it_would_read_a_secret(box: T
     tool = box.tool("bash")
     key = tool.approval_key(tool.Args(command="cat .env", network=True))
     assert "network access" in (key.sensitive or "") and "secret" in (key.sensitive or "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "access"),
+    [
+        ({"command": "git status && cat a.txt | head -3"}, SHARED),
+        ({"command": "cat a.txt > b.txt"}, EXCLUSIVE),
+        ({"command": "make"}, EXCLUSIVE),
+        ({"command": "cat $(rm a.txt)"}, EXCLUSIVE),
+        ({"command": "cat a.txt", "run_in_background": True}, EXCLUSIVE),
+        ({"command": "cat a.txt", "network": True}, EXCLUSIVE),
+    ],
+)
+def test_a_command_runs_beside_others_only_where_all_of_it_is_known_to_only_read(
+    box: Toolbox, arguments: dict[str, object], access: Access
+) -> None:
+    tool = box.tool("bash")
+    assert tool.access(parse_arguments(tool, json.dumps(arguments)), box.workspace) == access
+
+
+def test_without_a_container_every_command_runs_alone(box: Toolbox) -> None:
+    tool = Bash(box.outputs, box.seen, always_ask="it runs on this machine")
+    assert tool.access(parse_arguments(tool, '{"command": "cat a.txt"}'), box.workspace) == EXCLUSIVE

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
-from codeagent.core.ports import Command, OutputStore
-from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.ports import Command, OutputStore, Workspace
+from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.command_run import run_for_model
 from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.reading.secrets import sweeps
@@ -38,7 +38,7 @@ class BashArgs(ToolArgs):
 
 
 class Bash(Tool[BashArgs]):
-    """Runs alone: nothing is known about what a command touches."""
+    """Runs alone, unless all of it is known to only read: nothing else is known about what a command touches."""
 
     name = "bash"
     label = "Bash"
@@ -69,6 +69,9 @@ class Bash(Tool[BashArgs]):
         self._max_timeout = max_timeout
         self._always_ask = always_ask
         self._exposed = exposed
+
+    def access(self, args: BashArgs, workspace: Workspace) -> Access:
+        return SHARED if self.approval_key(args).reads_only and not args.run_in_background else EXCLUSIVE
 
     def time_limit(self, args: BashArgs) -> float | None:
         if args.run_in_background:

@@ -21,6 +21,7 @@ class JobList(Tool[JobListArgs]):
     permission = "auto"
     concurrency = "shared"
     effect = "nothing"
+    repeatable = True
 
     def __init__(self, book: JobBook) -> None:
         self._book = book

@@ -32,6 +32,7 @@ class JobRead(Tool[JobReadArgs]):
     permission = "auto"
     concurrency = "shared"
     effect = "nothing"
+    repeatable = True
     output_limit = None
 
     def __init__(self, book: JobBook) -> None:

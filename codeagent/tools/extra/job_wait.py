@@ -31,6 +31,7 @@ class JobWait(Tool[JobWaitArgs]):
     permission = "auto"
     concurrency = "shared"
     effect = "nothing"
+    repeatable = True
 
     def __init__(self, book: JobBook) -> None:
         self._book = book
