@@ -71,7 +71,7 @@ async def start_sandbox(
 ) -> StartedSandbox:
     """Never anything weaker than what was asked for."""
     if settings.sandbox.kind == "off":
-        host = HostSandbox(workspace.root, place.environment)
+        host = HostSandbox(workspace.root, place.environment, place.state_dir)
         stack.push_async_callback(host.close)
         return StartedSandbox(host, "host", await host.start(tell))
     container = docker_sandbox(settings, place, workspace.root, session)

@@ -58,8 +58,9 @@ def _status(args: argparse.Namespace) -> int:
     from codeagent.sandbox.docker import Engine
     from codeagent.sandbox.image import choose_image
     from codeagent.sandbox.reach import engine_socket, probe_socket
-    from codeagent.sandbox.reaper import LABEL, is_stray
+    from codeagent.sandbox.reaper import LABEL
     from codeagent.sandbox.runtime_holes import runtime_warning
+    from codeagent.sandbox.thaw import is_stray
 
     sandbox = _sandbox(args)
     socket = engine_socket(sandbox.spec.docker_host)

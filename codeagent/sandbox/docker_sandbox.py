@@ -7,9 +7,11 @@ import secrets
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
+from codeagent.sandbox.background import in_thread
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.execution import Place
@@ -20,6 +22,7 @@ from codeagent.sandbox.selftest import SelfTest
 from codeagent.sandbox.session_container import SessionContainer
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.stillness import Stillness
+from codeagent.sandbox.thaw import thaw_left
 from codeagent.sandbox.way_out import WayOut
 from codeagent.sandbox.wire import Wire
 
@@ -51,6 +54,7 @@ class DockerSandbox:
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """See the port. Raises SandboxUnavailable."""
         self._on_progress = on_progress
+        await in_thread(partial(thaw_left, self._spec.state_dir))
         return await self._usual.start()
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.sandbox.pausing import not_held
+from codeagent.sandbox.thaw import Frozen
 
 MARK = "CODEAGENT_CALL"
 """The environment variable that holds a command's mark."""
@@ -85,32 +86,42 @@ async def stop_all(process: asyncio.subprocess.Process, family: Family) -> int:
     return len(seen)
 
 
-async def pause_all(families: Collection[Family]) -> frozenset[int]:
-    """Stop all that runs of them; the pids that are to go on afterwards.
+async def pause_all(families: Collection[Family], frozen: Frozen) -> frozenset[tuple[int, int]]:
+    """Stop all that runs of them; pids and starts of those that are to go on afterwards, which are on the list first.
 
     Raises SandboxLost where some cannot be stopped; what was stopped goes on then.
     """
     if next(processes(), None) is None:
         raise not_held("this system does not list its processes")
-    stopped: set[int] = set()
+    stopped: set[tuple[int, int]] = set()
     end = time.monotonic() + _PAUSE_SECONDS
     try:
         while running := _running(families):
             if time.monotonic() > end:
                 raise not_held(f"{len(running)} processes did not stop")
-            for pid in running - stopped:
+            _write_down(running - stopped, frozen)
+            for pid, _ in running - stopped:
                 _signal(pid, signal.SIGSTOP)
             stopped |= running
             await asyncio.sleep(_PAUSE_STEP)
     except BaseException:
-        resume_all(stopped)
+        resume_all(stopped, frozen)
         raise
     return frozenset(stopped)
 
 
-def resume_all(pids: Collection[int]) -> None:
-    for pid in pids:
+def _write_down(processes: Collection[tuple[int, int]], frozen: Frozen) -> None:
+    """Raises SandboxLost."""
+    try:
+        frozen.add(processes)
+    except OSError as error:
+        raise not_held(f"it cannot be written down: {error.strerror}") from error
+
+
+def resume_all(stopped: Collection[tuple[int, int]], frozen: Frozen) -> None:
+    for pid, _ in stopped:
         _signal(pid, signal.SIGCONT)
+    frozen.remove(stopped)
 
 
 def processes() -> Iterator[_Process]:
@@ -131,10 +142,10 @@ def _pids(family: Family) -> set[int]:
     return {process.pid for process in family.members(tuple(processes()))}
 
 
-def _running(families: Collection[Family]) -> set[int]:
+def _running(families: Collection[Family]) -> set[tuple[int, int]]:
     everything = tuple(processes())
     members = {process for family in families for process in family.members(everything)}
-    return {process.pid for process in members if process.state not in _STOPPED}
+    return {(process.pid, process.started) for process in members if process.state not in _STOPPED}
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

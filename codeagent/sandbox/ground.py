@@ -10,6 +10,7 @@ from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
 from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.repository import OutsideGit, refused, repository_of
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.thaw import Frozen
 from codeagent.sandbox.wire import Wire
 
 
@@ -46,6 +47,7 @@ class Ground:
         self._opened: _Opened | None = None
         self.guarded: frozenset[str] | None = None
         """What was protected, by name, when the last container was made; None before the first."""
+        self.frozen = Frozen(spec.state_dir)
         self.shut = False
         """Nothing may be made on it any more."""
 
@@ -88,6 +90,7 @@ class Ground:
     def close(self) -> None:
         """Idempotent."""
         self.shut = True
+        self.frozen.close()
         opened, self._opened = self._opened, None
         if opened is None:
             return

@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,10 +15,11 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
-from codeagent.sandbox.background import to_the_end
+from codeagent.sandbox.background import in_thread, to_the_end
 from codeagent.sandbox.execution import DRAIN_SECONDS, LONGEST_ARGUMENT
 from codeagent.sandbox.families import MARK, Family, alive, pause_all, resume_all, stop_all
 from codeagent.sandbox.stillness import Stillness
+from codeagent.sandbox.thaw import Frozen, thaw_left
 
 _PIECE = 64 * 1024
 _POLL_SECONDS = 0.05
@@ -56,13 +58,15 @@ class _Pipe:
 class HostSandbox:
     """`codeagent.core.ports.Sandbox` without a container; confines nothing."""
 
-    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, environment: Mapping[str, str], state_dir: Path) -> None:
         """`environment` is this process's; variables that hold secrets are left out for commands."""
         self._root = root
+        self._state_dir = state_dir
+        self._frozen = Frozen(state_dir)
         self._stillness = Stillness(self._pause, self._resume)
         self._families: set[Family] = set()
         """Of commands that run or left processes behind."""
-        self._paused: frozenset[int] = frozenset()
+        self._paused: frozenset[tuple[int, int]] = frozenset()
         self._environment = {
             name: value
             for name, value in environment.items()
@@ -70,6 +74,7 @@ class HostSandbox:
         }
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
+        await in_thread(partial(thaw_left, self._state_dir))
         return SandboxInfo(
             kind="host",
             image="",
@@ -151,14 +156,15 @@ class HostSandbox:
 
     async def close(self) -> None:
         """Nothing outlives a command but what it left running on purpose."""
+        await asyncio.to_thread(self._frozen.close)
 
     async def _pause(self) -> None:
         self._families &= alive(self._families)
         if self._families:
-            self._paused = await pause_all(self._families)
+            self._paused = await pause_all(self._families, self._frozen)
 
     async def _resume(self) -> None:
-        resume_all(self._paused)
+        resume_all(self._paused, self._frozen)
         self._paused = frozenset()
 
     async def _stop(self, process: asyncio.subprocess.Process, family: Family) -> int:

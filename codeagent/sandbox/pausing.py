@@ -1,6 +1,7 @@
 """Stopping all that runs in a container at once: for a while, by the kernel's freezer, or for good."""
 
 from codeagent.core.errors import SandboxLost
+from codeagent.sandbox.thaw import Frozen
 from codeagent.sandbox.wire import Wire, WireError
 
 _KEEPERS = 2
@@ -8,9 +9,13 @@ _KEEPERS = 2
 _ENDING_SECONDS = 1.0
 
 
-async def pause(wire: Wire, container_id: str) -> None:
+async def pause(wire: Wire, container_id: str, frozen: Frozen) -> None:
     """Afterwards nothing runs in it, also where it is gone. Raises SandboxLost where that cannot be said."""
     path = f"/containers/{container_id}"
+    try:
+        frozen.add(containers=[(wire.socket, container_id)])
+    except OSError as error:
+        raise not_held(f"it cannot be written down: {error.strerror}") from error
     try:
         await wire.request("POST", f"{path}/pause")
     except WireError as error:
@@ -25,13 +30,17 @@ def not_held(reason: str) -> SandboxLost:
     return SandboxLost(f"the sandbox could not be paused ({reason}), so what needed a pause was not done; try again")
 
 
-async def resume(wire: Wire, container_id: str) -> bool:
-    """Whether it goes on, or is gone; False where it may be paused for ever."""
+async def resume(wire: Wire, container_id: str, frozen: Frozen) -> bool:
+    """Whether it goes on, or was gone before; else it is removed, by the next start at the latest."""
+    goes_on, answers = True, await wire.answers()
     try:
-        await wire.request("POST", f"/containers/{container_id}/unpause")
+        if answers:
+            await wire.request("POST", f"/containers/{container_id}/unpause")
     except WireError as error:
-        return error.status in (404, 409)
-    return True
+        goes_on = error.status in (404, 409)
+    if (answers and goes_on) or (answers and await end(wire, container_id)):
+        frozen.remove(containers=[(wire.socket, container_id)])
+    return answers and goes_on
 
 
 async def is_idle(wire: Wire, container_id: str, beside: int = 0) -> bool:

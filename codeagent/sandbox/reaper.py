@@ -1,9 +1,9 @@
 """Containers whose agent is gone: found by label, removed at the next start."""
 
 import os
-from pathlib import Path
 
 from codeagent.sandbox.docker import Engine
+from codeagent.sandbox.thaw import is_stray, owner
 
 LABEL = "codeagent=1"
 
@@ -26,33 +26,3 @@ def reap(engine: Engine) -> int:
     for facts in strays:
         engine.remove(facts.container_id)
     return len(strays)
-
-
-def is_stray(label: str) -> bool:
-    """Whether the process that wrote `label` is certainly gone.
-
-    Never for a process of another pid namespace: its pids mean nothing here.
-    """
-    boot, _, rest = label.partition("/")
-    namespace, _, rest = rest.partition("/")
-    pid = rest.partition("/")[0]
-    if not pid.isdigit() or namespace != _namespace():
-        return False
-    return boot != _boot() or owner(int(pid)) != label
-
-
-def owner(pid: int) -> str | None:
-    """`boot/namespace/pid/start`: names one process for ever, also after its pid was given to another."""
-    try:
-        start = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
-    except OSError:
-        return None
-    return f"{_boot()}/{_namespace()}/{pid}/{start}"
-
-
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def _namespace() -> str:
-    return str(Path("/proc/self/ns/pid").readlink())

@@ -153,7 +153,7 @@ class SessionContainer:
             if self._idle:
                 return
         self._paused = container.container_id
-        await pause(wire, container.container_id)
+        await pause(wire, container.container_id, self._ground.frozen)
 
     async def resume(self) -> None:
         """Ends a pause; a container that cannot be resumed is killed, which its commands learn as a loss."""
@@ -161,14 +161,11 @@ class SessionContainer:
         if paused is None or self._ground.shut:
             return
         _, wire = self._ground.opened()
-        answers = await wire.answers()
-        if answers and await resume(wire, paused):
+        if await resume(wire, paused, self._ground.frozen):
             return
         if self._container is not None and self._container.container_id == paused:
             self._give_up(self._container)
             self._to_say.append("the sandbox did not go on after a pause: background processes and /tmp are lost")
-        if answers:
-            await end(wire, paused)
 
     async def close(self) -> None:
         """The ground is shut before, and closed after this."""

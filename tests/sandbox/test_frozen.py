@@ -5,17 +5,18 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
-from codeagent.sandbox import session_container
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.reach import engine_socket
-from codeagent.sandbox.wire import Wire
+from codeagent.sandbox.wire import Wire, WireError
 from tests.conftest import MakeSandbox
 from tests.sandboxes import WRAPPERS_WORD, Ran, run, sandbox_spec
 
@@ -269,8 +270,9 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
 ) -> None:
     await run(sandbox, "sleep 300 > /dev/null 2>&1 &")
     with monkeypatch.context() as patch:
-        root, _ = sandbox._ground.opened()
-        patch.setattr(sandbox._ground, "_opened", (root, Wire("/nonexistent/docker.sock")))
+        opened = sandbox._ground._opened
+        assert opened is not None
+        patch.setattr(sandbox._ground, "_opened", replace(opened, wire=Wire("/nonexistent/docker.sock")))
         with pytest.raises(SandboxLost, match="could not be paused"):
             async with sandbox.frozen():
                 pass
@@ -280,10 +282,14 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
 async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
     sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(wire: Wire, container_id: str) -> bool:
-        return False
+    request = Wire.request
 
-    monkeypatch.setattr(session_container, "resume", fails)
+    async def fails(wire: Wire, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        if path.endswith("/unpause"):
+            raise WireError("it cannot be resumed", 500)
+        return await request(wire, method, path, body)
+
+    monkeypatch.setattr(Wire, "request", fails)
     task = await started(sandbox, "echo go; sleep 600")
     async with sandbox.frozen():
         pass

@@ -16,7 +16,9 @@ from tests.sandboxes import Ran, run
 @pytest.fixture
 def host(tmp_path: Path) -> HostSandbox:
     return HostSandbox(
-        tmp_path, os.environ | {"SOME_API_KEY": "canary-value", "SSH_AUTH_SOCK": "/canary", "PLAIN": "1"}
+        tmp_path,
+        os.environ | {"SOME_API_KEY": "canary-value", "SSH_AUTH_SOCK": "/canary", "PLAIN": "1"},
+        tmp_path.parent / "state",
     )
 
 

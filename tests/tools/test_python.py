@@ -57,7 +57,7 @@ def test_long_code_arrives_byte_for_byte(tmp_path: Path) -> None:
 
 async def test_it_runs_in_the_workspace_and_answers_as_bash_does(box: Toolbox) -> None:
     folder = str(Path(sys.executable).parent)
-    sandbox = HostSandbox(box.root, {"PATH": f"{folder}:/usr/bin:/bin"})
+    sandbox = HostSandbox(box.root, {"PATH": f"{folder}:/usr/bin:/bin"}, box.root.parent / "state")
     (box.root / "mine.py").write_text("VALUE = 42\n")
     tool, context = tool_of(box), tool_context(box.workspace, sandbox, updates=box.updates)
     code = "import sys, mine\nprint(mine.VALUE, sys.stdin.read() == '')\nprint('oh', file=sys.stderr)"
@@ -73,7 +73,7 @@ async def test_it_runs_in_the_workspace_and_answers_as_bash_does(box: Toolbox) -
 
 async def test_without_python_in_the_sandbox_it_says_so(box: Toolbox) -> None:
     (box.root / "bash").symlink_to("/bin/bash")
-    sandbox = HostSandbox(box.root, {"PATH": str(box.root)})
+    sandbox = HostSandbox(box.root, {"PATH": str(box.root)}, box.root.parent / "state")
     with pytest.raises(Failed) as caught:
         await tool_of(box).run(PythonArgs(code="print(1)"), tool_context(box.workspace, sandbox))
     assert "there is no python3 in the sandbox" in text_of(caught.value.content)

@@ -46,7 +46,7 @@ async def test_tests_are_run_in_the_sandbox(author: Author) -> None:
 
 async def test_lines_are_sorted_inside(author: Author, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("b\na\n")
-    author.sandbox = HostSandbox(tmp_path, dict(os.environ))
+    author.sandbox = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
     result = await author.call(example(author, "sort_lines"), path="list.txt")
     assert (tmp_path / "list.txt").read_text() == "a\nb\n"
     assert result.content[0].text == "2 lines sorted"  # type: ignore[union-attr]  # text

@@ -31,7 +31,7 @@ from tests.tools.python_tools import HEAD, SHOWN, Author
 @pytest_asyncio.fixture
 async def author(tmp_path: Path) -> AsyncIterator[Author]:
     made = Author(tmp_path)
-    made.sandbox = HostSandbox(tmp_path, dict(os.environ))
+    made.sandbox = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
     yield made
     if made.sandbox is not None:
         await made.sandbox.close()
@@ -202,7 +202,7 @@ JSON = st.recursive(
 def test_any_values_arrive_and_return_equal(tmp_path: Path, values: list[Any]) -> None:
     async def echoed() -> list[Any]:
         author = Author(tmp_path)
-        author.sandbox = HostSandbox(tmp_path, dict(os.environ))
+        author.sandbox = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
         source = written(
             "return ToolResult.from_text('', details={'x': x})", "x: list[Any]", head="from typing import Any\n"
         )

@@ -1,0 +1,193 @@
+"""What is stopped for a checkpoint is written down before, so that it goes on or ends should this process be killed.
+
+This file is a program, too, for a process of its own that waits for the end of this one; so it imports nothing of ours.
+"""
+
+import http.client
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_ENGINE_SECONDS = 10.0
+_TRIES = 5
+_WATCHDOG_SECONDS = 2.0
+Process = tuple[int, int]
+"""Pid, and start in ticks since boot: together they name a process for ever."""
+Container = tuple[str, str]
+"""The engine's socket, and the container's id."""
+
+
+class Frozen:
+    """One session's list of what is stopped, as a file and with a watchdog; both are made when first needed."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._file = _folder(state_dir) / f"{os.getpid()}-{secrets.token_hex(4)}.json"
+        self._processes: set[Process] = set()
+        self._containers: set[Container] = set()
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    def add(self, processes: Iterable[Process] = (), containers: Iterable[Container] = ()) -> None:
+        """To be called before they are stopped. Raises OSError."""
+        self._processes |= set(processes)
+        self._containers |= set(containers)
+        self._write()
+        if self._watchdog is None or self._watchdog.poll() is not None:
+            self._watchdog = _watchdog(self._file)
+
+    def remove(self, processes: Iterable[Process] = (), containers: Iterable[Container] = ()) -> None:
+        """To be called once they go on, or are gone."""
+        self._processes -= set(processes)
+        self._containers -= set(containers)
+        with suppress(OSError):  # what stays on the list is told to go on once more, which changes nothing
+            self._write()
+
+    def close(self) -> None:
+        """Lets the watchdog end, which ends what is still on the list. Idempotent."""
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is None or watchdog.stdin is None:
+            return
+        watchdog.stdin.close()
+        try:
+            watchdog.wait(_WATCHDOG_SECONDS)
+        except subprocess.TimeoutExpired:
+            return  # it waits for an engine, and ends by itself
+
+    def _write(self) -> None:
+        if not self._processes and not self._containers:
+            self._file.unlink(missing_ok=True)
+            return
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self._file.with_suffix(".tmp")
+        facts = {"owner": owner(os.getpid()), "processes": [*self._processes], "containers": [*self._containers]}
+        new.write_text(json.dumps(facts), encoding="utf-8")
+        new.replace(self._file)
+
+
+def thaw_left(state_dir: Path) -> int:
+    """Does for sessions that were killed what their watchdogs could not do; returns for how many. Blocks."""
+    files = [file for file in _folder(state_dir).glob("*.json") if is_stray(str(_facts(file).get("owner")))]
+    for file in files:
+        thaw(file)
+    return len(files)
+
+
+def thaw(file: Path) -> None:
+    """Processes on the list go on; containers, which nobody can use any more, are removed."""
+    facts = _facts(file)
+    for pid, start in facts.get("processes", []):
+        if _started(pid) == str(start):
+            _go_on(pid)
+    ended = [_end(engine, container) for engine, container in facts.get("containers", [])]
+    if all(ended):
+        file.unlink(missing_ok=True)
+
+
+def is_stray(label: str) -> bool:
+    """Whether the process that wrote `label` is certainly gone.
+
+    Never for a process of another pid namespace: its pids mean nothing here.
+    """
+    boot, _, rest = label.partition("/")
+    namespace, _, rest = rest.partition("/")
+    pid = rest.partition("/")[0]
+    if not pid.isdigit() or namespace != _namespace():
+        return False
+    return boot != _boot() or owner(int(pid)) != label
+
+
+def owner(pid: int) -> str | None:
+    """`boot/namespace/pid/start`: names one process for ever, also after its pid was given to another."""
+    start = _started(pid)
+    return None if start is None else f"{_boot()}/{_namespace()}/{pid}/{start}"
+
+
+def _started(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())
+
+
+def _folder(state_dir: Path) -> Path:
+    return state_dir / "sandbox" / "frozen"
+
+
+def _facts(file: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _go_on(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+class _Engine(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("engine", timeout=_ENGINE_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _end(engine: str, container: str) -> bool:
+    """Whether the container is gone. A request to pause it may be under way, so it is not just resumed."""
+    for attempt in range(_TRIES):
+        connection = _Engine(engine)
+        try:
+            connection.request("DELETE", f"/containers/{container}?force=1&v=1")
+            if connection.getresponse().status in (204, 404):
+                return True
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+        time.sleep(0.2 * attempt)
+    return False
+
+
+def _watchdog(file: Path) -> subprocess.Popen[bytes]:
+    """A process in a session of its own, which waits until this one closes its standard input, by ending at the latest.
+
+    Raises OSError.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={},
+        start_new_session=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.stdin.buffer.read()
+    if os.path.lexists(sys.argv[1]):
+        thaw(Path(sys.argv[1]))
