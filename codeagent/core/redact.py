@@ -2,9 +2,16 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:$|_)", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:API_?KEY|APIKEY|KEY|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASS|PASSPHRASE|PASSCODE|CREDENTIALS?|CREDS|DSN"
+    r"|CONNECTION_?STRING|JWT|COOKIE)(?:$|_)|_(?:PWD|PW|AUTH)$",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"[A-Za-z][\w+.-]*://([^\s/?#@:]*:([^\s/?#]+))@")
+"""A URL with a password, as in `DATABASE_URL`: who logs in and with what, then the password alone."""
 _SHORTEST = 8
 _DEEPEST = 3
 _SHORTEST_PART = 6
@@ -34,21 +41,24 @@ def _quoted(text: str) -> tuple[str, ...]:
 class Redactor:
     """Replaces each secret's value by `[secret NAME]`, in plain text and inside JSON strings.
 
-    A variable counts as a secret by its name (`*_API_KEY`, `*_TOKEN`, …); values under eight
-    characters are left alone, since they would match ordinary words.
+    A variable counts as a secret by its name (`*_API_KEY`, `*_PASS`, …), and whatever its name, the login of a URL in
+    its value (`postgres://user:password@host`). Values under eight characters are left alone, since they would match
+    ordinary words; of a login that is true of the password by itself, not of both together.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._names: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
-        self._add({name: value for name, value in environment.items() if is_secret_name(name)})
+        self._add((name, value) for name, value in environment.items() if is_secret_name(name))
+        logins = ((name, login) for name, value in environment.items() for login in _LOGIN.finditer(value))
+        self._add((name, text) for name, login in logins for text in (f"{login[1]}@", login[2], unquote(login[2])))
 
     def learn(self, name: str, value: str) -> None:
         """Mask this secret as well from now on."""
-        self._add({name: value})
+        self._add([(name, value)])
 
-    def _add(self, secrets: Mapping[str, str]) -> None:
-        for name, value in secrets.items():
+    def _add(self, secrets: Iterable[tuple[str, str]]) -> None:
+        for name, value in secrets:
             if len(value) >= _SHORTEST:
                 self._names |= dict.fromkeys(_spellings(value), name)
         longest_first = sorted(self._names, key=len, reverse=True)

@@ -77,6 +77,8 @@ def command_key(text: str) -> ApprovalKey:
     )
     if not judged or key.opaque:
         return key
+    if line.expands and not all(one.reads for one in judged):
+        return replace(key, opaque=True)
     others = {part for its, one in zip(parts, judged, strict=True) if not one.reads for part in its}
     return replace(
         key,
@@ -102,7 +104,9 @@ class _Line:
     clear: bool
     """These are certainly all."""
     has_tests: bool = False
-    """There is a `[`, which is only clear where the strict reading agrees."""
+    """There is a `[` or `$NAME`, which is only clear where the strict reading agrees."""
+    expands: bool = False
+    """There is a `$NAME`."""
     pieces: tuple[str, ...] = ()
     """What could not be parsed, cut at every separator."""
     texts: tuple[str, ...] = ()
@@ -167,7 +171,7 @@ def _take_apart(text: str) -> _Line:
         return _Line([], clear=False, pieces=_pieces(text))
     root = _parse(text)
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
-    has_tests = False
+    has_tests = expands = False
     commands: list[_Command] = []
     texts: list[str] = []
     redirects: dict[int, list[Node]] = {}
@@ -175,9 +179,10 @@ def _take_apart(text: str) -> _Line:
     for node in _nodes(root):
         count += 1
         kind = node.type
-        has_tests = has_tests or kind in _TESTS
+        expands = expands or kind == "simple_expansion"
+        has_tests = has_tests or expands or kind in _TESTS
         tricky = _is_tricky(kind, _text(node, text))
-        if kind not in _PLAIN | _TESTS or tricky:
+        if kind not in _PLAIN | _TESTS | {"simple_expansion"} or tricky:
             clear = False
         if kind == "variable_assignment" or (tricky and kind == "raw_string"):
             texts.append(_text(node, text))
@@ -189,7 +194,7 @@ def _take_apart(text: str) -> _Line:
             commands.append(_command(node, redirects.pop(node.id, []), text))
             clear = clear and commands[-1].plain
     pieces = _pieces(text) if root.has_error else ()
-    return _Line(commands, clear and count <= _MOST_NODES, has_tests, pieces, tuple(texts))
+    return _Line(commands, clear and count <= _MOST_NODES, has_tests, expands, pieces, tuple(texts))
 
 
 def _pieces(text: str) -> tuple[str, ...]:
@@ -217,8 +222,7 @@ def _command(node: Node, outer: list[Node], line: str) -> _Command:
     text = _text(node, line)
     whole = " ".join(text.split())
     if node.type != "command":
-        is_test = node.type == "test_command" and not text.startswith("[[")
-        return _Command(text.split(), text.split(), whole, plain=is_test)
+        return _Command(text.split(), text.split(), whole, plain=node.type == "test_command")
     children = [child for child in node.named_children if child.type not in _NO_WORDS]
     name_node = node.child_by_field_name("name")
     if not children or name_node is None:

@@ -61,3 +61,35 @@ def test_however_short_a_line_is_cut_no_part_of_a_secret_is_left_at_its_end(
     cleaned = Redactor({"MY_TOKEN": secret}).clean(cut)
     ends = cleaned.removesuffix("…")
     assert not cut.endswith("…") or not any(ends.endswith(secret[:size]) for size in range(6, len(secret) + 1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["DB_PASS", "PASS", "GPG_PASSPHRASE", "KEY_PASSCODE", "MYSQL_PWD", "SENTRY_DSN", "DB_CONNECTION_STRING", "NPM_AUTH",
+     "SESSION_COOKIE", "APP_JWT", "AWS_CREDS", "ADMIN_PW", "API_SECRETS"],
+)  # fmt: skip
+def test_the_names_that_secrets_go_by_are_known(name: str) -> None:
+    assert Redactor({name: "hunter2-hunter2"}).clean("it is hunter2-hunter2") == f"it is [secret {name}]"
+
+
+@pytest.mark.parametrize("name", ["PWD", "OLDPWD", "COMPASS", "PASSENGER_HOME", "SSH_AUTH_SOCK", "BYPASS", "AUTHOR"])
+def test_names_that_only_look_like_it_are_left_alone(name: str) -> None:
+    assert Redactor({name: "/home/someone"}).clean("at /home/someone") == "at /home/someone"
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("postgres://app:s3cr3t-pw@db:5432/x", "postgres://[secret DATABASE_URL]db:5432/x"),
+        ("psql -W s3cr3t-pw", "psql -W [secret DATABASE_URL]"),
+        ("postgres://db:5432/x", "postgres://db:5432/x"),
+    ],
+)
+def test_the_login_of_a_url_is_masked_whatever_the_variable_is_called(text: str, cleaned: str) -> None:
+    assert Redactor({"DATABASE_URL": "postgres://app:s3cr3t-pw@db:5432/x"}).clean(text) == cleaned
+
+
+def test_a_short_password_is_masked_together_with_who_logs_in_and_an_escaped_one_as_it_is_meant() -> None:
+    redactor = Redactor({"REDIS": "redis://cache:abc@cache", "MQ": "amqp://joe:p%40ssw0rd@mq"})
+    assert redactor.clean("redis://cache:abc@cache abc") == "redis://[secret REDIS]cache abc"
+    assert redactor.clean("joe logs in with p@ssw0rd") == "joe logs in with [secret MQ]"

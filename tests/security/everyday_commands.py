@@ -81,6 +81,16 @@ GIT = [
     "git status && git diff --stat && git log --oneline -3", "cd src && git status", "git -C src log --oneline -3",
     "git log --oneline | grep fix | head -5",
 ]  # fmt: skip
+BY_LANGUAGE = [
+    "git shortlog -sn",
+    "git shortlog -sne HEAD",
+    "awk '{ if ($1 > 1) print $2 }' data.txt",
+    "awk '{print ($1 > 1) ? $2 : $1}' data.txt",
+    "find . -name '*.py' -exec grep -l main {} +",
+    "find . -name '*.py' -exec wc -l {} \\;",
+    "find . -type f -exec head -1 {} +",
+    "shuf -n 1 names.txt",
+]
 MACHINE = [
     "echo hello", "echo '---'; cat README.md", "echo 'it is; fine'", 'echo "a && b"', "echo a\\ b", "echo done >&2",
     "printf '%s\\n' a b c", "printf 'x\\ty\\n'", "true", "false || true", "date", "date +%Y-%m-%d",
@@ -91,12 +101,13 @@ MACHINE = [
     "ps aux | head", "ps -ef | grep python | grep -v grep", "ps aux --sort=-rss | head -5", "pgrep -fl python",
     "ls /usr/bin | grep -c python", "cat /etc/os-release", "seq 1 5", "sleep 1; ls", "expr 1 + 2", "locale",
     "! grep -q foo README.md", "ls >/dev/null 2>&1 && echo ok", "cat /proc/cpuinfo | head -5", "/usr/bin/git status",
-    "/bin/ls -la",
+    "/bin/ls -la", "echo $HOME", 'echo "$PATH"', "[[ -f README.md ]] && echo yes", "lscpu", "lsblk", "whereis python3",
+    "getent passwd root", "factor 12", "numfmt --to=iec 1024", "tput cols",
 ]  # fmt: skip
 EXPANDING = [
-    "echo $HOME", "ls $(git rev-parse --show-toplevel)", "for f in src/*.py; do wc -l $f; done",
+    "ls $PWD", "ls $(git rev-parse --show-toplevel)", "for f in src/*.py; do wc -l $f; done",
     "wc -l $(find . -name '*.py')",
 ]  # fmt: skip
 """Everyday, too, and asked about all the same: what a word expands to is not known."""
 
-EVERYDAY: list[str] = [*LOOKING, *READING, *SEARCHING, *GIT, *MACHINE, *EXPANDING]
+EVERYDAY: list[str] = [*LOOKING, *READING, *SEARCHING, *GIT, *BY_LANGUAGE, *MACHINE, *EXPANDING]

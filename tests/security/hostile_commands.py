@@ -52,7 +52,8 @@ ASSIGNMENTS = [
     "printf '%n' PATH", "printf 'ab%n' PATH; ls", "printf ?n PATH", "printf *n PATH", "printf '%(%s)T' 0",
     "printf '%*n' 1 PATH", "let x=1", "((x=1))", "set -- a", "shopt -s expand_aliases", "hash -p ./P ls",
     "enable -f ./P ls", "test -v 'a[$(touch P)]'", "test -v a[0]", "test -R a", "[ -v 'a[$(touch P)]' ]",
-    "[[ -v 'a[$(touch P)]' ]]", "[[ -f a ]]", "[[ a[$(touch P)] -eq 1 ]]", "test 'a[$(touch P)]' -eq 1",
+    "[[ -v 'a[$(touch P)]' ]]", "[[ -v a ]]", "[[ a -eq 1 ]]", "[[ $x -eq 1 ]]", "[[ a[$(touch P)] -eq 1 ]]",
+    "test 'a[$(touch P)]' -eq 1",
     "test x -eq 1", "[ x -lt 1 ]", "[ -f a",
 ]  # fmt: skip
 SHADOWING = [
@@ -77,7 +78,8 @@ INVISIBLE = [
     "ls \ud800", "ls \uffff", "ls \ue000",
 ]  # fmt: skip
 FIND_AND_KIN = [
-    "find . -delete", "find . -exec touch P ;", "find . -exec touch P \\;", "find . -exec cat {} +",
+    "find . -delete", "find . -exec touch P ;", "find . -exec touch P \\;", "find . -exec sort {} +",
+    "find . -exec cat {} + -delete", "find . -exec cat {} ; -fprint P",
     "find . -execdir touch P \\;", "find . -ok touch P \\;", "find . -okdir touch P \\;", "find . -fprint P",
     "find . -fprint0 P", "find . -fprintf P x", "find . -fls P", "find . -name x -delete",
     "find . -name '*.py' -o -delete", "find . \\( -name a -delete \\)", "find . -name -x -delete",

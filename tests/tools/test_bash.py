@@ -9,10 +9,11 @@ import pytest
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.messages import text_of
+from codeagent.core.policy import Policy
 from codeagent.core.ports import CommandResult
 from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Cancelled, Failed, InvalidArgs, ToolError
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.builtin.bash import Bash
+from codeagent.tools.builtin.bash import Bash, BashArgs
 from tests.fakes import FakeSandbox, put, tool_context
 from tests.tools.conftest import Toolbox
 
@@ -53,6 +54,9 @@ async def test_silence_memory_left_processes_and_notices_are_said(box: Toolbox) 
     ("arguments", "seconds"),
     [
         ({}, 120),
+        ({"command": "grep -rn x ."}, 20),
+        ({"command": "awk 'BEGIN{for(;;);}'"}, 20),
+        ({"command": "grep -rn x .", "timeout": 50.0}, 50),
         ({"timeout": 5.0}, 5),
         ({"timeout": 6000.0}, 600),
         ({"run_in_background": True}, None),
@@ -63,8 +67,32 @@ def test_a_command_has_a_time_limit_and_a_ceiling_but_none_in_the_background_unl
     box: Toolbox, arguments: dict[str, object], seconds: float | None
 ) -> None:
     tool = box.tool("bash")
-    assert tool.time_limit(tool.Args(command="x", **arguments)) == seconds
-    assert tool.in_background(tool.Args(command="x", **arguments)) is ("run_in_background" in arguments)
+    given = {"command": "x"} | arguments
+    assert tool.time_limit(tool.Args(**given)) == seconds
+    assert tool.in_background(tool.Args(**given)) is ("run_in_background" in arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "permission"),
+    [({}, "auto"), ({"timeout": 20.0}, "auto"), ({"timeout": 21.0}, "prompt"), ({"run_in_background": True}, "prompt")],
+)
+def test_what_only_reads_is_asked_about_where_it_may_take_long(
+    box: Toolbox, arguments: dict[str, object], permission: str
+) -> None:
+    tool = box.tool("bash")
+    key = tool.approval_key(tool.Args(command="grep -rn x .", **arguments))
+    assert Policy().check("bash", key, "prompt", "anything").permission == permission
+
+
+async def test_a_command_that_was_not_asked_about_says_why_it_had_so_little_time(box: Toolbox) -> None:
+    async def run_out() -> None:
+        context.cancel.cancel("timeout after 20 s")
+        task.cancel()
+
+    context = tool_context(box.workspace, FakeSandbox([run_out, 60.0]))
+    task = asyncio.ensure_future(box.tool("bash").run(BashArgs(command="grep -rn x ."), context))
+    with pytest.raises(Cancelled, match="gets 20 s, because nobody is asked about it; narrow it, or give a longer"):
+        await task
 
 
 async def test_a_cancel_stops_the_command_and_keeps_what_was_printed(box: Toolbox) -> None:

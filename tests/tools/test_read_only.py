@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
-from codeagent.tools.reading.scripts import awk_prints, sed_prints
+from codeagent.tools.reading.languages import awk_prints, sed_prints
 from codeagent.tools.reading.secrets import secret_named
 from codeagent.tools.reading.words import Word, strict_commands
 from codeagent.tools.shell_syntax import command_key

@@ -9,14 +9,31 @@ from pydantic import AfterValidator, Field
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore, Workspace
-from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    SHARED,
+    Access,
+    Cancelled,
+    Failed,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.command_run import run_for_model
 from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.reading.secrets import sweeps
 from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
 
+UNASKED_SECONDS = 20.0
+"""For a command that only reads, which nobody is asked about; with a longer `timeout` it is asked about."""
 _ANY_HOST = ("*",)
+_UNASKED = (
+    f"a command that only reads gets {UNASKED_SECONDS:g} s, because nobody is asked about it; narrow it, or give a "
+    "longer timeout, which is asked about"
+)
 _NETWORKED = "with network access: it can send what it reads to any public host"
 
 
@@ -76,6 +93,8 @@ class Bash(Tool[BashArgs]):
     def time_limit(self, args: BashArgs) -> float | None:
         if args.run_in_background:
             return args.timeout
+        if args.timeout is None and self.approval_key(args).reads_only:
+            return min(UNASKED_SECONDS, self._default_timeout)
         return min(args.timeout or self._default_timeout, self._max_timeout)
 
     def in_background(self, args: BashArgs) -> bool:
@@ -87,6 +106,8 @@ class Bash(Tool[BashArgs]):
             reasons = (self._always_ask, _NETWORKED, key.sensitive)
             why = "; ".join(reason for reason in reasons if reason)
             return replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
+        if args.run_in_background or (args.timeout or 0) > UNASKED_SECONDS:
+            key = replace(key, reads_only=False, reading=frozenset())
         unseen = self._exposed() if key.reads_only and any(map(sweeps, key.parts)) else ""
         sensitive = self._always_ask or unseen
         return replace(key, sensitive=sensitive, reads_only=False, reading=frozenset()) if sensitive else key
@@ -107,4 +128,10 @@ class Bash(Tool[BashArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
         command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
-        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen)
+        try:
+            return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen)
+        except Cancelled as error:
+            why = f"{error}; {_UNASKED}"
+            if not (ctx.cancel.reason or "").startswith("timeout") or self.time_limit(args) != UNASKED_SECONDS:
+                raise
+            raise Cancelled(why, content=error.content, blocks=error.blocks, details=error.details) from None

@@ -150,7 +150,10 @@ GIT: dict[str, Program] = {
         opens=False,
     ),
     "shortlog": program(
-        "-nsec --numbered --summary --email --committer" + _LOG, "--group" + _LOG_VALUED, _LOG_OPTIONAL, check=_unsigned
+        "-nsec --numbered --summary --email --committer" + _LOG,
+        "--group" + _LOG_VALUED.replace(" -nL ", " -L "),
+        _LOG_OPTIONAL,
+        check=_unsigned,
     ),
     "grep": program(
         "-niwvlLcEFGPhHoqpWaIrz -# --cached --untracked --no-index --name-only --files-with-matches --count --column"

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codeagent.core.policy import SYSTEM_FOLDER
-from codeagent.tools.reading.expressions import find_reads, tar_lists, test_reads
 from codeagent.tools.reading.flags import Arguments, Program, arguments, files_of, program
 from codeagent.tools.reading.git import GIT
-from codeagent.tools.reading.scripts import AWK_VARIABLE, awk_prints, sed_prints
+from codeagent.tools.reading.languages import AWK_VARIABLE, awk_prints, find_reads, sed_prints, tar_lists, test_reads
 from codeagent.tools.reading.secrets import never_ends, secret_named
 from codeagent.tools.reading.surroundings import SURROUNDINGS, VERSIONS
 from codeagent.tools.reading.texts import TEXTS
@@ -65,6 +64,8 @@ def judge(command: SimpleCommand) -> Judged:
 def _judge(words: Sequence[Word]) -> Judged:
     if not words or not words[0].plain or words[0].globs:
         return _ASKS
+    if words[0].text != "echo" and any(word.expands for word in words):
+        return _ASKS
     name, rest = SYSTEM_FOLDER.sub("", words[0].text) if words[0].text.startswith("/") else words[0].text, words[1:]
     if len(rest) == 1 and rest[0].text in VERSIONS.get(name, ()):
         return Judged(reads=True)
@@ -74,11 +75,12 @@ def _judge(words: Sequence[Word]) -> Judged:
         case "git":
             return _git(rest)
         case "find":
-            return Judged(reads=find_reads(rest))
+            return Judged(reads=find_reads(rest, _reads_each))
         case "test":
             return Judged(reads=test_reads(rest))
-        case "[":
-            return Judged(reads=bool(rest) and rest[-1].text == "]" and test_reads(rest[:-1]))
+        case "[" | "[[":
+            closed = bool(rest) and rest[-1].text == name.replace("[", "]")
+            return Judged(reads=closed and test_reads(rest[:-1]))
         case "tar":
             return Judged(reads=tar_lists(rest))
         case "sed":
@@ -134,11 +136,16 @@ def _xargs(words: Sequence[Word]) -> Judged:
     at = _past_flags(_XARGS, words)
     if at is None or at >= len(words):
         return _ASKS
-    name = words[at].text
-    known, own = _PROGRAMS.get(name), arguments(_XARGS, words[:at])
-    if known is None or not known.whatever or own is None or any(text in name for text in own.values("-I")):
+    own = arguments(_XARGS, words[:at])
+    if own is None or any(text in words[at].text for text in own.values("-I")) or not _reads_each(words[at:]):
         return _ASKS
     return _judge(words[at:])
+
+
+def _reads_each(words: Sequence[Word]) -> bool:
+    """A program that only reads whatever words are added to it: no flag of it does more."""
+    known = _PROGRAMS.get(words[0].text) if words else None
+    return known is not None and known.whatever and _judge(words).reads
 
 
 def _past_flags(known: Program, words: Sequence[Word]) -> int | None:

@@ -135,6 +135,15 @@ SURROUNDINGS: dict[str, Program] = {
     "sleep": program(opens=False, check=_is_short_wait),
     "seq": program("-w --equal-width", "-s --separator", opens=False, check=_is_short_sequence),
     "expr": _NO_FLAGS,
+    "lscpu": program("-aebcpxy --all --extended --parse", opens=False, most=0),
+    "lsblk": program("-afmprSdnil --fs --all --list --noheadings", "-o --output", opens=False),
+    "whereis": program("-bms", opens=False),
+    "getent": program(opens=False),
+    "factor": program(opens=False),
+    "numfmt": program("--grouping", "--to --from --suffix --format --field --padding", opens=False),
+    "tput": program(
+        opens=False, check=lambda found: all(word.text in ("cols", "lines", "colors") for word in found.operands)
+    ),
     "cal": program("-13jmyw", opens=False),
     "true": _NO_FLAGS,
     "false": _NO_FLAGS,

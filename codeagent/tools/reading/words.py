@@ -13,7 +13,10 @@ from codeagent.core.paths import IGNORABLE
 _BARE = re.compile(r"[A-Za-z0-9_./:,+@%=^~!*?\[\]#-]|[^\x00-\x7f]")
 _ESCAPED = re.compile(r"\\([ -~])")
 _SINGLE = re.compile(r"'([^']*)'")
-_DOUBLE = re.compile(r'"((?:[^"$`\\]|\\[^\n])*\$?)"')
+_KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRTUAL_ENV"
+"""Variables that every environment has, and that nothing of the strict language sets."""
+_DOUBLE = re.compile(r'"((?:[^"$`\\]|\\[^\n]|\$(?:NAMES)\b)*\$?)"'.replace("NAMES", _KNOWN))
+_VARIABLE = re.compile(rf"\$(?:{_KNOWN})\b")
 _IN_DOUBLE = re.compile(r'\\([$`"\\])')
 _BRACES = re.compile(r"(?<=[@^])\{[\w/-]*\}")
 """As git writes them (`HEAD@{1}`, `HEAD^{tree}`); without a comma or two dots the shell leaves them alone."""
@@ -37,6 +40,8 @@ class Word:
     """The shell may put any number of file names in its place, or leave it as it is."""
     plain: bool = True
     """Nothing in it is quoted."""
+    expands: bool = False
+    """A variable of the environment stands in it."""
 
     @property
     def may_become_a_flag(self) -> bool:
@@ -63,7 +68,8 @@ def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
     """Every simple command in order; None where anything is outside the strict language.
 
     Within it are words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`, `if`, `< file`, and
-    redirections to /dev/null or between the output streams. Everything that expands, assigns or writes is not.
+    redirections to /dev/null or between the output streams, and `$HOME` and the like. Everything else that expands,
+    and all that assigns or writes, is not.
     """
     if IGNORABLE.search(line) or any(unicodedata.category(c) in _UNSEEN and c not in " \t\n" for c in line):
         return None
@@ -114,7 +120,7 @@ class _Reader:
         if not self._skip(_FROM):
             return False
         word = self._word()
-        if word.globs:
+        if word.globs or word.expands:
             raise _NotStrict
         self._reads.append(word)
         return True
@@ -128,7 +134,7 @@ class _Reader:
         self._words.append(word)
 
     def _word(self) -> Word:
-        text, globs, plain, start = "", False, True, self._at
+        text, globs, plain, expands, start = "", False, True, False, self._at
         while self._at < len(self._line):
             if match := _BARE.match(self._line, self._at):
                 piece = match[0]
@@ -137,6 +143,9 @@ class _Reader:
                 piece, plain = match[1], False
             elif match := _DOUBLE.match(self._line, self._at):
                 piece, plain = _IN_DOUBLE.sub(r"\1", match[1]), False
+                expands = expands or _VARIABLE.search(re.sub(r"\\.", "", match[1])) is not None
+            elif match := _VARIABLE.match(self._line, self._at):
+                piece, plain, expands = match[0], False, True
             elif match := self._braces(start):
                 piece = match[0]
             else:
@@ -145,14 +154,14 @@ class _Reader:
             self._at = match.end()
         if self._at == start or (globs and not text.strip("[]")):
             return self._lone(start)
-        return Word(text, globs, plain)
+        return Word(text, globs, plain, expands)
 
     def _lone(self, start: int) -> Word:
         """`[` and `]` by themselves, `{` and `}` around commands."""
         text = self._line[start : self._at] or self._line[start : start + 1]
-        if text not in ("[", "]", "{", "}"):
+        if text not in ("[", "]", "[[", "]]", "{", "}"):
             raise _NotStrict
-        self._at = start + 1
+        self._at = start + len(text)
         if text in "{}" and (self._words or (self._at < len(self._line) and self._line[self._at] not in " \t\n;|&)")):
             raise _NotStrict
         return Word(text)

@@ -1,0 +1,203 @@
+"""Arguments that are a language of their own: those of `find`, `test` and `tar`, and the programs of sed and awk."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from codeagent.tools.reading.words import Word
+
+_FIND_ALONE = frozenset({
+    "-empty", "-readable", "-writable", "-executable", "-nouser", "-nogroup", "-true", "-false", "-print", "-print0",
+    "-ls", "-prune", "-quit", "-depth", "-d", "-xdev", "-mount", "-daystart", "-follow", "-noleaf", "-warn", "-nowarn",
+    "-ignore_readdir_race", "-noignore_readdir_race", "-not", "!", "-a", "-and", "-o", "-or", "(", ")", ",",
+})  # fmt: skip
+_FIND_WITH_VALUE = frozenset({
+    "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-regextype", "-type",
+    "-xtype", "-maxdepth", "-mindepth", "-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-newer",
+    "-anewer", "-cnewer", "-newermt", "-newerat", "-newerct", "-perm", "-user", "-group", "-uid", "-gid", "-links",
+    "-inum", "-samefile", "-lname", "-ilname", "-fstype", "-used", "-printf",
+})  # fmt: skip
+_FIND_FIRST = frozenset({"-L", "-P", "-H", "-O1", "-O2", "-O3"})
+
+_TEST_OF_ONE = frozenset({f"-{letter}" for letter in "abcdefghknprstuwxGLNOSz"})
+_TEST_BETWEEN = frozenset({"=", "==", "!=", "-ot", "-nt", "-ef"})
+_TEST_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_TEST_JOINS = frozenset({"!", "(", ")", "-a", "-o"})
+_NUMBER = re.compile(r"-?\d+")
+
+_TAR_LIST = re.compile(r"-?[tvzjJf]*")
+_TAR_FLAGS = frozenset({"-v", "-z", "-j", "-J", "--list", "--verbose", "--gzip", "--bzip2", "--xz"})
+
+
+def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) -> bool:
+    """Folders, then tests and actions that print. A glob must not be able to become one of them.
+
+    `runs`: whether a command that gets names of files, each behind the folder it was found in, only reads.
+    """
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word.text == "-exec":
+            end = next((at for at, one in enumerate(rest) if one.text == ";" or _ends_exec(rest, at)), None)
+            if end is None or not runs(rest[:end]):
+                return False
+            rest = rest[end + 1 :]
+            continue
+        if _may_become_an_action(word):
+            return False
+        if word.text in _FIND_WITH_VALUE:
+            if not rest or _may_become_an_action(rest[0]):
+                return False
+            rest.pop(0)
+        elif word.text not in _FIND_ALONE | _FIND_FIRST and (word.text.startswith("-") or not word.text):
+            return False
+    return True
+
+
+def _ends_exec(words: Sequence[Word], at: int) -> bool:
+    return words[at].text == "+" and at > 0 and words[at - 1].text == "{}"
+
+
+def _may_become_an_action(word: Word) -> bool:
+    """A glob, unless each name it could stand for holds a dot, as no word of the language does (`-name *.py`)."""
+    return word.globs and (word.text[0] in "-*?[") and ("." not in word.text or "[" in word.text)
+
+
+def test_reads(words: Sequence[Word]) -> bool:
+    """`test` and `[`: never `-v`, which evaluates what stands between brackets; only numbers are compared as such."""
+    if any(word.globs for word in words):
+        return False
+    texts = [word.text for word in words]
+    for at, text in enumerate(texts):
+        if text in _TEST_NUMBERS:
+            around = [*texts[max(0, at - 1) : at], *texts[at + 1 : at + 2]]
+            if len(around) != 2 or not all(_NUMBER.fullmatch(number) for number in around):
+                return False
+        elif text.startswith("-") and len(text) > 1 and not _is_test_word(text):
+            return False
+    return True
+
+
+def tar_lists(words: Sequence[Word]) -> bool:
+    """`tar tf a.tar`, `tar -tzvf a.tar.gz`: a colon in the name would be another machine."""
+    if len(words) < 2 or any(word.globs or ":" in word.text for word in words):
+        return False
+    first, *rest = (word.text for word in words)
+    listing = first == "--list" or (_TAR_LIST.fullmatch(first) is not None and "t" in first)
+    cluster = first.lstrip("-")
+    if not listing or ("f" in cluster[:-1] and first != "--list"):
+        return False
+    return all(text in _TAR_FLAGS or text == "-f" or not text.startswith("-") for text in rest)
+
+
+def _is_test_word(text: str) -> bool:
+    return text in _TEST_OF_ONE | _TEST_BETWEEN | _TEST_JOINS or text == "-n" or _NUMBER.fullmatch(text) is not None
+
+
+_SED_ADDRESS = re.compile(r"\d+(?:~\d+)?|\$|\+\d+")
+_SED_FLAGS = re.compile(r"[gpIi\d]*")
+_SED_PRINTS = frozenset("pdq=")
+_DELIMITERS = "/|#,@:!%_"
+
+_AWK_FUNCTIONS = frozenset({
+    "if", "for", "in", "print", "printf", "length", "substr", "split", "tolower", "toupper", "index", "match", "gsub",
+    "sub", "gensub", "sprintf", "int", "sqrt", "log", "exp", "rand", "return", "else", "and", "or",
+})  # fmt: skip
+_AWK_NEVER = frozenset({
+    "getline", "system", "close", "fflush", "function", "func", "while", "do", "delete", "load", "include", "namespace",
+    "ARGV", "ARGC", "ARGIND", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "BINMODE",
+})  # fmt: skip
+_AWK_COMPARES = re.compile(r"\((?:[\w\s$.+*%<>=!-]|&&|\|\|)*\)")
+"""In parentheses `>` compares; with no call, text or pattern about, these are what they seem."""
+_AWK_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_AWK_WORD = re.compile(r"[A-Za-z_]\w*")
+AWK_VARIABLE = re.compile(r"(?!ARG|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|BINMODE)[A-Za-z_]\w*=.*", re.DOTALL)
+
+
+def sed_prints(script: str) -> bool:
+    """Addresses with `p`, `d`, `q`, `=`, and `s` without the flags that write or run; separated by semicolons."""
+    at = 0
+    while at < len(script):
+        if script[at] in " \t;":
+            at += 1
+            continue
+        after = _after_sed_command(script, at)
+        if after is None:
+            return False
+        at = after
+    return True
+
+
+def awk_prints(script: str) -> bool:
+    """No redirection, no pipe, no function but the built-in ones that compute.
+
+    Literals are not told from code, because a slash may be a division: what is not allowed may not stand in a text or
+    a pattern either, except `>` and `|` before the first brace, where nothing is printed yet.
+    """
+    names, calls = set(_AWK_WORD.findall(script)), set(_AWK_CALL.findall(script))
+    while (plain := _AWK_COMPARES.sub(" 0 ", script)) != script:
+        script = plain
+    before, _, actions = script.partition("{")
+    if not script.isascii() or "@" in script or "`" in script or "\\\n" in script:
+        return False
+    if ">" in actions or "|" in actions.replace("||", "") or "|&" in before:
+        return False
+    return not names & _AWK_NEVER and calls <= _AWK_FUNCTIONS
+
+
+def _after_sed_command(script: str, at: int) -> int | None:
+    """Where the command at `at` ends; None where it is none of those that only print."""
+    found: int | None = _after_address(script, at)
+    if found is not None and script[found : found + 1] == ",":
+        found = _after_address(script, found + 1, must_be_there=True)
+    if found is None:
+        return None
+    at = found
+    while script[at : at + 1] in (" ", "!") and at < len(script):
+        at += 1
+    command = script[at : at + 1]
+    if command == "s":
+        return _after_substitution(script, at + 1)
+    return _end(script, at + 1) if command and command in _SED_PRINTS else None
+
+
+def _after_address(script: str, at: int, *, must_be_there: bool = False) -> int | None:
+    if script[at : at + 1] == "/":
+        end = _after_part(script, at + 1, "/")
+        return None if end is None else end + (script[end : end + 1] == "I")
+    match = _SED_ADDRESS.match(script, at)
+    if match is None:
+        return None if must_be_there else at
+    return match.end()
+
+
+def _after_substitution(script: str, at: int) -> int | None:
+    delimiter = script[at : at + 1]
+    if not delimiter or delimiter not in _DELIMITERS:
+        return None
+    middle = _after_part(script, at + 1, delimiter)
+    end = None if middle is None else _after_part(script, middle, delimiter, pattern=False)
+    if end is None:
+        return None
+    match = _SED_FLAGS.match(script, end)
+    return _end(script, match.end() if match else end)
+
+
+def _after_part(script: str, at: int, delimiter: str, *, pattern: bool = True) -> int | None:
+    """Behind the next delimiter. A pattern's brackets must be plain to see: not every sed ends it at the same place."""
+    start = at
+    while at < len(script) and script[at] != delimiter:
+        if script[at] == "\n":
+            return None
+        at += 2 if script[at] == "\\" else 1
+    if at >= len(script):
+        return None
+    text = script[start:at]
+    if pattern and (re.search(r"\[\^?\]", text) or text.count("[") != text.count("]")):
+        return None
+    return at + 1
+
+
+def _end(script: str, at: int) -> int | None:
+    while script[at : at + 1] == " ":
+        at += 1
+    return at if at == len(script) or script[at] == ";" else None
