@@ -21,25 +21,25 @@ _LARGEST = 1 << 20
 _IMPORTED = "--trust-project imports it, which finds more"
 
 
-def check_file(path: Path, place: Place) -> int:
+def check_file(path: Path, shown: str, place: Place) -> int:
     """0 where the tools would be used, 2 where they would not. Raises ConfigError where the file cannot be read.
 
-    A Python file is imported only where somebody trusts it as it is: what it does on import is done then. Of another
-    it is said what can be read from it.
+    `path` is absolute, `shown` is what messages name it. A Python file is imported only where somebody trusts it as it
+    is: what it does on import is done then. Of another it is said what can be read from it.
     """
-    file = ToolFile(path.absolute(), str(path), _content(path), _kind(path, place))
+    file = ToolFile(path, shown, _content(path, shown), _kind(path, place))
     if path.suffix in PythonLoader.suffixes and not _is_trusted(file, place):
         return _read_only(file)
     workspace = LocalWorkspace(place.workspace)
     try:
-        loaded = _loader(path, place, workspace).load(file)
+        loaded = _loader(file, place, workspace).load(file)
     finally:
         workspace.close()
     for problem in loaded.problems:
         print(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem), file=sys.stderr)
     if any(problem.level == "error" for problem in loaded.problems):
         return 2
-    print(f"{path}: {', '.join(tool.name for tool in loaded.tools) or 'no tool'}")
+    print(f"{shown}: {', '.join(tool.name for tool in loaded.tools) or 'no tool'}")
     return 0
 
 
@@ -58,17 +58,17 @@ def _read_only(file: ToolFile) -> int:
     return 0
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, shown: str) -> bytes:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path} is not a regular file")
+                raise ConfigError(f"{shown} is not a regular file")
             content = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{path} cannot be read: {reason}") from None
+        raise ConfigError(f"{shown} cannot be read: {reason}") from None
     if len(content) > _LARGEST:
-        raise ConfigError(f"{path} is larger than {_LARGEST >> 20} MiB; a tool file is not")
+        raise ConfigError(f"{shown} is larger than {_LARGEST >> 20} MiB; a tool file is not")
     return content
 
 
@@ -78,13 +78,13 @@ def _kind(path: Path, place: Place) -> Literal["project", "user"]:
     return "user" if own is not None and path.resolve().is_relative_to(own.resolve()) else "project"
 
 
-def _loader(path: Path, place: Place, workspace: LocalWorkspace) -> ToolLoader:
+def _loader(file: ToolFile, place: Place, workspace: LocalWorkspace) -> ToolLoader:
     """Raises ConfigError for a file of another kind."""
     outputs, seen = FileOutputs(place.state_dir / "none", Redactor({})), SeenFiles(workspace)
     builtins = {tool.name: tool for tool in describe_tools(place) if tool.source == "builtin"}
     loaders: tuple[ToolLoader, ...] = (PythonLoader(outputs), YamlLoader(outputs, seen, builtins))
     for loader in loaders:
-        if path.suffix in loader.suffixes:
+        if file.path.suffix in loader.suffixes:
             return loader
     known = ", ".join(suffix for loader in loaders for suffix in loader.suffixes)
-    raise ConfigError(f"{path} is no tool file; they end in {known}")
+    raise ConfigError(f"{file.shown} is no tool file; they end in {known}")

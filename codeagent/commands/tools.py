@@ -22,12 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="every tool, and what is wrong with which tool file")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
-    listing.add_argument("--problems", action="store_true", help="only what is wrong with tool files")
+    listing.add_argument(
+        "--problems", action="store_true", help="only what is wrong with tool files; exit code 1 where anything is"
+    )
     showing = actions.add_parser("show", help="one tool with its arguments")
     showing.add_argument("name", metavar="NAME")
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="everything that is wrong with a tool file; its tools are not used")
-    checking.add_argument("file", metavar="FILE", type=Path)
+    checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
     trusting = actions.add_parser(
         "trust", help="load this project's tool files as they are now, here and in later sessions"
     )
@@ -51,7 +53,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         case "show":
             return _show(args, place)
         case "check":
-            return check_file(args.file, place)
+            return check_file(place.workspace / args.file, str(args.file), place)
         case "trust":
             return _trust(place)
         case "distrust":
@@ -107,7 +109,7 @@ def _problems(box: Toolbox, *, as_json: bool) -> int:
             print(f"{problem.level}: {one_line(str(problem), 1000)}")
         for name in box.untrusted:
             print(f"untrusted: {one_line(name, 200)}: {_UNTRUSTED}")
-    return 0
+    return 1 if box.problems or box.untrusted else 0
 
 
 _UNTRUSTED = (
@@ -152,6 +154,7 @@ def _facts(tool: Tool[Any], definition: ToolDefinition) -> dict[str, Any]:
         "hint": tool.hint,
         "timeout": tool.timeout,
         "max_calls": tool.max_calls,
+        "restrictions": {name: list(values) for name, values in tool.restricted.items()},
         "parameters": definition.parameters,
     }
 
@@ -164,4 +167,7 @@ def _described(facts: dict[str, Any]) -> str:
         kind = schema.get("type") or "/".join(str(option.get("type")) for option in schema.get("anyOf", []))
         needed = "required" if name in required else "optional"
         lines.append(f"  {name:<16}{kind}, {needed}. {schema.get('description', '')}".rstrip())
+    if facts["restrictions"]:
+        lines += ["", "restricted to"]
+        lines += [f"  {name:<16}{', '.join(values)}" for name, values in facts["restrictions"].items()]
     return "\n".join(lines)

@@ -1,8 +1,9 @@
 """What a tool is, what one call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -284,6 +285,8 @@ class Tool(ABC, Generic[ArgsT]):
     """The mode `access` gives, for people who read about the tool."""
     sandboxed: bool = False
     """Runs through `ToolContext.sandbox`: in plan mode on a workspace that is mounted read-only."""
+    restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """What it must not go beyond, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
     source: str = "builtin"
     """`builtin`, `python`, `yaml`: the kind of place it comes from."""
     origin: str = ""

@@ -22,6 +22,11 @@ class Restrictions:
     commands: tuple[str, ...] | None = None
     """Beginnings of commands by whole words, as `git log`."""
 
+    def told(self, hosts: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+        """Those there are, for people: `Tool.restricted`."""
+        found = {"paths.read": self.read, "paths.write": self.write, "commands": self.commands, "hosts": hosts or None}
+        return {name: values for name, values in found.items() if values is not None}
+
     def check_path(self, workspace: Workspace, name: str, path: str, access: AccessWord | None) -> None:
         """The path as it is written and where its links lead must both fit. Raises Denied.
 

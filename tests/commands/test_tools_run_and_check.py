@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,32 @@ def test_a_pipe_in_place_of_a_tool_file_is_not_waited_for(product: Product, name
     os.mkfifo(product.workspace / ".codeagent/tools" / name)
     done = product.call("tools", "check", f".codeagent/tools/{name}")
     assert done.code == 2 and "is not a regular file" in done.err
+
+
+def test_a_file_is_looked_for_in_the_workspace(product: Product, tmp_path: Path) -> None:
+    arguments = ("tools", "check", ".codeagent/tools/words.yaml", "--cwd", str(product.workspace))
+    done = replace(product, workspace=tmp_path).call(*arguments)
+    assert (done.code, done.out, done.err) == (0, ".codeagent/tools/words.yaml: count_words\n", "")
+
+
+def test_a_list_of_problems_ends_with_one_where_there_are_any(product: Product) -> None:
+    done = product.call("tools", "list", "--problems")
+    assert done.code == 1 and done.out.startswith("untrusted: ")
+    done = product.call("tools", "list", "--problems", "--trust-project")
+    assert (done.code, done.out) == (0, "")
+    broken(product)
+    for form in ((), ("--json",)):
+        done = product.call("tools", "list", "--problems", "--trust-project", *form)
+        assert done.code == 1 and "no such key" in done.out
+
+
+def test_what_a_tool_is_restricted_to_is_shown(product: Product) -> None:
+    path = product.workspace / ".codeagent/tools/words.yaml"
+    restricted = "network: true\nrestrictions: {commands: [curl], hosts: [example.org]}\n"
+    path.write_text(TOOL.partition("argv:")[0] + f"argv: [curl, '{{{{args.text}}}}']\n{restricted}")
+    shown = product.call("tools", "show", "count_words", "--trust-project")
+    assert shown.code == 0, shown.err
+    assert shown.out.endswith("restricted to\n  commands        curl\n  hosts           example.org\n")
+    facts = json.loads(product.call("tools", "show", "count_words", "--trust-project", "--json").out)
+    assert facts["restrictions"] == {"commands": ["curl"], "hosts": ["example.org"]}
+    assert "restricted to" not in product.call("tools", "show", "read").out

@@ -40,6 +40,7 @@ class BuiltinTool(Tool[OpenArgs]):
         self.timeout, self.max_calls, self.output_limit = inner.timeout, inner.max_calls, inner.output_limit
         self.waits_for_person, self.mode = inner.waits_for_person, inner.mode
         self.hint, self.documentation = inner.hint, inner.documentation
+        self.repeatable, self.restricted = inner.repeatable, restrictions.told()
         self._inner = inner
         self._preset = preset
         self._restrictions = restrictions

@@ -96,7 +96,7 @@ class CommandTool(Tool[OpenArgs]):
         self.name, self.label, self.description, self.schema = name, label or name, description, schema
         self.origin, self.permission, self.timeout, self.mode = origin, permission, timeout, mode
         self.max_calls, self.hint, self.documentation = max_calls, hint, documentation
-        self.recipe = recipe
+        self.recipe, self.restricted = recipe, recipe.restrictions.told(recipe.hosts)
         self._outputs = outputs
         self._seen = seen
         self._always_ask = always_ask

@@ -267,9 +267,9 @@ def _check_paths(fields: ToolFields, arguments: Arguments, path: Path, report: Y
     if not arguments.paths:
         report.error(here, "no parameter is of type path, so nothing can be held against it")
         return
-    given = {"read": rules.read, "write": rules.write}
+    given, wanted = {"read": rules.read, "write": rules.write}, arguments.paths.values()
     for word, globs in given.items():
-        if globs is not None and not any(access in (None, word) for access in arguments.paths.values()):
+        if globs is not None and not rules.alike and not any(access in (None, word) for access in wanted):
             report.error((*here, word), f"no parameter of type path has access {word}")
     for at, one in enumerate(fields.parameters):
         if one.access is not None and given[one.access] is None:
@@ -306,11 +306,11 @@ def _check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path
         report.error((*here, "hosts"), f"they cannot be held against {inner.name}")
     if given.commands is not None and inner.name != "bash":
         report.error((*here, "commands"), f"{inner.name} runs no commands")
-    if given.paths is None:
+    if (rules := given.paths) is None:
         return
     access = _PATHS.get(inner.name)
-    for word, globs in (("read", given.paths.read), ("write", given.paths.write)):
-        if globs is not None and access != word:
+    for word, globs in (("read", rules.read), ("write", rules.write)):
+        if globs is not None and access != word and not (rules.alike and access is not None):
             does = "has no argument path" if access is None else f"does not {word} its path"
             report.error((*here, "paths", word), f"it cannot be held against {inner.name}, which {does}")
         elif inner.name in _TREES and any(not glob.endswith("**") for glob in globs or ()):

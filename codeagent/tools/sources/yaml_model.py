@@ -34,6 +34,20 @@ def _host(value: str) -> str:
     return value.lower()
 
 
+def _paths(value: Any) -> Any:
+    """A list holds for reading and for changing."""
+    if not isinstance(value, list):
+        return value
+    if value and all(isinstance(item, str) and item for item in value):
+        return {"read": value, "write": value}
+    raise ValueError("write a list of globs, or read and write with a list each")
+
+
+def _restrictions(value: Any) -> Any:
+    """A list is one of paths."""
+    return {"paths": value} if isinstance(value, list) else value
+
+
 def _schema(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
@@ -63,9 +77,19 @@ class PathRules(Section):
     read: list[str] | None = Field(default=None, min_length=1, description="What may be read.")
     write: list[str] | None = Field(default=None, min_length=1, description="What may be changed.")
 
+    @property
+    def alike(self) -> bool:
+        """The same holds for reading and for changing, so that whichever a tool does not do may be left unsaid."""
+        return self.read == self.write
+
 
 class RestrictionFields(Section):
-    paths: PathRules | None = Field(default=None, description="Where the arguments of type path may lead.")
+    paths: Annotated[PathRules | None, BeforeValidator(_paths, json_schema_input_type=PathRules | list[str] | None)] = (
+        Field(
+            default=None,
+            description="Where the arguments of type path may lead; a list holds for reading and for changing.",
+        )
+    )
     commands: list[str] | None = Field(
         default=None,
         min_length=1,
@@ -117,7 +141,10 @@ class ToolFields(Section):
     approval: Literal["auto", "prompt", "deny"] | None = Field(
         default=None, description="auto holds only in your own folder; in a project's file it means prompt."
     )
-    restrictions: RestrictionFields | None = Field(default=None, description="What it may not go beyond.")
+    restrictions: Annotated[
+        RestrictionFields | None,
+        BeforeValidator(_restrictions, json_schema_input_type=RestrictionFields | list[str] | None),
+    ] = Field(default=None, description="What it may not go beyond; a list is one of paths.")
     timeout: float | None = Field(default=None, gt=0, le=86_400, description="Seconds; default: 120.")
     mode: Literal["direct", "background"] = Field(default="direct", description="background: it runs as a job.")
     network: Network = Field(default=False, description="false, true (any public host), or a list of hosts.")

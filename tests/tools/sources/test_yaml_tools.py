@@ -309,6 +309,19 @@ async def test_a_path_beyond_them_is_denied_also_through_a_link(box: Box, path: 
         await box.script(PATHS, p=path)
 
 
+@pytest.mark.parametrize("written", ["{paths: ['docs/**']}", "['docs/**']"], ids=["paths as a list", "a plain list"])
+@pytest.mark.parametrize("access", ["", ", access: read", ", access: write"])
+async def test_a_list_of_globs_holds_for_reading_and_for_changing(box: Box, written: str, access: str) -> None:
+    text = (
+        HEAD + f"parameters: [{{name: p, type: path{access}}}]\nargv: [wc, '{{{{args.p}}}}']\nrestrictions: {written}\n"
+    )
+    put(box.root, "docs/a.md", "x")
+    assert await box.script(text, p="docs/a.md") == "exec -- wc docs/a.md"
+    with pytest.raises(Denied):
+        await box.script(text, p="secret")
+    assert box.tool(text).restricted == {"paths.read": ("docs/**",), "paths.write": ("docs/**",)}
+
+
 async def test_without_globs_a_path_still_stays_in_the_workspace(box: Box) -> None:
     text = HEAD + "parameters: [{name: p, type: path}]\nargv: [wc, '{{args.p}}']\n"
     assert await box.script(text, p="any/where") == "exec -- wc any/where"
@@ -366,6 +379,15 @@ class TestBuiltin:
         for path in ("b", "docs/l", "../x"):
             with pytest.raises(Denied):
                 await box.call(tool, path=path)
+
+    @pytest.mark.parametrize("inner", ["read", "write"])
+    async def test_a_list_of_globs_holds_for_whatever_it_does_with_its_path(self, box: Box, inner: str) -> None:
+        put(box.root, "docs/a", "x")
+        tool = box.tool(f"name: peek\nbuiltin: {inner}\nrestrictions: ['docs/**']\n")
+        arguments = {} if inner == "read" else {"content": "y"}
+        await box.call(tool, path="docs/new" if inner == "write" else "docs/a", **arguments)
+        with pytest.raises(Denied):
+            await box.call(tool, path="b", **arguments)
 
     async def test_its_commands_are_restricted_by_what_the_line_runs(self, box: Box) -> None:
         tool = box.tool("name: gitlog\nbuiltin: bash\nrestrictions: {commands: [git log, head]}\n")
