@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -15,6 +16,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.programs import this_program
 from codeagent.core.redact import Redactor
 from codeagent.tui.crash import record_survived
+from codeagent.tui.drafts import Draft, own_draft
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
 from codeagent.tui.ports import OpenTalk, Wish
@@ -39,7 +41,7 @@ class Folders:
 
     @property
     def drafts(self) -> Path:
-        """One draft for each folder worked in."""
+        """The first draft of the folder worked in; those of further windows lie beside it."""
         return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
 
     @property
@@ -73,6 +75,10 @@ class CodeagentApp(GuardedApp):
             if name is not None and (problem := self.use_theme(name)):
                 self._remark(problem)
 
+    @cached_property
+    def draft(self) -> Draft:
+        return own_draft(self.folders.drafts)
+
     @property
     def redact(self) -> Callable[[str], str]:
         """Takes the secrets of this process out of a text."""
@@ -91,6 +97,9 @@ class CodeagentApp(GuardedApp):
 
     def on_mount(self) -> None:
         self._use_keys()
+
+    def on_unmount(self) -> None:
+        self.draft.release()
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat

@@ -27,13 +27,12 @@ from codeagent.tui.bridge import Bridge
 from codeagent.tui.facts import About, Facts, facts_about
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
-from codeagent.tui.stage import QueuedText, Stage
+from codeagent.tui.stage import Stage
 from codeagent.tui.widgets.status_text import MODE_MEANS
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
 _NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
-_STARTING = "start"
 """Id of the prompt that waits in its lane until there is something to send it to."""
 
 
@@ -44,17 +43,25 @@ class Conversation(AgentSide):
         super().__init__(launcher)
         self._stage = stage
         self._settings: Settings | None = None
-        self._pending: list[str] = []
         self._shown = 0
         self._stepping = False
-        self._refused = False
-        """It was tried to start, and failed: there is nothing to wait for."""
+        self._settled = asyncio.Event()
+        """It has started, or never will."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @property
     def running(self) -> bool:
-        return bool(self._pending) or (self._runtime is not None and self._runtime.agent.running)
+        return self._runtime is not None and self._runtime.agent.running
+
+    @property
+    def started(self) -> bool:
+        return self._settled.is_set() and self._runtime is not None
+
+    async def start_up(self) -> None:
+        await self._settled.wait()
+        if self._runtime is None:
+            raise CodeagentError(_NOT_STARTED)
 
     async def open(self, wish: Wish) -> Missing | None:
         _spare_collections()
@@ -82,13 +89,9 @@ class Conversation(AgentSide):
         return None
 
     def send(self, text: str) -> None:
-        if self._runtime is None and self._refused:
+        if self._runtime is None:
             self._stage.give_back(text)
             self._stage.status.set(notice=_NOT_STARTED)
-            return
-        if self._runtime is None:
-            self._pending.append(text)
-            self._stage.lanes.add(QueuedText(f"{_STARTING}{len(self._pending)}", "follow_up", text))
             return
         if text and self._runtime.agent.running:
             self.steer(text)  # a job that ended began a run between the key and here
@@ -107,21 +110,11 @@ class Conversation(AgentSide):
         self._queue("follow_up", text)
 
     def take_back(self, queued_id: str) -> str | None:
-        if self._runtime is not None:
-            return self._runtime.agent.take_back(queued_id)
-        item = next((item for item in self._stage.lanes.items if item.id == queued_id), None)
-        if item is None:
-            return None
-        self._pending.remove(item.text)
-        self._stage.lanes.remove(queued_id)
-        self._stage.give_back(item.text)
-        return item.text
+        return None if self._runtime is None else self._runtime.agent.take_back(queued_id)
 
     def pause(self) -> None:
         if self._runtime is not None and self._runtime.agent.running:
             self._runtime.agent.pause()
-        elif self._pending:
-            self._tell("still starting · Esc again takes back what you sent")
 
     def go_on(self) -> None:
         if self._runtime is not None:
@@ -129,7 +122,6 @@ class Conversation(AgentSide):
 
     def abort(self) -> None:
         if self._runtime is None:
-            self._give_back_pending()
             return
         if self._runtime.agent.running:
             self._stage.status.set(halt="stopping")
@@ -221,6 +213,7 @@ class Conversation(AgentSide):
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._settled.set()
         if runtime is not None:
             await runtime.close()
 
@@ -234,9 +227,8 @@ class Conversation(AgentSide):
                 self._stage.document.remark(f"{error}", "error")
             else:
                 self._stage.failed(error)
-            self._refused = True
             status.set(sandbox="none", phase="idle", notice=_NOT_STARTED)
-            self._give_back_pending()
+            self._settled.set()
             return
         self._runtime = runtime
         _spare_collections()
@@ -254,7 +246,7 @@ class Conversation(AgentSide):
             phase="idle",
             notice="",
         )
-        self._send_pending()
+        self._settled.set()
         bridge = Bridge(self._stage, live=True)
         drawn: set[tuple[str, str]] = set()
         async for event in events:
@@ -288,26 +280,6 @@ class Conversation(AgentSide):
 
     def _recorded_after(self, session_id: str, seq: int) -> tuple[KnownEvent | UnknownEvent, ...]:
         return tuple(event for event in self._launcher.recorded(session_id) if event.seq > seq)
-
-    def _send_pending(self) -> None:
-        pending, self._pending = self._pending, []
-        self._drop_waiting()
-        for number, text in enumerate(pending):
-            if number == 0:
-                self.send(text)
-            else:
-                self.follow_up(text)
-
-    def _give_back_pending(self) -> None:
-        pending, self._pending = self._pending, []
-        self._drop_waiting()
-        for text in pending:
-            self._stage.give_back(text)
-
-    def _drop_waiting(self) -> None:
-        for item in self._stage.lanes.items:
-            if item.id.startswith(_STARTING):
-                self._stage.lanes.remove(item.id)
 
     def _queue(self, lane: Literal["steer", "interrupt", "follow_up"], text: str) -> None:
         if self._runtime is None or not self._runtime.agent.running:

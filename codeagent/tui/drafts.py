@@ -1,12 +1,61 @@
 """What is typed and not sent yet, kept on disk so that a crash loses half a second of it at most."""
 
 import asyncio
+import fcntl
 import os
+import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
+_MOST_WINDOWS = 100
+"""Of one folder, each with a draft that is found again."""
 _EVERY = 0.5
 """Seconds between two saves while the person types."""
+
+
+def own_draft(path: Path) -> "Draft":
+    """The draft of one window, at `path` or beside it: never one that another window has.
+
+    One that was left behind, by a window that was killed, goes before an empty one. Blocks on small files.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for place in (
+            *_left_behind(path),
+            path,
+            *(path.with_name(f"{path.name}.{n}") for n in range(2, _MOST_WINDOWS)),
+        ):
+            if (lock := _lock(place)) is not None:
+                return Draft(place, lock)
+    except OSError:
+        pass  # saving says what is wrong with the folder
+    return Draft(path.with_name(f"{path.name}.{os.getpid()}"))
+
+
+def _left_behind(path: Path) -> list[Path]:
+    """Drafts of this folder that somebody wrote, the newest first."""
+    own = re.compile(re.escape(path.name) + r"(\.\d+)?")
+    return sorted((each for each in path.parent.iterdir() if own.fullmatch(each.name)), key=_written, reverse=True)
+
+
+def _written(path: Path) -> float:
+    """Seconds since the epoch; 0 for a file that has just gone."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _lock(path: Path) -> int | None:
+    """A descriptor that keeps other windows away from it as long as it is open; None where one has it."""
+    fd = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
 
 
 class Draft:
@@ -16,9 +65,12 @@ class Draft:
     nothing changes. Both need a running event loop. `trouble` says why the file could not be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: int | None = None) -> None:
+        """`lock`: a descriptor that is closed with `release`."""
         self._path = path
+        self._lock = lock
         self._wanted = ""
+        self._held: tuple[str, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._writing = threading.Lock()
         self.trouble = ""
@@ -40,6 +92,11 @@ class Draft:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._save_in_thread)
 
+    def hold(self, texts: Sequence[str]) -> None:
+        """Sent, but done by nobody yet: they are on disk when this returns, in front of what is typed."""
+        self._held = tuple(texts)
+        self._save(synced=True)
+
     def clear(self) -> None:
         """The text was sent: the file goes now."""
         self._wanted = ""
@@ -52,27 +109,37 @@ class Draft:
             self._timer = None
             self._save()
 
+    def release(self) -> None:
+        """Save, and leave the draft to the next window."""
+        self.close()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
     def _save_in_thread(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         asyncio.get_running_loop().run_in_executor(None, self._save)
 
-    def _save(self) -> None:
+    def _save(self, *, synced: bool = False) -> None:
         with self._writing:
             try:
-                self._write(self._wanted)
+                self._write("\n".join(text for text in (*self._held, self._wanted) if text), synced=synced)
                 self.trouble = ""
             except OSError as error:
                 self.trouble = f"The draft is not saved: {self._path}: {error.strerror}."
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, *, synced: bool) -> None:
         if not text:
             self._path.unlink(missing_ok=True)
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        new = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(text.encode(errors="surrogatepass"))
+            file.flush()
+            if synced:
+                os.fsync(file.fileno())
         new.replace(self._path)

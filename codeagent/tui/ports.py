@@ -93,8 +93,15 @@ class Talk(Protocol):
         Returns before they are ready. Raises CodeagentError.
         """
 
+    @property
+    def started(self) -> bool:
+        """Model and sandbox are there: what is asked of it is done."""
+
+    async def start_up(self) -> None:
+        """Return once it has started. Raises CodeagentError where it will not."""
+
     def send(self, text: str) -> None:
-        """Begin a run; where model or sandbox are still starting, it waits for them."""
+        """Begin a run; where nothing has started, the text returns to the composer."""
 
     def steer(self, text: str) -> None: ...
 

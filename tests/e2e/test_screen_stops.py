@@ -39,7 +39,6 @@ def shared(product: Product) -> Iterator[PtyScreen]:
     config.parent.mkdir(parents=True)
     config.write_text(f'[rules]\nallow = ["bash({SLEEP})"]\n')
     with open_screen(product, "--model", product.script(say("unused")), size=(120, 40)) as screen:
-        screen.wait_for(lambda: " ready" in screen.screen()[-1])
         yield screen
         screen.send("ctrl+d")
         assert screen.exit_code() == 0

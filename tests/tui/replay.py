@@ -8,6 +8,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from codeagent.core.decisions import decisions
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.policy import Decision, Rule
@@ -55,8 +56,12 @@ class ReplayTalk:
         self.rules_in_force: tuple[Rule, ...] = ()
         self.tools_in_use: Toolbox | None = None
         self.lines: Mapping[str, int] = {}
+        self.ready: asyncio.Event | None = None
+        """Where set: what is started only once this is."""
         self.obeys = True
         """What is asked of a job or a call is done."""
+        self.refuses = ""
+        """Why it does not start."""
         self.past = FakeRewind()
 
     async def open(self, wish: Wish) -> Missing | None:
@@ -81,6 +86,16 @@ class ReplayTalk:
         self.running = self.stage.status.now.phase not in ("idle", "starting")
         self.shown = True
         return None
+
+    @property
+    def started(self) -> bool:
+        return self.ready is None or self.ready.is_set()
+
+    async def start_up(self) -> None:
+        if self.ready is not None:
+            await self.ready.wait()
+        if self.refuses:
+            raise CodeagentError(self.refuses)
 
     def send(self, text: str) -> None:
         self.told.append(("send", text))
@@ -226,12 +241,15 @@ class ReplayApp(CodeagentApp):
         now: float,
         missing: Missing | None = None,
         wish: Wish | None = None,
+        starts: asyncio.Event | None = None,
         **status: Any,
     ) -> None:
+        """`starts`: the conversation has started once this is set; None: at once."""
         self.talks: list[ReplayTalk] = []
 
         async def open_talk(stage: Stage) -> ReplayTalk:
             self.talks.append(ReplayTalk(stage, events, missing, **status))
+            self.talks[-1].ready = starts
             return self.talks[-1]
 
         folders = Folders(folder / "state", folder / "config", Path("/home/ada/acme-api"))

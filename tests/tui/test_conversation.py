@@ -64,42 +64,25 @@ async def test_theme_and_bell_of_the_settings_reach_the_screen() -> None:
     await talk.close()
 
 
-async def test_a_prompt_sent_too_early_waits_in_its_lane_and_goes_out_when_there_is_an_agent() -> None:
+async def test_it_has_started_once_there_is_an_agent() -> None:
     launcher = FakeLauncher()
-    talk, stage, _ = await opened(launcher)
-    talk.send("fix it")
-    talk.send("then test")
-    assert [item.text for item in stage.lanes.items] == ["fix it", "then test"]
-
+    talk, _, _ = await opened(launcher)
+    assert not talk.started
     launcher.ready.set()
-    await until(lambda: len(launcher.agent.told) == 2)
-    assert launcher.agent.told == [("start", "fix it"), ("follow_up", "then test")]
+    await talk.start_up()
+    assert talk.started
     await talk.close()
 
 
-async def test_a_prompt_that_waits_for_the_start_can_be_taken_back() -> None:
-    talk, stage, given_back = await opened(FakeLauncher())
-    talk.send("fix it")
-
-    talk.take_back(stage.lanes.items[0].id)
-
-    assert (given_back, stage.lanes.items) == (["fix it"], ())
-    await talk.close()
-
-
-async def test_where_nothing_can_be_started_the_prompt_returns_and_the_reason_is_said() -> None:
+async def test_where_nothing_can_be_started_the_reason_is_said_and_what_is_sent_returns() -> None:
     launcher = FakeLauncher(refuses="no model is set")
     talk, stage, given_back = await opened(launcher)
-    talk.send("fix it")
-
     launcher.ready.set()
-    await until(lambda: bool(given_back))
-
-    assert given_back == ["fix it"]
+    with pytest.raises(CodeagentError, match="/new starts a new session"):
+        await talk.start_up()
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == ["no model is set"]
     talk.send("again")
-    assert (given_back, stage.lanes.items) == (["fix it", "again"], ())
-    assert "/new starts a new session" in stage.status.now.notice
+    assert (given_back, stage.lanes.items) == (["again"], ())
     await talk.close()
 
 
@@ -181,17 +164,17 @@ async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(m
     assert [type(error) for error in failed] == [ZeroDivisionError]
 
 
-async def test_a_start_that_fails_by_a_mistake_gives_back_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_that_fails_by_a_mistake_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = FakeLauncher()
     monkeypatch.setattr(FakeLauncher, "open", lambda *_, **__: 1 / 0)
     failed: list[BaseException] = []
-    stage, given_back = Stage(), []
-    stage.give_back, stage.failed = given_back.append, failed.append
+    stage = Stage()
+    stage.failed = failed.append
     talk = Conversation(launcher, stage)
     await talk.open(Wish())
-    talk.send("fix it")
-    await until(lambda: bool(failed))
-    assert given_back == ["fix it"] and stage.lanes.items == ()
+    with pytest.raises(CodeagentError, match="not started"):
+        await talk.start_up()
+    assert [type(error) for error in failed] == [ZeroDivisionError]
 
 
 async def test_text_that_came_too_late_for_its_run_begins_the_next_one() -> None:

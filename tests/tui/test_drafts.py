@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.tui import drafts
-from codeagent.tui.drafts import Draft
+from codeagent.tui.drafts import Draft, own_draft
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +71,40 @@ async def test_where_it_cannot_be_saved_it_says_so(tmp_path: Path) -> None:
     draft.keep("text")
     draft.close()
     assert draft.trouble.startswith("The draft is not saved:")
+
+
+async def test_two_windows_of_one_folder_have_a_draft_each_and_none_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "drafts" / "project"
+    windows = [own_draft(path) for _ in range(3)]
+    for number, window in enumerate(windows):
+        window.keep(f"draft {number}")
+        window.close()
+    fourth = own_draft(path)
+    assert fourth.load() == ""
+    for window in (*windows, fourth):
+        window.release()
+    again = [own_draft(path) for _ in range(4)]
+    assert sorted(window.load() for window in again) == ["", "draft 0", "draft 1", "draft 2"]
+    for window in again:
+        window.release()
+
+
+async def test_a_draft_that_was_left_behind_goes_before_an_empty_one(tmp_path: Path) -> None:
+    first, second = own_draft(tmp_path / "project"), own_draft(tmp_path / "project")
+    second.keep("of the second window")
+    second.release()
+    first.release()
+    third = own_draft(tmp_path / "project")
+    assert third.load() == "of the second window"
+    third.release()
+
+
+async def test_what_was_sent_and_not_done_is_on_disk_at_once_in_front_of_what_is_typed(tmp_path: Path) -> None:
+    draft = Draft(tmp_path / "draft")
+    draft.hold(["first", "second"])
+    assert Draft(tmp_path / "draft").load() == "first\nsecond"
+    draft.keep("typed")
+    draft.close()
+    assert Draft(tmp_path / "draft").load() == "first\nsecond\ntyped"
+    draft.hold([])
+    assert Draft(tmp_path / "draft").load() == "typed"

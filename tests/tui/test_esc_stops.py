@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import Wish
 from codeagent.tui.widgets.find_bar import FindBar
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ReplayApp
 from tests.tui.scripts import MOVES, Recording
 
 Step = str | Callable[[Recording], object]
@@ -58,7 +58,8 @@ class OneScreen:
             app.pop_screen()
         app.talks.clear()
         await app.change_to(Wish())
-        await settled(self._pilot)
+        await app.chat.ready()
+        await self._pilot.pause()
         recording = Recording().run("x")
         bridge, seen = Bridge(app.chat.stage, live=True), len(recording.events)
         for step in steps:

@@ -12,8 +12,7 @@ from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.commands import COMMANDS
-from codeagent.tui.drafts import Draft
-from codeagent.tui.ports import Mode, Talk, Wish
+from codeagent.tui.ports import Talk, Wish
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
 from codeagent.tui.screens.answered_cards import AnsweredCards
@@ -33,8 +32,6 @@ from codeagent.tui.widgets.header import Header
 from codeagent.tui.widgets.lanes import LanesView
 from codeagent.tui.widgets.status_line import StatusLine
 
-_MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
-"""The round of Shift+Tab."""
 _FIRST_KEYS = 0.05
 """Seconds after the first frame in which only keys are answered: imports, also in a thread, would hold them up."""
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
@@ -83,14 +80,14 @@ class ChatScreen(Screen[None]):
         self._area = ComposerArea(self.composer, self.stage, mode_key=host.keys.shown("chat.mode"))
         self._escape = Escape()
         self._find_bar = FindBar()
-        self._draft = Draft(host.folders.drafts)
+        self._draft = host.draft
         self._host = host
         self.wish = wish
         self._cancelled_at = -AGAIN
         self._typed_at = self.composer.last_typed
         self._opened: Talk | None = None
         self._settled = asyncio.Event()
-        self._sending = Sending(self)
+        self._sending = Sending(self, self._draft)
 
     def compose(self) -> ComposeResult:
         yield Header(self.stage.status)
@@ -155,7 +152,7 @@ class ChatScreen(Screen[None]):
         else:
             self.talk = self._opened
         self._settled.set()
-        self._sending.catch_up()
+        self.run_worker(self._sending.catch_up(), exit_on_error=True)
         await asyncio.to_thread(load)
 
     async def ready(self) -> Talk:
@@ -169,7 +166,7 @@ class ChatScreen(Screen[None]):
         """What commands do; the pages and lists they open are not needed before the first of them."""
         from codeagent.tui.screens.slash import Slash  # loads every page and list
 
-        return Slash(self, self._host)
+        return Slash(self, self._host, self._sending)
 
     def _sync_composer(self) -> None:
         self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
@@ -209,13 +206,12 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.TakeBackRequested)
     def _take_back_last(self) -> None:
-        if self.talk is not None and self.stage.lanes.items:
-            self.talk.take_back(self.stage.lanes.items[-1].id)
+        if self.stage.lanes.items:
+            self._sending.take_back(self.stage.lanes.items[-1].id)
 
     @on(LanesView.TakeBack)
     def _take_back(self, message: LanesView.TakeBack) -> None:
-        if self.talk is not None:
-            self.talk.take_back(message.queued_id)
+        self._sending.take_back(message.queued_id)
 
     @on(LanesView.ListWanted)
     def _list_queue(self) -> None:
@@ -300,16 +296,15 @@ class ChatScreen(Screen[None]):
             self.composer.focus()
         elif meaning == "put_plan_away":
             self._cards.boundary.put_away()
-        elif self.talk is not None:
-            self._escaped(self.talk, meaning)
+        else:
+            self._escaped(meaning)
 
-    def _escaped(self, talk: Talk, meaning: Meaning) -> None:
+    def _escaped(self, meaning: Meaning) -> None:
         match meaning:
             case "pause":
-                self.tell("")
-                talk.pause()
+                self._sending.pause()
             case "stop":
-                talk.abort()
+                self._sending.stop()
             case "rewind":
                 self._slash.run("rewind")
             case _:
@@ -320,7 +315,8 @@ class ChatScreen(Screen[None]):
                 self.tell(said.get(meaning, ""))
 
     def _busy(self) -> bool:
-        return self.talk is not None and (self.talk.running or bool(self.stage.document.running_commands()))
+        running = self.talk is not None and (self.talk.running or bool(self.stage.document.running_commands()))
+        return running or self._sending.waits
 
     def action_cancel(self) -> None:
         """Ctrl+C: copy what is selected, else stop what runs, else clear what is typed; twice: quit."""
@@ -332,8 +328,8 @@ class ChatScreen(Screen[None]):
         again, self._cancelled_at = now - self._cancelled_at < AGAIN, now
         if again:
             self._host.quit()
-        elif self._busy() and self.talk is not None:
-            self.talk.abort()
+        elif self._busy():
+            self._sending.stop()
         elif not self.composer.is_blank:
             self.composer.clear()
             self.tell("cleared: Ctrl+_ brings it back, Ctrl+C again quits")
@@ -350,11 +346,7 @@ class ChatScreen(Screen[None]):
         self.app.refresh(layout=True, repaint=True)
 
     def action_next_mode(self) -> None:
-        if self.talk is None:
-            return
-        mode = self.stage.status.now.mode
-        following = _MODES[(_MODES.index(mode) + 1) % len(_MODES)] if mode in _MODES else "ask"
-        self.talk.set_mode(following)
+        self._sending.next_mode()
 
     def action_next_detail(self) -> None:
         detail = _DETAILS[(_DETAILS.index(self.view.detail) + 1) % len(_DETAILS)]

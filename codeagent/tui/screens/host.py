@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
+from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.ports import OpenTalk, Wish
 from codeagent.tui.themes import Themes
@@ -17,10 +18,6 @@ class Folders(Protocol):
 
     @property
     def workspace(self) -> Path: ...
-
-    @property
-    def drafts(self) -> Path:
-        """The file of this workspace's draft."""
 
     @property
     def prompts(self) -> Path:
@@ -44,6 +41,10 @@ class Host(Protocol):
 
     @property
     def theme_name(self) -> str: ...
+
+    @property
+    def draft(self) -> Draft:
+        """What is typed in this window and not sent yet."""
 
     def now(self) -> float:
         """Seconds since the epoch."""

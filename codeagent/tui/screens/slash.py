@@ -21,6 +21,7 @@ from codeagent.tui.screens.permissions import PermissionsScreen
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.queue import QueuePage
 from codeagent.tui.screens.rows import model_rows, session_rows
+from codeagent.tui.screens.sending import Sending
 from codeagent.tui.screens.stepping import Stepping
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.screens.theme_picker import ThemePicker
@@ -43,13 +44,21 @@ _KEYS = {
     "history": "search_history",
 }
 """Commands that do what a key does."""
+_ANY_TIME = frozenset(
+    {
+        *("exit", "find", "copy", "print", "theme", "keys", "help", "new", "resume", "stop", "queue", "jobs", "mode"),
+        *("permissions", "tools", *_PAGES, *_KEYS),
+    }
+)
+"""Commands that need no conversation, or say themselves that there is none yet; the others wait for one."""
 
 
 class Slash:
     """Runs commands on a chat screen; what goes wrong is told in one line."""
 
-    def __init__(self, chat: Chat, host: Host) -> None:
+    def __init__(self, chat: Chat, host: Host, sending: Sending) -> None:
         self._chat = chat
+        self._sending = sending
         self._host = host
 
     def run(self, name: str, argument: str = "") -> None:
@@ -61,8 +70,18 @@ class Slash:
             case parsed if not parsed.command.while_running and self._running:
                 self._chat.tell(f"/{name} waits until the agent is done; Esc pauses it, Esc again stops it")
                 self._chat.restore(f"/{name} {argument}".rstrip())
+            case parsed if parsed.command.name not in _ANY_TIME and self._sending.holds:
+                late = parsed
+                self._sending.hold(f"/{name} {argument}".rstrip(), lambda: self._late(late))
             case parsed:
                 self._start(self._do(parsed.command.name, parsed.argument))
+
+    async def _late(self, parsed: Parsed) -> None:
+        """A command that waited for the start."""
+        if parsed.command.while_running or not self._running:
+            await self._told(self._do(parsed.command.name, parsed.argument))
+        else:
+            self.run(parsed.command.name, parsed.argument)
 
     def unknown(self, text: str) -> None:
         """A slash and a word that is no command."""
@@ -135,6 +154,8 @@ class Slash:
                 await GoingBack(self._chat).run(name, argument)
             case "jobs" | "background":
                 await JobCommands(self._chat, self._host).run(name, argument)
+            case "stop" if self._sending.waits:
+                self._sending.stop()
             case "stop" if argument:
                 await JobCommands(self._chat, self._host).stop(argument)
             case "tools":
@@ -161,8 +182,8 @@ class Slash:
         if chosen is None:
             now = self._chat.stage.status.now.mode
             self._chat.tell(f"mode: {now}; /mode {'|'.join(_MODES)} changes it")
-        elif (talk := self._chat.talk) is not None:
-            talk.set_mode(chosen)
+        else:
+            self._sending.set_mode(chosen)
 
     def _pause(self) -> None:
         if self._chat.talk is not None and self._running:

@@ -1,0 +1,137 @@
+"""What is typed and pressed while codeagent starts is kept, in order and on disk, and done once it has started."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from tests.tui.replay import ReplayApp, settled
+
+_KEYS = {" ": "space", "/": "slash", "!": "exclamation_mark", "$": "dollar_sign"}
+
+
+@asynccontextmanager
+async def starting(folder: Path, **options: Any) -> AsyncIterator[tuple[Pilot[None], ReplayApp, asyncio.Event]]:
+    starts = asyncio.Event()
+    app = ReplayApp([], folder, now=0.0, starts=starts, **options)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        yield pilot, app, starts
+    assert app.crash is None
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await pilot.pause()
+
+
+async def enter(pilot: Pilot[None], *lines: str) -> None:
+    for line in lines:
+        for letter in line:
+            pilot.app.post_message(events.Key(_KEYS.get(letter, letter), letter))
+        pilot.app.post_message(events.Key("enter", None))
+    await pilot.pause()
+
+
+def lane(app: ReplayApp) -> list[str]:
+    return [item.text for item in app.chat.stage.lanes.items]
+
+
+def on_disk(folder: Path) -> str:
+    """Every draft there is."""
+    drafts = (path for path in sorted((folder / "state/drafts").iterdir()) if path.suffix != ".lock")
+    return "\n".join(path.read_text() for path in drafts)
+
+
+async def test_prompts_keys_and_commands_are_done_in_the_order_they_were_given(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        await enter(pilot, "/budget $2")
+        await pilot.press("shift+tab")
+        await enter(pilot, "fix it", "!ls", "/model demo", "/step on")
+        assert app.told == []
+        assert lane(app) == ["/budget $2", "fix it", "!ls", "/model demo", "/step on"]
+        assert app.chat.stage.status.now.mode == "accept-edits"
+        starts.set()
+        await until(pilot, lambda: ("step", True) in app.told)
+        assert app.told == [
+            ("set_budget", "$2"),
+            ("set_mode", "accept-edits"),
+            ("send", "fix it"),
+            ("shell", "ls", True),
+            ("use_model", "demo"),
+            ("step", True),
+        ]
+        assert lane(app) == []
+
+
+async def test_what_is_sent_after_the_start_stays_behind_what_waits(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        await enter(pilot, "one")
+        starts.set()
+        await enter(pilot, "two")
+        await until(pilot, lambda: len(app.told) == 2)
+        assert app.told == [("send", "one"), ("send", "two")]
+
+
+async def test_what_was_sent_is_on_disk_before_the_lane_shows_it(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        seen: list[tuple[list[str], str]] = []
+        app.chat.stage.lanes.watch(lambda: seen.append((lane(app), on_disk(tmp_path))))
+        await enter(pilot, "one", "!ls")
+        assert [(shown, written.splitlines()) for shown, written in seen] == [
+            (["one"], ["one"]),
+            (["one", "!ls"], ["one", "!ls"]),
+        ]
+        starts.set()
+        await until(pilot, lambda: len(app.told) == 2)
+        assert on_disk(tmp_path) == ""
+
+
+async def test_what_was_never_done_is_in_the_composer_at_the_next_start(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, _):
+        await enter(pilot, "one", "two")
+    async with starting(tmp_path) as (pilot, app, _):
+        assert app.chat.composer.text == "one\ntwo"
+
+
+async def test_esc_esc_takes_back_what_waits_for_the_start(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, _):
+        await enter(pilot, "one", "two")
+        await pilot.press("escape")
+        assert "Esc again takes back" in app.chat.stage.status.now.notice
+        assert lane(app) == ["one", "two"]
+        await pilot.press("escape")
+        assert (lane(app), app.chat.composer.text) == ([], "one\ntwo")
+
+
+async def test_up_takes_back_the_last_one_that_waits_for_the_start(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        await enter(pilot, "one", "two")
+        await pilot.press("up")
+        assert (lane(app), app.chat.composer.text) == (["one"], "two")
+        starts.set()
+        await until(pilot, lambda: bool(app.told))
+        assert app.told == [("send", "one")]
+
+
+async def test_where_nothing_starts_everything_returns_to_the_composer(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        app.talks[-1].refuses = "not started"
+        await enter(pilot, "one", "/budget $2")
+        starts.set()
+        await until(pilot, lambda: not lane(app))
+        assert (app.told, app.chat.composer.text) == ([], "one\n/budget $2")
+
+
+@pytest.mark.parametrize("line", ["/help", "/theme paper"])
+async def test_a_command_that_needs_no_conversation_does_not_wait_for_one(tmp_path: Path, line: str) -> None:
+    async with starting(tmp_path) as (pilot, app, _):
+        await enter(pilot, line)
+        await until(pilot, lambda: app.screen is not app.chat or "theme: paper" in app.chat.stage.status.now.notice)
+        assert lane(app) == []
