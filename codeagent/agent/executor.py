@@ -17,7 +17,15 @@ from codeagent.agent.job_placeholder import TOO_MANY, TOO_MANY_RUN, placeholder
 from codeagent.agent.job_run import JobRun
 from codeagent.agent.job_talk import Inbox, talk_through
 from codeagent.agent.jobs import Jobs
-from codeagent.agent.outcome import Settled, as_edited, cap_output, result_of_error, result_of_refusal, with_notes
+from codeagent.agent.outcome import (
+    Settled,
+    as_edited,
+    as_read,
+    cap_output,
+    result_of_error,
+    result_of_refusal,
+    with_notes,
+)
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prepared import CallKind, Circumstances, Permit, Prepared, Refused, Surroundings
 from codeagent.agent.repeats import TOO_OFTEN
@@ -30,7 +38,7 @@ from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
-from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.arguments import parse_arguments, read_arguments
 
 _ORDINARY = Circumstances()
 
@@ -77,8 +85,8 @@ class Executor:
         )
 
     def check(self, call: ToolCall) -> None:
-        """Raises ToolError where the call cannot run: no such tool, or arguments that do not fit."""
-        self._prepare(call)
+        """Raises ToolError where a call as the user wrote it cannot run: no such tool, or arguments that do not fit."""
+        parse_arguments(self._around.tools.get(call.name), call.arguments)
 
     def may_change(self, call: ToolCall) -> bool:
         """The call may change files, for all that is known before it runs."""
@@ -158,7 +166,8 @@ class Executor:
     def _prepare(self, call: ToolCall) -> Prepared:
         """Raises ToolError: not_found or invalid_args."""
         tool = self._around.tools.get(call.name)
-        return Prepared(call, tool, parse_arguments(tool, call.arguments))
+        read = read_arguments(tool, call.arguments)
+        return Prepared(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
 
     async def _after_hooks(self, prepared: Prepared, token: CancelToken) -> Prepared:
         if not self._around.hooks.may_modify(prepared.tool.name):
@@ -168,7 +177,7 @@ class Executor:
                 raise Refused(result_of_refusal(Denied(reason)), "hook")
             case Modify(arguments):
                 args = parse_arguments(prepared.tool, json.dumps(arguments))
-                return replace(prepared, args=args)
+                return replace(prepared, args=args, read_as=(), dropped=())
             case None:
                 return prepared
 
@@ -275,6 +284,8 @@ class Executor:
         result = with_notes(cap_output(result, tool.output_limit, self._around.outputs, call.id), notes)
         if prepared.edited:
             result = as_edited(result, prepared.json)
+        elif prepared.read_as or prepared.dropped:
+            result = as_read(result, prepared.read_as, prepared.dropped)
         settled = self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
         if job is not None:
             self._jobs.follow(job)

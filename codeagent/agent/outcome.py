@@ -105,6 +105,14 @@ def as_edited(result: ToolResult, arguments: str) -> ToolResult:
     )
 
 
+def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ...]) -> ToolResult:
+    """The result of a call whose arguments were not taken as written: the log says how, the model what was dropped."""
+    lines = "\n".join(f"({line})" for line in dropped)
+    told = (TextPart(text=lines),) if dropped else ()
+    details = {**result.details, "arguments_read": [*read_as, *dropped]}
+    return result.model_copy(update={"content": (*told, *result.content), "details": details})
+
+
 def _whole_lines(head: str, tail: str) -> tuple[str, str]:
     """Both without the line they cut through, unless it is a long one."""
     end, start = head.rfind("\n") + 1, tail.find("\n") + 1

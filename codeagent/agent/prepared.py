@@ -63,6 +63,9 @@ class Prepared:
     args: BaseModel
     edited: bool = False
     """The arguments are the person's, not the model's."""
+    read_as: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """What was made of the model's arguments; see `tools.arguments`."""
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -88,11 +88,12 @@ def kinds_of(about: object, root: Mapping[str, Any], depth: int = 0) -> set[str]
             kinds |= kinds_of(other, root, depth + 1)
     match about.get("$ref"):
         case str(target):
-            kinds |= kinds_of(_resolved(target, root), root, depth + 1)
+            kinds |= kinds_of(resolved(target, root), root, depth + 1)
     return kinds
 
 
-def _resolved(target: str, root: Mapping[str, Any]) -> object:
+def resolved(target: str, root: Mapping[str, Any]) -> object:
+    """What a reference (`#/$defs/a`) leads to; None where it leads nowhere."""
     found: object = root
     for step in target.removeprefix("#/").split("/"):
         found = found.get(step) if isinstance(found, Mapping) else None

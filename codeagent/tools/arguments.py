@@ -3,18 +3,24 @@
 import json
 import math
 import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from codeagent.core.coercion import kinds_of, reading, resolved
 from codeagent.core.tool import InvalidArgs, Tool
+from codeagent.tools.schema import arguments_schema
 from codeagent.tools.schema_check import faults_of, tool_schema, with_defaults
 from codeagent.tools.wording import LONGEST_QUOTE, Fault, kind_of, nearest_names, printable, quoted
 
 _LONGEST_SCHEMA = 1500
 _LONGEST_NUMBER = 100
 _MOST_ERRORS = 20
+_DEEPEST = 16
 _EXACT_FLOATS = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -23,13 +29,47 @@ class _Unreadable(Exception):
     """The text is JSON that must not be accepted; the message says why."""
 
 
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call as they will run."""
+
+    args: BaseModel
+    read_as: tuple[str, ...] = ()
+    """What was read as something else than the model wrote, each as a sentence."""
+    dropped: tuple[str, ...] = ()
+    """What the tool does not have and goes without, each as a sentence for the model."""
+
+
 def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
     """The tool's `Args`. Empty text means no arguments; nothing else is guessed.
 
     Where the tool brings a schema, what it says holds when an argument is left out is filled in. Raises InvalidArgs,
     and nothing but that, with every error and the schema in its text.
     """
-    arguments = _decoded(tool.name, raw)
+    return _checked(tool, _decoded(tool.name, raw))
+
+
+def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
+    """As `parse_arguments`, for what a model wrote: its habits are taken back where no doubt is left.
+
+    Null for an argument that may be left out leaves it out. Text is read as the number, boolean, list or object that
+    the schema asks for where it is written as one. What the tool does not have is dropped.
+    """
+    habits = _Habits(tool.schema if tool.schema is not None else _schema_of(tool.Args))
+    arguments = habits.undone(_decoded(tool.name, raw))
+    try:
+        return Arguments(_checked(tool, arguments), tuple(habits.read_as), tuple(habits.dropped_from(tool.name)))
+    except InvalidArgs as error:
+        unknown = [fault.said(tool.name) for fault in habits.unknown]
+        raise InvalidArgs("\n".join([*unknown[:_MOST_ERRORS], str(error)])) from None
+
+
+_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
+"""Made once: arguments are read several times on the way of a call."""
+
+
+def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
+    """Raises InvalidArgs."""
     if tool.schema is not None:
         arguments = with_defaults(tool.schema, arguments)
         if faults := faults_of(tool.schema, arguments):
@@ -43,6 +83,76 @@ def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
     return args
 
 
+class _Habits:
+    """Takes back what models write out of habit where a schema leaves no doubt about what is meant."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self.read_as: list[str] = []
+        self.unknown: list[Fault] = []
+
+    def undone(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return self._object(arguments, self._schema, "", 0)
+
+    def dropped_from(self, tool: str) -> Iterator[str]:
+        for fault in self.unknown:
+            yield f"{tool} has no argument '{fault.where[:LONGEST_QUOTE]}', so it ran without{fault.text}"
+
+    def _object(self, given: dict[str, Any], about: Mapping[str, Any], where: str, depth: int) -> dict[str, Any]:
+        known = about.get("properties")
+        if not isinstance(known, Mapping) or depth > _DEEPEST:
+            return given
+        closed, required = about.get("additionalProperties") is False, about.get("required") or ()
+        kept: dict[str, Any] = {}
+        for name, value in given.items():
+            place = f"{where}.{name}" if where else name
+            inner = known.get(name)
+            if inner is None and closed:
+                self.unknown.append(Fault(place, nearest_names(name, list(known)), "unknown"))
+            elif value is not None or name in required or "null" in (kinds_of(inner, self._schema) or {"null"}):
+                kept[name] = self._value(value, inner, place, depth + 1)
+        return kept
+
+    def _value(self, value: Any, about: object, where: str, depth: int) -> Any:
+        kinds = kinds_of(about, self._schema)
+        if isinstance(value, str) and kinds and "string" not in kinds:
+            value = self._read(value, kinds, where)
+        inner = self._single(about)
+        match value:
+            case dict():
+                return self._object(value, inner, where, depth)
+            case list() if isinstance(inner.get("items"), Mapping) and depth <= _DEEPEST:
+                return [self._value(item, inner["items"], f"{where}.{at}", depth + 1) for at, item in enumerate(value)]
+            case _:
+                return value
+
+    def _read(self, text: str, kinds: Collection[str], where: str) -> Any:
+        found = reading(text, kinds)
+        if found is None:
+            return text
+        try:
+            value = _decoder().decode(found)
+        except (ValueError, RecursionError, _Unreadable):
+            return text
+        self.read_as.append(f"{where}: the text {quoted(text)} was read as {kind_of(value)}")
+        return value
+
+    def _single(self, about: object) -> Mapping[str, Any]:
+        """The one form a value may have beside null; empty where there are several."""
+        for _ in range(_DEEPEST):
+            if not isinstance(about, Mapping):
+                return {}
+            forms = [form for key in ("anyOf", "oneOf", "allOf") for form in about.get(key) or ()]
+            forms = [form for form in forms if not (isinstance(form, Mapping) and form.get("type") == "null")]
+            if isinstance(about.get("$ref"), str):
+                about = resolved(about["$ref"], self._schema)
+            elif len(forms) == 1:
+                about = forms[0]
+            else:
+                return {} if forms else about
+        return {}
+
+
 def _listed(tool: Tool[Any], faults: tuple[Fault, ...]) -> str:
     lines = list(dict.fromkeys(fault.said(tool.name) for fault in faults))
     more = [f"… and {len(lines) - _MOST_ERRORS} more"] if len(lines) > _MOST_ERRORS else []
@@ -52,11 +162,8 @@ def _listed(tool: Tool[Any], faults: tuple[Fault, ...]) -> str:
 def _decoded(name: str, raw: str) -> dict[str, Any]:
     if not raw.strip():
         return {}
-    decoder = json.JSONDecoder(
-        object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
-    )
     try:
-        value = decoder.decode(raw.strip())
+        value = _decoder().decode(raw.strip())
         lone = _SURROGATE.search(json.dumps(value, ensure_ascii=False))
     except json.JSONDecodeError as error:
         raise InvalidArgs(
@@ -73,6 +180,10 @@ def _decoded(name: str, raw: str) -> dict[str, Any]:
     if lone is not None:
         raise InvalidArgs(f"the arguments of '{name}' hold half a character, \\u{ord(lone[0]):04x} without its partner")
     return value
+
+
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,9 +15,21 @@ from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolContext, ToolRe
 from codeagent.tools.command_output import CommandOutput
 from codeagent.tools.seen import SeenFiles
 
+_LONGEST = 3_600
+_LONGEST_IN_BACKGROUND = 86_400
 OnUpdate = Callable[..., Awaitable[None]]
 """As `ToolContext.on_update`."""
 _Ending = Literal["done", "timeout", "cancelled"]
+
+
+def check_seconds(timeout: float | None, *, background: bool = False) -> None:
+    """Raises ValueError for a time limit (seconds) that nobody can mean: most likely it is in milliseconds."""
+    longest = _LONGEST_IN_BACKGROUND if background else _LONGEST
+    if timeout is not None and timeout > longest:
+        raise ValueError(
+            f"timeout is in seconds, and {timeout:.0f} seconds are {timeout / 3600:.0f} hours; if you mean "
+            f"milliseconds, write {timeout / 1000:g}"
+        )
 
 
 @dataclass(frozen=True)

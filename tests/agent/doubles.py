@@ -114,6 +114,7 @@ _REFUSALS: dict[str, Exception] = {
 class Do(ToolArgs):
     what: str = ""
     key: str = ""
+    amount: int = 0
 
 
 class Doing(Tool[Do]):

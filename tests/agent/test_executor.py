@@ -43,6 +43,18 @@ async def test_malformed_arguments_are_a_result_and_not_an_empty_object() -> Non
     assert result.error.message.startswith("Invalid arguments: ")
 
 
+async def test_the_event_and_the_model_are_told_how_arguments_were_read() -> None:
+    result = await one(Turn("", (("do", '{"what": "echo", "amount": "3", "zzz": "x"}'),)))
+    assert result.error is None
+    read_as, dropped = result.details["arguments_read"]
+    assert (read_as, dropped) == (
+        "amount: the text '3' was read as a number",
+        "do has no argument 'zzz', so it ran without",
+    )
+    assert text_of(result.content).startswith("(do has no argument 'zzz', so it ran without)\n")
+    assert "was read" not in text_of(result.content)
+
+
 async def test_a_failing_tool_is_an_executed_error() -> None:
     result = await one(Turn("", (do("fail"),)))
     assert (result.error.kind, result.executed, text_of(result.content)) == ("failed", True, "it failed")

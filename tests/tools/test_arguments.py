@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.tool import InvalidArgs
-from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.arguments import parse_arguments, read_arguments
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.read import Read
@@ -87,6 +87,69 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert parse_arguments(READ, '{"path": "a", "offset": 5.0}').model_dump()["offset"] == 5  # type: ignore[arg-type]  # made without its ports
 
 
+def test_null_for_what_may_be_left_out_leaves_it_out() -> None:
+    args = read_arguments(READ, '{"path": "a", "offset": null, "limit": null}').args  # type: ignore[arg-type]  # as above
+    assert args.model_dump(exclude_unset=True) == {"path": "a"}
+    with pytest.raises(InvalidArgs, match="should be a valid string; got null"):
+        read_arguments(READ, '{"path": null}')  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize(
+    ("tool", "raw", "value", "said"),
+    [
+        (READ, '{"path": "a", "offset": "10"}', {"path": "a", "offset": 10},
+         "offset: the text '10' was read as a number"),
+        (BASH, '{"command": "ls", "timeout": "2.5"}', {"command": "ls", "timeout": 2.5}, "was read as a number"),
+        (WRITE, '{"path": "a", "content": "x", "append": "false"}', {"path": "a", "content": "x", "append": False},
+         "append: the text 'false' was read as a boolean"),
+        (EDIT, '{"path": "a", "edits": "[{\\"old_string\\": \\"x\\", \\"new_string\\": \\"y\\"}]"}',
+         {"path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, "was read as a list"),
+    ],
+)  # fmt: skip
+def test_text_is_read_as_what_the_schema_asks_for_and_the_log_can_say_so(
+    tool: object, raw: str, value: dict[str, object], said: str
+) -> None:
+    read = read_arguments(tool, raw)  # type: ignore[arg-type]  # made without its ports
+    assert read.args.model_dump(mode="json", exclude_unset=True) == value
+    (line,) = read.read_as
+    assert said in line
+    assert read.dropped == ()
+
+
+def test_a_string_stays_the_string_it_is() -> None:
+    read = read_arguments(WRITE, '{"path": "10", "content": "[1]"}')  # type: ignore[arg-type]  # as above
+    assert read.args.model_dump(exclude_unset=True) == {"path": "10", "content": "[1]"}
+    assert read.read_as == ()
+
+
+def test_what_the_tool_does_not_have_is_dropped_with_a_line() -> None:
+    read = read_arguments(BASH, '{"command": "ls", "description": "List", "comand": "x"}')  # type: ignore[arg-type]  # as above
+    assert read.args.model_dump(exclude_unset=True) == {"command": "ls"}
+    assert read.dropped == (
+        "bash has no argument 'description', so it ran without",
+        "bash has no argument 'comand', so it ran without; did you mean command?",
+    )
+
+
+def test_what_is_missing_stays_an_error_that_names_what_was_unknown() -> None:
+    with pytest.raises(InvalidArgs) as caught:
+        read_arguments(WRITE, '{"pth": "a", "content": "x"}')  # type: ignore[arg-type]  # as above
+    assert "Unknown argument 'pth' for tool 'write'; did you mean path?" in str(caught.value)
+    assert "Missing required argument 'path'" in str(caught.value)
+
+
+def test_an_edit_of_the_users_is_taken_as_it_is() -> None:
+    """Nobody would tell them what was made of it."""
+    assert "Unknown argument 'note'" in refusal(BASH, '{"command": "ls", "note": "x"}')
+    assert "valid number" in refusal(BASH, '{"command": "ls", "timeout": "5"}')
+
+
+def test_a_time_limit_in_milliseconds_is_refused_with_the_unit() -> None:
+    text = refusal(BASH, '{"command": "ls", "timeout": 120000}')
+    assert "timeout is in seconds, and 120000 seconds are 33 hours; if you mean milliseconds, write 120" in text
+    assert parse_arguments(BASH, '{"command": "ls", "timeout": 7200, "run_in_background": true}')  # type: ignore[arg-type]  # as above
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -123,7 +186,7 @@ _KEYS = st.sampled_from(
 def test_any_text_at_all_gives_a_model_or_a_refusal(raw: str) -> None:
     for tool in TOOLS:
         try:
-            args = parse_arguments(tool, raw)  # type: ignore[arg-type]  # made without its ports
+            args = read_arguments(tool, raw).args  # type: ignore[arg-type]  # made without its ports
         except InvalidArgs as error:
             assert str(error)
             str(error).encode()

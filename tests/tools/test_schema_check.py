@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import InvalidArgs, OpenArgs, Tool, ToolContext, ToolResult
-from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.arguments import parse_arguments, read_arguments
 from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.schema_check import faults_of, problems_of, with_defaults
 
@@ -193,3 +193,22 @@ def test_whatever_comes_ends_as_arguments_or_as_a_message(arguments: dict[str, o
         assert "for tool 'make'" in str(error) or "the arguments of 'make'" in str(error)
         return
     assert set(arguments) <= set(args.model_extra or {})
+
+
+@pytest.mark.parametrize(
+    ("written", "taken"),
+    [
+        ({"count": "3"}, {"count": 3}),
+        ({"force": "true", "ratio": "1.5"}, {"force": True, "ratio": 1.5}),
+        ({"tags": '["a", "b"]'}, {"tags": ["a", "b"]}),
+        ({"where": '{"file": "f", "line": "7"}'}, {"where": {"file": "f", "line": 7}}),
+        ({"where": {"file": "f", "lin": 1, "line": None}}, {"where": {"file": "f", "line": 1}}),
+        ({"force": None, "cuont": 1}, {}),
+        ({"either": "5"}, {"either": "5"}),
+    ],
+)
+def test_what_a_model_writes_out_of_habit_is_read_by_the_schema(
+    written: dict[str, object], taken: dict[str, object]
+) -> None:
+    args = read_arguments(Schemed(SCHEMA), json.dumps(AB | written)).args
+    assert args.model_dump() == {"count": 3, **AB, **taken}

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
@@ -21,7 +21,7 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.tools.command_run import run_for_model
+from codeagent.tools.command_run import check_seconds, run_for_model
 from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.reading.secrets import sweeps
 from codeagent.tools.seen import SeenFiles
@@ -52,6 +52,11 @@ class BashArgs(ToolArgs):
         False
     )
     network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = False
+
+    @model_validator(mode="after")
+    def _timeout_is_in_seconds(self) -> Self:
+        check_seconds(self.timeout, background=self.run_in_background)
+        return self
 
 
 class Bash(Tool[BashArgs]):

@@ -1,14 +1,14 @@
 """The `python` tool: a piece of Python in the sandbox."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.command_run import run_for_model
+from codeagent.tools.command_run import check_seconds, run_for_model
 from codeagent.tools.seen import SeenFiles
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
@@ -30,6 +30,11 @@ def _code(value: str) -> str:
 class PythonArgs(ToolArgs):
     code: Annotated[str, AfterValidator(_code)]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
+
+    @model_validator(mode="after")
+    def _timeout_is_in_seconds(self) -> Self:
+        check_seconds(self.timeout)
+        return self
 
 
 class Python(Tool[PythonArgs]):
