@@ -48,7 +48,7 @@ NO_USER = "no user"
 _BACKLOG = 1024 * 1024
 """Unwritten bytes past which no more events are read; the agent goes on."""
 _WIDTH = 110
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True)

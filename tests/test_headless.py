@@ -351,7 +351,9 @@ async def test_a_reader_that_stalls_holds_up_neither_signals_nor_the_event_loop(
     assert (await playing)[0] == 130
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
+)
 async def test_a_signal_aborts_the_run_which_then_ends_properly(number: signal.Signals, code: int) -> None:
     agent = PlayedAgent(finished_run(), wait_at="tool.started")
     playing = asyncio.create_task(play(agent, output="jsonl"))

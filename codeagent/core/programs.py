@@ -24,6 +24,17 @@ def find_program(name: str, workspace: Path) -> str | None:
     return None
 
 
+def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
+    """Why `find_program` gave None, as a clause, and what to do about it."""
+    found = shutil.which(name)
+    if found is None:
+        return f"there is no {name} on PATH", f"install {name}"
+    return (
+        f"{found} lies in the workspace {workspace}, where it may have been changed, so it is not run",
+        "start codeagent in a project",
+    )
+
+
 def this_program() -> str:
     """What to type in a shell to run codeagent as it was run now: by name only where PATH finds this very file."""
     path = Path(sys.argv[0]).absolute()

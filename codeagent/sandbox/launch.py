@@ -5,13 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.sanitize import visible
 from codeagent.sandbox.container import Container
 from codeagent.sandbox.docker import Engine, EngineRefused
 from codeagent.sandbox.egress.forwarder import FOLDER
 from codeagent.sandbox.ground import Ground
 from codeagent.sandbox.image import ImageChoice, choose_image
 from codeagent.sandbox.masks import NOT_ALL_MASKED, Secrets
-from codeagent.sandbox.pinned import Found, PinnedRoot
+from codeagent.sandbox.pinned import Found, PinnedRoot, is_utf8
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.reach import probe_socket
 from codeagent.sandbox.reaper import labels, reap
@@ -38,7 +39,7 @@ def launch(
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_binds(spec, own, ground, image, protected, secrets),
+                binds=_nameable(_binds(spec, own, ground, image, protected, secrets)),
                 path=image.path,
                 memory_bytes=spec.memory_bytes,
                 tmp_bytes=spec.tmp_bytes,
@@ -111,6 +112,17 @@ def _mountable(protected: tuple[Found, ...]) -> tuple[Found, ...]:
                 f"make {found.name} a plain directory, or remove it",
             )
     return protected
+
+
+def _nameable(binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
+    """Raises SandboxUnavailable where a path cannot be told to the engine, and so not be protected or hidden."""
+    for path in (path for bind in binds for path in (bind.source, bind.target)):
+        if not is_utf8(path):
+            raise SandboxUnavailable(
+                f"{visible(path)} has to be mounted, and its name is not UTF-8: the Docker engine takes no other",
+                "rename or remove it",
+            )
+    return binds
 
 
 def _binds(

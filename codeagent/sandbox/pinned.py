@@ -8,6 +8,7 @@ from typing import Literal
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.paths import protected_part
+from codeagent.core.sanitize import visible
 
 Kind = Literal["directory", "file", "link", "other"]
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
@@ -96,6 +97,10 @@ def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None
     `private` are paths that must not come to lie inside: the state directory, the engine's socket.
     """
     text = str(root)
+    if not text.isascii() and not is_utf8(text):
+        raise SandboxUnavailable(
+            f"the name {visible(text)} is not UTF-8, and the Docker engine takes no other", "rename the folder"
+        )
     if text in _REFUSED or any(_contains(Path(top), root) for top in _REFUSED_BELOW):
         raise SandboxUnavailable(f"{root} is a system directory, not a workspace", "start codeagent in a project")
     if _contains(root, home):
@@ -103,6 +108,15 @@ def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None
     for path in private:
         if _contains(root, Path(os.path.realpath(path))):
             raise SandboxUnavailable(f"{root} holds {path}, which no command may reach", "start in another directory")
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a file's name, as Python has it, was UTF-8 on disk."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _contains(outer: Path, inner: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import codeagent
-from codeagent.core.programs import find_program, this_program
+from codeagent.core.programs import find_program, this_program, why_not_found
 
 SOURCE = str(Path(codeagent.__file__).parents[1])
 
@@ -67,3 +67,15 @@ def test_no_program_of_the_workspace_is_found_whatever_path_says(
     )
     for root in (work, link):
         assert find_program("prog", root) == str(good)
+
+
+def test_why_a_program_was_not_found_names_the_one_that_lies_in_the_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prog").write_text("#!/bin/sh\n")
+    (tmp_path / "prog").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert why_not_found("nothing", tmp_path) == ("there is no nothing on PATH", "install nothing")
+    why, remedy = why_not_found("prog", tmp_path)
+    assert find_program("prog", tmp_path) is None
+    assert why.startswith(f"{tmp_path}/prog lies in the workspace") and remedy == "start codeagent in a project"

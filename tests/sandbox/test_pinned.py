@@ -123,3 +123,10 @@ def test_a_large_workspace_is_searched_from_the_top_and_it_is_said_that_not_all_
     assert f"{tmp_path}/.env" in {mask.path for mask in found.masks}
     assert not found.complete
     assert len(SecretScan(PinnedRoot(tmp_path)).look().masks) == 31
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused_for_that() -> None:
+    with pytest.raises(SandboxUnavailable, match=r"the name /srv/caf\\udce9 is not UTF-8") as refused:
+        refuse_unsuitable(Path("/srv/caf\udce9"), HOME, ())
+    assert refused.value.remedy == "rename the folder"
+    refuse_unsuitable(Path("/srv/caf\u00e9"), HOME, ())

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codeagent.core.errors import CheckpointError
-from codeagent.core.programs import find_program
+from codeagent.core.programs import find_program, why_not_found
 from codeagent.workspace.snapshots.private import UMASK, write_private
 
 _OLDEST_GIT = (2, 29)
@@ -228,7 +228,8 @@ class StorePlace:
 def _usable_git(workspace: Path) -> str:
     program = find_program("git", workspace)
     if program is None:
-        raise CheckpointError("there is no git on PATH, so no checkpoints are kept: install git to be able to go back")
+        why, remedy = why_not_found("git", workspace)
+        raise CheckpointError(f"{why}, so no checkpoints are kept: {remedy} to be able to go back")
     try:
         said = subprocess.run(
             [program, "version"], cwd="/", env={"LC_ALL": "C"}, capture_output=True, text=True, timeout=10, check=True
