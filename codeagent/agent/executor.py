@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from codeagent.agent.approvals import Approvals
@@ -218,6 +219,7 @@ class Executor:
             around.workspace,
             around.sandbox,
             token,
+            withheld=partial(self._permissions.withheld, prepared.tool.name, prepared.paths),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
             read_only=self._permissions.mode == "plan" and around.sandbox_kind == "docker",
@@ -250,7 +252,7 @@ class Executor:
                 await self._emitter.sync()
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), permit)
-        inspected = self._runs_commands(prepared)
+        inspected = prepared.runs_commands and not self._confined(tool)
         if inspected:
             await self._inspection.before()
         elif tool.effect != "nothing":
@@ -293,13 +295,6 @@ class Executor:
                 self._inspection.later(job.over)
         await self._around.hooks.after_tool(call, settled.result)
         return settled
-
-    def _runs_commands(self, prepared: Prepared) -> bool:
-        """Commands that may change files, its own or those of the function that it is."""
-        tool = prepared.tool
-        if prepared.kind == "read" or self._confined(tool):
-            return False
-        return tool.sandboxed or (tool.effect == "anything" and tool.source != "builtin")
 
     def _begin(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Work:
         """The tool's own work on its way, under the call's token and its time limit."""

@@ -1,7 +1,7 @@
 """What holds now: the mode and the rules, and how a person adds to them or takes from them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,16 @@ class Permissions:
         """`confined`: whatever the call does, the workspace cannot change by it."""
         effect = "nothing" if confined else tool.effect
         return self._policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
+
+    def withheld(self, tool: str, asked: Sequence[str], path: str) -> bool:
+        """Content of the file is not for the tool to show, though its call for `asked` was allowed."""
+        for rule in self.rules:
+            if rule.permission == "auto" or rule.pattern is None or not rule.covers(tool):
+                continue
+            agreed = rule.permission == "prompt" and any(rule.matches(part, "path") for part in asked)
+            if rule.matches(path, "path") and not agreed:
+                return True
+        return False
 
     def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
         """A change of a file that has happened, by the rules of the tool that would have asked; `reason` is why."""

@@ -77,6 +77,18 @@ class Prepared:
         return "read" if reads else "change"
 
     @property
+    def runs_commands(self) -> bool:
+        """Commands that may change files, its own or those of the function that it is."""
+        tool = self.tool
+        return self.kind == "change" and (tool.sandboxed or (tool.effect == "anything" and tool.source != "builtin"))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Those the rules are matched against."""
+        key = self.tool.approval_key(self.args)
+        return key.parts if key.kind == "path" else ()
+
+    @property
     def json(self) -> str:
         """The arguments, for a person to edit."""
         return json.dumps(self.arguments, ensure_ascii=False)

@@ -194,6 +194,11 @@ def awaited() -> bool:
     return False
 
 
+def nothing_withheld(path: str) -> bool:
+    """The `withheld` of a call for which no rule on reading holds."""
+    return False
+
+
 async def ignore_update(text: str, stream: OutputStream = "output") -> None:
     """The `on_update` of a call that nobody watches."""
 
@@ -227,6 +232,8 @@ class ToolContext:
     """The name of the agent that makes it, as on its events."""
     scratchpad: Scratchpad | None = None
     """The agent's notes of this session; its methods block on a small file. None where nothing is kept."""
+    withheld: Callable[[str], bool] = nothing_withheld
+    """`withheld(path)`: a rule denies to read the file, or asks about it where nobody was asked."""
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to the tools of people."""
     receive: Callable[[], Awaitable[str]] = no_input

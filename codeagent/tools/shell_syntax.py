@@ -11,6 +11,7 @@ from tree_sitter import Language, Node, Parser
 
 from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey
 from codeagent.tools.reading.judge import judge
+from codeagent.tools.reading.secrets import read_deed
 from codeagent.tools.reading.words import strict_commands
 from codeagent.tools.shell_runs import Runs, is_plain
 
@@ -75,10 +76,12 @@ def command_key(text: str) -> ApprovalKey:
         perhaps=tuple(found.runs.perhaps),
         unseen=found.runs.unseen,
     )
-    if not judged or key.opaque:
+    if not judged or strict is None or key.opaque:
         return key
     if line.expands and not all(one.reads for one in judged):
         return replace(key, opaque=True)
+    reading = [(command, one.opened) for command, one in zip(strict, judged, strict=True) if one.reads]
+    key = replace(key, does=(read_deed(reading),)) if reading else key
     others = {part for its, one in zip(parts, judged, strict=True) if not one.reads for part in its}
     return replace(
         key,

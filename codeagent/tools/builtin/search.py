@@ -1,7 +1,7 @@
 """The `search` tool: ripgrep finds, and every line shown is read again inside the workspace."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -92,7 +92,7 @@ class Search(Tool[SearchArgs]):
                     break
         more = len(hits) > args.limit
         # The named file itself may hold secrets: a person was asked about it.
-        page = _Page(args.context, self._seen, allowed=path if kind == "file" else None)
+        page = _Page(args.context, self._seen, ctx.withheld, allowed=path if kind == "file" else None)
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit)
 
@@ -103,6 +103,7 @@ class _Page:
 
     context: int
     seen: SeenFiles
+    withheld: Callable[[str], bool]
     allowed: str | None
     lines: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -112,6 +113,7 @@ class _Page:
     matches: int = 0
     changed: int = 0
     secret: int = 0
+    denied: int = 0
     binary: int = 0
     large: int = 0
     cut: int = 0
@@ -140,6 +142,9 @@ class _Page:
     def _file(self, workspace: Workspace, path: str, hits: list[Hit]) -> None:
         if secret_reason(path) is not None and path != self.allowed:
             self.secret += len(hits)
+            return
+        if self.withheld(path):
+            self.denied += len(hits)
             return
         try:
             with workspace.open(path) as file:
@@ -196,6 +201,8 @@ class _Page:
             yield f"[{self.changed} matching lines changed while searching and are not shown.]"
         if self.secret:
             yield f"[{self.secret} matching lines are in files that look like secrets and are not shown.]"
+        if self.denied:
+            yield f"[{self.denied} matching lines are in files that a rule keeps from being read and are not shown.]"
         if self.large:
             yield f"[{self.large} matching lines are in files over {LARGEST_FILE >> 20} MiB and not shown.]"
         if self.binary:

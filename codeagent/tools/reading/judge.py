@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codeagent.core.policy import SYSTEM_FOLDER
 from codeagent.tools.reading.flags import Arguments, Program, arguments, files_of, program
 from codeagent.tools.reading.git import GIT
 from codeagent.tools.reading.languages import AWK_VARIABLE, awk_prints, find_reads, sed_prints, tar_lists, test_reads
-from codeagent.tools.reading.secrets import never_ends, secret_named
+from codeagent.tools.reading.secrets import OPENS_NOTHING, Opened, never_ends, secret_named
 from codeagent.tools.reading.surroundings import SURROUNDINGS, VERSIONS
 from codeagent.tools.reading.texts import TEXTS
 from codeagent.tools.reading.words import SimpleCommand, Word
@@ -36,12 +36,20 @@ _TIMEOUT = program("--foreground --preserve-status", "-ks --kill-after --signal"
 _GIT_FLAGS = program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
 _HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
 """Where a flag comes first, git takes its word for what is to be done."""
+_SWEEP = frozenset({"rg", "ag", "ack", "diff"})
+"""They read folders as a whole without a flag that says so."""
+_ONLY_NAMES = frozenset({
+    "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
+    "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
+})  # fmt: skip
+"""What git does with these shows no file's content, or only that of the file that is named."""
 _DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
 
 
 @dataclass(frozen=True)
 class Judged:
     reads: bool
+    opened: Opened = OPENS_NOTHING
     secret: str | None = None
     """Why a person is asked although it only reads: what it reads may be a secret."""
 
@@ -75,7 +83,8 @@ def _judge(words: Sequence[Word]) -> Judged:
         case "git":
             return _git(rest)
         case "find":
-            return Judged(reads=find_reads(rest, _reads_each))
+            runs = any(word.text.startswith(("-exec", "-ok")) for word in rest)
+            return Judged(reads=find_reads(rest, _reads_each), opened=Opened(whole=runs))
         case "test":
             return Judged(reads=test_reads(rest))
         case "[" | "[[":
@@ -97,10 +106,10 @@ def _judge(words: Sequence[Word]) -> Judged:
             return _xargs(rest)
         case _:
             known = _PROGRAMS.get(name)
-            return _ASKS if known is None else _by(known, rest)
+            return _ASKS if known is None else _by(known, rest, sweeps=name in _SWEEP)
 
 
-def _by(known: Program, words: Sequence[Word]) -> Judged:
+def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> Judged:
     found = arguments(known, words)
     if found is None or any(never_ends(word) for word in [*found.operands, *map(Word, _values(found))]):
         return _ASKS
@@ -109,7 +118,9 @@ def _by(known: Program, words: Sequence[Word]) -> Judged:
             reason = secret_named(word)
             if reason is not None:
                 return Judged(reads=False, secret=reason)
-    return Judged(reads=True)
+    sweeps = known.opens and (sweeps or found.has("-r", "-R", "--recursive", "--dereference-recursive"))
+    without = len(found.operands) <= (0 if found.has(*known.pattern_flags) else known.patterns)
+    return Judged(reads=True, opened=Opened(tuple(files_of(known, found)), sweeps, sweeps and without))
 
 
 def _git(words: Sequence[Word]) -> Judged:
@@ -120,7 +131,9 @@ def _git(words: Sequence[Word]) -> Judged:
     known, rest = GIT.get(words[at].text), words[at + 1 :]
     if words[at].text in _HAS_SUBCOMMANDS and (not rest or rest[0].text.startswith("-")):
         return _ASKS
-    return _ASKS if known is None else _by(known, rest)
+    sweeping = words[at].text not in _ONLY_NAMES or any(word.text in ("-p", "-u", "--patch") for word in rest)
+    judged = _ASKS if known is None else _by(known, rest)
+    return replace(judged, opened=replace(judged.opened, whole=sweeping))
 
 
 def _after(known: Program, words: Sequence[Word], operand: re.Pattern[str]) -> Judged:
@@ -139,7 +152,8 @@ def _xargs(words: Sequence[Word]) -> Judged:
     own = arguments(_XARGS, words[:at])
     if own is None or any(text in words[at].text for text in own.values("-I")) or not _reads_each(words[at:]):
         return _ASKS
-    return _judge(words[at:])
+    judged = _judge(words[at:])
+    return replace(judged, opened=replace(judged.opened, whole=True))
 
 
 def _reads_each(words: Sequence[Word]) -> bool:

@@ -1,15 +1,19 @@
-"""Whether a word of a command names a file of secrets.
+"""Whether a word of a command names a file of secrets, and which files a command reads, for rules on reading.
 
 What names one is asked about: the name itself, or a glob that is more like it than like other files (`.e*`, `*.pem`).
 What sweeps over everything (`*`, a folder, a recursive search) is not: files with such names read as empty in the
 sandbox, and the question would come with every search. Where not all of them could be covered, `sweeps` decides.
 """
 
+import posixpath
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from codeagent.core.paths import secret_reason
-from codeagent.tools.reading.words import Word
+from codeagent.core.policy import HOLE, ApprovalKey, Deed
+from codeagent.tools.reading.words import SimpleCommand, Word
 
 _SECRETS = (
     ".env", ".env.local", ".env.production", "prod.env", "server.pem", "server.key", "cert.p12", "cert.pfx",
@@ -83,3 +87,66 @@ def sweeps(command: str) -> bool:
     if name in _SHOW_NO_CONTENT:
         return False
     return name not in _SHOW_WHAT_IS_NAMED or any(map(_EXPANDS.search, words))
+
+
+_READ = "read"
+"""The tool whose rules hold for what commands read."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What one command that only reads takes its text, or its names, from."""
+
+    files: tuple[Word, ...] = ()
+    sweeps: bool = False
+    """Of a folder everything in it."""
+    whole: bool = False
+    """Everything there is."""
+
+
+OPENS_NOTHING = Opened()
+
+
+def read_deed(commands: Sequence[tuple[SimpleCommand, Opened]]) -> Deed:
+    """What commands that only read do, as the `read` tool would be asked about it.
+
+    A rule on reading holds for the files they name. It asks where they may stand for such a file: by a glob, in another
+    folder, as a folder that is read as a whole. Names alone (`find`, `git status`) are no content.
+    """
+    named: list[str] = []
+    perhaps: list[str] = []
+    bases = [""]
+    for command, opened in commands:
+        if command.texts[0] == "cd":
+            bases.append(_joined(bases[-1], opened.files[0]) if opened.files else HOLE)
+            continue
+        for word in (*opened.files, *command.reads):
+            certain = len(bases) == 1 and not _GLOB.search(word.text) and not word.text.startswith(("/", "~"))
+            paths = list(_files(word, bases))
+            (named if certain and not any(path.startswith("..") for path in paths) else perhaps).extend(paths)
+            if opened.sweeps:
+                perhaps += [HOLE if path == "." else f"{path}/{HOLE}" for path in paths]
+        if opened.whole:
+            perhaps.append(HOLE)
+    return Deed(_READ, ApprovalKey("path", tuple(dict.fromkeys(named)), perhaps=tuple(dict.fromkeys(perhaps))))
+
+
+def _files(word: Word, bases: Sequence[str]) -> Iterator[str]:
+    """The paths in the workspace that the word may stand for; `HOLE` is text that nobody knows."""
+    for text in dict.fromkeys((word.text, word.text.rpartition(":")[2])):
+        if not text:
+            continue
+        holed = _GLOB.sub(HOLE, text)
+        for base in bases:
+            path = posixpath.normpath(posixpath.join(base, holed))
+            yield path
+            if path.startswith(("/", "..")):
+                parts = path.split("/")
+                yield from ("/".join(parts[at:]) for at in range(1, len(parts)))
+
+
+def _joined(base: str, word: Word) -> str:
+    """Where `cd` leads."""
+    if word.globs or word.text[:1] in ("-", "~", "/"):
+        return HOLE
+    return posixpath.normpath(posixpath.join(base, word.text))

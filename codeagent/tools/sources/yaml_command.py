@@ -111,7 +111,8 @@ class CommandTool(Tool[OpenArgs]):
         parts = (" ".join("''" if word is None else shlex.quote(word) for word in words),)
         does: tuple[Deed, ...] = ()
         try:
-            does = (Deed("bash", command_key(self.recipe.template.command_line(values))),)
+            key = command_key(self.recipe.template.command_line(values))
+            does = (Deed("bash", key), *key.does)
         except InvalidArgs:
             pass
         why = [self._always_ask] if self._always_ask else []

@@ -1,0 +1,94 @@
+"""Rules that keep files from being read hold for commands that only read, and for what a search finds."""
+
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.events import ToolResultAdded
+from codeagent.core.messages import text_of
+from codeagent.core.policy import Permission, Policy, Rule
+from codeagent.tools.builtin.search import Search
+from codeagent.tools.seen import SeenFiles
+from codeagent.tools.shell_syntax import command_key
+from codeagent.workspace.files import LocalWorkspace
+from tests.agent.doubles import Turn, of, scene
+
+DENY = (Rule.parse("read(private/**)", "deny"),)
+NAMES_IT = [
+    "cat private/key.txt", "head -n 3 ./private/key.txt", "cat src/../private/key.txt", "wc -l < private/key.txt",
+    "ls private", "tail private/a private/b", "cat src/a.py private/x | sort", "stat private/x && true",
+    "sed -n 1,5p private/x", "grep x -f private/list a.py", "grep --file=private/list x a.py", "awk 1 private/x",
+    "timeout 5 cat private/key.txt", "cut -c1-9 private/x", "diff private/x a.py", "grep -r TODO private",
+    "rg TODO private/", "git blame private/key.txt", "git show HEAD:private/key.txt",
+]  # fmt: skip
+MAY_READ_IT = [
+    "grep -r TODO", "grep -r TODO .", "rg TODO", "git diff", "git show HEAD",
+    "git grep TODO", "cat p*/key.txt", "cat */*.txt", "cat private?/x || cat priv*/x",
+    "cd private && cat key.txt", "cd src && cat ../private/key.txt", "cat /home/ada/work/private/x",
+    "cat ../work/private/x", "diff . ../other",
+    "grep -rn -A 3 TODO", "git log -p", "git -C . diff",
+    "find private -type f | xargs cat", "find . -name 'k*' -exec cat {} +", "cd - && cat key.txt", "cd .. && cat work/private/x",
+]  # fmt: skip
+FREE = [
+    "cat src/a.py", "ls", "ls src", "grep -r TODO src", "rg TODO src tests", "git status", "git log --oneline -5",
+    "find . -name '*.py'", "cat src/*.py", "head -5 README.md", "cd src && cat a.py", "wc -l src/a.py < src/b.py",
+    "grep private src/a.py", "echo private", "pwd", "sed -n 1,5p src/private.py", "cat privateer/x",
+    "ls | grep private", "cat src/a.py | head -3",
+    "rg private src", "grep -rn -A 3 TODO src",
+    "timeout 5 cat src/a.py", "git blame src/a.py",
+]  # fmt: skip
+
+
+def judged(command: str, rules: tuple[Rule, ...]) -> Permission:
+    key = command_key(command)
+    assert key.reads_only, "without the rule nobody is asked"
+    return Policy("ask", rules).check("bash", key, "prompt", "anything").permission
+
+
+@pytest.mark.parametrize("command", NAMES_IT + MAY_READ_IT)
+def test_without_a_rule_nobody_is_asked_about_it(command: str) -> None:
+    assert judged(command, ()) == "auto"
+
+
+@pytest.mark.parametrize("command", NAMES_IT)
+def test_a_command_that_names_a_file_that_must_not_be_read_is_denied(command: str) -> None:
+    assert judged(command, DENY) == "deny"
+
+
+@pytest.mark.parametrize("command", MAY_READ_IT)
+def test_a_command_that_may_read_such_a_file_is_asked_about(command: str) -> None:
+    assert judged(command, DENY) == "prompt"
+
+
+@pytest.mark.parametrize("command", FREE)
+def test_other_commands_that_only_read_still_run_unasked(command: str) -> None:
+    assert judged(command, DENY) == "auto"
+
+
+def test_a_rule_on_writing_says_nothing_about_reading() -> None:
+    assert judged("cat private/key.txt", (Rule.parse("write(private/**)", "deny"),)) == "auto"
+
+
+@pytest.mark.parametrize(
+    ("permission", "path", "found"),
+    [("deny", ".", False), ("prompt", ".", False), ("prompt", "private", True), ("auto", ".", True)],
+)
+async def test_a_search_shows_nothing_of_files_that_a_rule_keeps_from_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, permission: Permission, path: str, found: bool
+) -> None:
+    for name in ("private/key.txt", "src/a.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(f"TODO in {name}\n")
+    workspace = LocalWorkspace(tmp_path)
+    monkeypatch.setattr("tests.agent.doubles.Place", lambda: workspace)
+    s = scene(
+        Turn("", (("search", f'{{"pattern": "TODO", "path": "{path}"}}'),)),
+        Turn("done"),
+        policy=Policy("ask", (Rule.parse("read(private/**)", permission),)),
+        more=(Search(workspace, SeenFiles(workspace)),),
+    )
+    [result] = of(await s.run(), ToolResultAdded)
+    text = text_of(result.content)
+    assert ("private/key.txt:1:TODO" in text) is found
+    assert ("1 matching lines are in files that a rule keeps from being read" in text) is not found
+    assert ("src/a.txt" in text) is (path == ".")
