@@ -32,7 +32,7 @@ class Walled(HostSandbox):
     """Runs commands for real, without a container, and moves away what the real one would."""
 
     def __init__(self, root: Path, state: Path) -> None:
-        super().__init__(root, dict(os.environ))
+        super().__init__(root, dict(os.environ), state)
         self._state = state
         self.planted: tuple[str, ...] = ()
         self.closed = False

@@ -27,7 +27,8 @@ MAY_READ_IT = [
     "cd private && cat key.txt", "cd src && cat ../private/key.txt", "cat /home/ada/work/private/x",
     "cat ../work/private/x", "diff . ../other",
     "grep -rn -A 3 TODO", "git log -p", "git -C . diff",
-    "find private -type f | xargs cat", "find . -name 'k*' -exec cat {} +", "cd - && cat key.txt", "cd .. && cat work/private/x",
+    "find private -type f | xargs cat",
+    "find . -name 'k*' -exec cat {} +", "cd - && cat key.txt", "cd .. && cat work/private/x",
 ]  # fmt: skip
 FREE = [
     "cat src/a.py", "ls", "ls src", "grep -r TODO src", "rg TODO src tests", "git status", "git log --oneline -5",
