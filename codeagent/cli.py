@@ -8,10 +8,11 @@ import io
 import os
 import sys
 from collections.abc import Coroutine, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TextIO
 
 from codeagent import __version__
 from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
+from codeagent.core.sanitize import VisibleStream
 
 COMMANDS = {
     "run": "work on a prompt, without a screen",
@@ -162,7 +163,7 @@ def _say_bug(error: Exception) -> int:
 
 
 def _prepare_streams() -> None:
-    """Something stands at every descriptor, and no character is one that a stream cannot write.
+    """Something stands at every descriptor, a stream can write every character, and none of them acts on a terminal.
 
     A closed descriptor would be given to the next file opened, the session log perhaps.
     """
@@ -178,6 +179,15 @@ def _prepare_streams() -> None:
             setattr(sys, name, stream)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_ESCAPE)
+        if not isinstance(stream, VisibleStream) and (name == "stderr" or _is_terminal(stream)):
+            setattr(sys, name, VisibleStream(stream))
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return os.isatty(stream.fileno())
+    except (OSError, ValueError):
+        return False
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:

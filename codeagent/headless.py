@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.display import QuestionBlock
-from codeagent.core.event_json import event_json, on_one_line
+from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     ApprovalRequested,
     BatchPlanned,
@@ -33,7 +33,7 @@ from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Runtime
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import one_line, visible, visible_json
 from codeagent.core.stats import gather_stats
 
 Output = Literal["text", "json", "jsonl"]
@@ -77,7 +77,6 @@ class Headless:
         self._redactor = redactor
         self._output = output
         self._approve = approve
-        self._clean = visible if streams.out_is_terminal else str
         self._writer = _Writer(streams, self._output_failed)
         self._agent: AgentHandle | None = None
         self._failure: OSError | None = None
@@ -91,7 +90,7 @@ class Headless:
 
     def say(self, text: str) -> None:
         """A line for the person, on standard error."""
-        self._writer.put("err", f"{visible(self._redactor.clean(text))}\n")
+        self._writer.put("err", f"{self._redactor.clean(text)}\n")
 
     async def run(self, runtime: Runtime, prompt: str) -> int:
         """One prompt to its end; returns the exit code. The runtime is left open."""
@@ -130,7 +129,7 @@ class Headless:
         self._unsaved = self._unsaved or (isinstance(event, Notice) and event.code == "session.write")
         match self._output:
             case "jsonl":
-                self._writer.put("out", event_json(event, self._redactor) + "\n")
+                self._writer.put("out", visible_json(event_json(event, self._redactor)) + "\n")
                 if end is not None and end.reason in ("failed", "limit", "denied"):
                     self.say(_end_line(end))
             case "json":
@@ -146,7 +145,7 @@ class Headless:
             case MessageAdded(message=AssistantMessage(text=text)) if text.strip():
                 gap = "\n" if self._said else ""
                 self._said = True
-                self._writer.put("out", f"{gap}{self._clean(self._redactor.clean(text.strip()))}\n")
+                self._writer.put("out", f"{gap}{self._redactor.clean(text.strip())}\n")
             case _:
                 pass
 
@@ -186,7 +185,7 @@ class Headless:
             "duration_ms": event.duration_ms,
             "error": None if event.error is None else self._redactor.clean(event.error),
         }
-        return on_one_line(json.dumps(report, ensure_ascii=False))
+        return visible_json(json.dumps(report, ensure_ascii=False))
 
     def _answer(self, event: ApprovalRequested) -> None:
         if any(isinstance(block, QuestionBlock) for block in event.blocks):
@@ -240,6 +239,7 @@ class _Writer:
 
     def __init__(self, streams: Streams, on_failure: Callable[[OSError], None]) -> None:
         self._targets: dict[Channel, Callable[[bytes], None] | None] = {"out": streams.out, "err": streams.err}
+        self._out_is_terminal = streams.out_is_terminal
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[Channel, bytes] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
@@ -250,7 +250,9 @@ class _Writer:
         self._thread.start()
 
     def put(self, channel: Channel, text: str) -> None:
-        data = text.encode("utf-8", "backslashreplace")
+        """Nothing of it acts on a terminal; what is no terminal gets results as they are."""
+        shown = visible(text) if channel == "err" or self._out_is_terminal else text
+        data = shown.encode("utf-8", "backslashreplace")
         self._backlog += len(data)
         self._queue.put((channel, data))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from codeagent.commands.given import settings_of, workspace_of
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings
+from codeagent.core.sanitize import visible_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     match args.action:
         case "show":
             settings = settings_of(argparse.Namespace(), workspace_of(args.cwd))
-            print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
+            print(visible_json(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False)))
         case "path" if args.all:
             print("\n".join(f"{name:<10}{path}" for name, path in _paths(workspace_of(args.cwd))))
         case "path":

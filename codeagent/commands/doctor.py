@@ -21,7 +21,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible_json
 from codeagent.sandbox.docker import Engine
 from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.runtime_holes import runtime_warning
@@ -64,7 +64,11 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings += await _sandbox(settings, place)
     broken = [finding for finding in findings if finding.state == "problem"]
     if args.json:
-        print(json.dumps({"usable": not broken, "findings": [asdict(finding) for finding in findings]}, indent=2))
+        print(
+            visible_json(
+                json.dumps({"usable": not broken, "findings": [asdict(finding) for finding in findings]}, indent=2)
+            )
+        )
     else:
         print("\n".join(f"{_MARKS[item.state]} {item.name:<12}{one_line(item.text, 400)}" for item in findings))
     return 1 if broken else 0

@@ -13,7 +13,7 @@ from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
 from codeagent.commands.given import settings_of, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import SandboxError, SandboxUnavailable
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import visible, visible_json
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 
 
@@ -89,7 +89,7 @@ def _status(args: argparse.Namespace) -> int:
         "containers": containers,
     }
     if args.json:
-        print(json.dumps(facts, indent=2))
+        print(visible_json(json.dumps(facts, indent=2)))
         return 0
     print(f"engine      Docker {versions.engine}, API {versions.api}, runc {versions.runc} at {socket}")
     print(f"image       {image.reference} ({image.origin})")

@@ -23,7 +23,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import one_line, visible, visible_json
 from codeagent.session.check import check_recording
 from codeagent.session.store import SessionStore
 
@@ -82,7 +82,7 @@ def chosen(store: SessionStore, args: argparse.Namespace) -> str:
 def _list(store: SessionStore, *, as_json: bool) -> int:
     summaries = store.summaries()
     if as_json:
-        print(json.dumps([vars(summary) for summary in summaries], indent=2))
+        print(visible_json(json.dumps([vars(summary) for summary in summaries], indent=2)))
         return 0
     for summary in summaries:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
@@ -96,7 +96,7 @@ def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
     redactor = Redactor({})
     for event in recording.events:
         if as_json:
-            print(event_json(event, redactor))
+            print(visible_json(event_json(event, redactor)))
         elif line := _line(event):
             print(line)
     return 0
@@ -104,14 +104,14 @@ def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
 
 def _approvals(store: SessionStore, session_id: str, *, as_json: bool) -> int:
     rows = decisions(store.read(session_id).events)
-    for line in (json.dumps(asdict(row)) for row in rows) if as_json else approval_lines(rows):
+    for line in (visible_json(json.dumps(asdict(row))) for row in rows) if as_json else approval_lines(rows):
         print(line)
     return 0
 
 
 def _calls(store: SessionStore, session_id: str, *, as_json: bool) -> int:
     rows = audit(store.read(session_id).events)
-    for line in (json.dumps(asdict(row)) for row in rows) if as_json else map(_call_line, rows):
+    for line in (visible_json(json.dumps(asdict(row))) for row in rows) if as_json else map(_call_line, rows):
         print(line)
     return 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codeagent.commands.sessions import add_session_argument, chosen, open_store
 from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import visible, visible_json
 from codeagent.core.stats import COUNTED, SessionStats, gather_stats
 from codeagent.session.store import SessionStore
 
@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
         ids = [title]
     stats = gather_stats(_counted(store, ids))
     if args.json:
-        print(stats.model_dump_json(indent=2))
+        print(visible_json(stats.model_dump_json(indent=2)))
     else:
         print("\n".join(_lines(title, stats)))
     return 0

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools, open_runtime
 from codeagent.commands.given import settings_of
@@ -19,7 +19,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
 from codeagent.tools.schema_check import tool_schema
 
@@ -89,7 +89,7 @@ class _Front:
                 case ToolUpdated():
                     self._streamed += event.text
                     target = sys.stderr if event.stream == "stderr" else sys.stdout
-                    print(self._clean(event.text, target), end="", file=target, flush=True)
+                    print(self._redactor.clean(event.text), end="", file=target, flush=True)
                 case ToolProgress():
                     _tell(event.text)
                 case ApprovalRequested():
@@ -117,7 +117,7 @@ class _Front:
     def _show(self, event: ToolResultAdded) -> int:
         text = text_of(event.content)
         if event.error is None and (unseen := self._unseen(event, text)):
-            print(self._clean(unseen, sys.stdout))
+            print(self._redactor.clean(unseen))
         if event.error is None:
             return 0
         said = text if event.error.kind in _NOT_CALLED else f"{event.error.kind}: {event.error.message}"
@@ -133,10 +133,6 @@ class _Front:
         if any(block.type == "terminal" for block in event.blocks):
             return ""
         return text.removeprefix(self._streamed.rstrip("\n")).lstrip("\n")
-
-    def _clean(self, text: str, target: IO[str]) -> str:
-        clean = self._redactor.clean(text)
-        return visible(clean) if target.isatty() else clean
 
 
 def _shown(event: ApprovalRequested) -> list[str]:
@@ -178,4 +174,4 @@ def _parsed(name: str, value: str) -> Any:
 
 
 def _tell(text: str) -> None:
-    print(visible(text), file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)

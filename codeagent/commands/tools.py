@@ -13,7 +13,7 @@ from codeagent.commands.given import workspace_of
 from codeagent.commands.tool_check import check_file
 from codeagent.commands.tool_run import add_run_arguments, run_tool
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 
@@ -88,7 +88,7 @@ def _list(args: argparse.Namespace, place: Place) -> int:
     definitions = {definition.name: definition for definition in tools.definitions()}
     found = [_facts(tool, definitions[tool.name]) for tool in tools]
     if args.json:
-        print(json.dumps(found, indent=2))
+        print(visible_json(json.dumps(found, indent=2)))
         return 0
     widest = max((len(facts["name"]) for facts in found), default=0) + 2
     for facts in found:
@@ -103,7 +103,7 @@ def _problems(box: Toolbox, *, as_json: bool) -> int:
     if as_json:
         found = [{"where": one.where, "level": one.level, "text": one.text} for one in box.problems]
         found += [{"where": name, "level": "untrusted", "text": _UNTRUSTED} for name in box.untrusted]
-        print(json.dumps(found, indent=2))
+        print(visible_json(json.dumps(found, indent=2)))
     else:
         for problem in box.problems:
             print(f"{problem.level}: {one_line(str(problem), 1000)}")
@@ -135,7 +135,7 @@ def _show(args: argparse.Namespace, place: Place) -> int:
         return 2
     [definition] = [one for one in tools.definitions() if one.name == tool.name]
     facts = _facts(tool, definition)
-    print(json.dumps(facts, indent=2) if args.json else _described(facts))
+    print(visible_json(json.dumps(facts, indent=2)) if args.json else _described(facts))
     return 0
 
 

@@ -1,14 +1,18 @@
 """Makes text from models, tools and files harmless to a terminal: what would act is shown instead."""
 
 import re
+from collections.abc import Iterable
+from typing import Any, TextIO
 
-# Every character of the Unicode categories Cc (but newline and tab), Cf, Cs, Co, Zl and Zp, and the
-# fillers that show as nothing; bidirectional controls and tags are among them.
+# Every character of the Unicode categories Cc (but newline and tab), Cf, Cs, Co, Zl and Zp, the noncharacters, and
+# what shows as nothing: fillers, variation selectors, blank Braille; bidirectional controls and tags are among them.
 _ACTS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u180e"
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\uf8ff\ufeff\uffa0\ufff9-\ufffb"
-    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    + "".join(f"{chr(plane | 0xFFFE)}{chr(plane | 0xFFFF)}" for plane in range(0x10000, 0xE0000, 0x10000))
+    + "\U000e0000-\U0010ffff]"
 )
 
 
@@ -17,6 +21,29 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _ACTS.sub(lambda match: _escape(match[0]), text.replace("\r\n", "\n"))
+
+
+def visible_json(text: str) -> str:
+    """JSON that means the same, with every such character as an escape of JSON's own."""
+    return text if text.isascii() and "\x7f" not in text else _ACTS.sub(lambda match: _json_escape(match[0]), text)
+
+
+class VisibleStream:
+    """Stands in front of a text stream that a terminal reads: nothing written to it acts there."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def one_line(text: str, width: int) -> str:
@@ -30,3 +57,8 @@ def _escape(character: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -1,12 +1,13 @@
 """What reaches a terminal: nothing in it acts."""
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import one_line, visible, visible_json
 
 ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
@@ -17,7 +18,7 @@ def test_every_character_that_acts_is_escaped_and_no_letter_is() -> None:
         acts = unicodedata.category(character) in ACTING and character not in "\n\t"
         if acts:
             assert visible(character).startswith("\\"), hex(code)
-        elif unicodedata.category(character)[0] in "LNPSZ" and code not in (0x115F, 0x1160, 0x3164, 0xFFA0):
+        elif unicodedata.category(character)[0] in "LNPSZ" and code not in (0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0):
             assert visible(character) == character, hex(code)
 
 
@@ -35,6 +36,23 @@ def test_every_character_that_acts_is_escaped_and_no_letter_is() -> None:
 )
 def test_what_is_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\ufe00", "\ufe0f", "\U000e0100", "\U000e01ef", "\u034f", "\u2800", "\u180b", "\u180f", "\u17b4", "\u17b5",
+     "\ufdd0", "\ufdef", "\ufffe", "\uffff", "\U0001fffe", "\U000dffff", "\U0010ffff"],
+)  # fmt: skip
+def test_what_the_eye_does_not_see_is_shown(character: str) -> None:
+    assert visible(f"a{character}b").startswith("a\\") and visible(character)[1] in "uU"
+
+
+@given(st.text())
+def test_json_means_the_same_and_nothing_in_it_acts(text: str) -> None:
+    for ascii_only in (True, False):
+        shown = visible_json(json.dumps({text: [text]}, ensure_ascii=ascii_only))
+        assert json.loads(shown) == {text: [text]}
+        assert visible(shown) == shown
 
 
 @given(st.text(), st.integers(1, 50))
