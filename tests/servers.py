@@ -270,7 +270,7 @@ def anthropic_stream(turn: Turn) -> bytes:
         "cache_creation_input_tokens": usage.get("cache_write", 0),
     }
     fresh = usage["input"] - sum(cached.values())
-    message = {
+    message: Json = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",

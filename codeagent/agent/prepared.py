@@ -15,8 +15,7 @@ from codeagent.core.policy import ApprovalSource, Policy
 from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Workspace
 from codeagent.core.scratchpad import Scratchpad
 from codeagent.core.tool import Tool, ToolResult
-from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.registry import ToolRegistry
+from codeagent.core.toolbox import ToolSet
 
 CallKind = Literal["read", "change"]
 """What a call is for: only to read, or something that may change things."""
@@ -26,7 +25,7 @@ CallKind = Literal["read", "change"]
 class Surroundings:
     """What calls work on; the same for every call of a run."""
 
-    tools: ToolRegistry | ToolCatalog
+    tools: ToolSet
     workspace: Workspace
     sandbox: Sandbox | None
     sandbox_kind: Literal["docker", "host"] | None

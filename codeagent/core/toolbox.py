@@ -1,10 +1,11 @@
 """The tools in use as people see them: where each comes from, what is wrong with which file, what waits for trust."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from codeagent.core.policy import Permission
-from codeagent.core.tool import ToolMode
+from codeagent.core.tool import Tool, ToolDefinition, ToolMode
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,22 @@ class Toolbox:
     problems: tuple[ToolProblem, ...] = ()
     untrusted: tuple[str, ...] = field(default=())
     """Files of the project that are not loaded because nobody trusts them as they are now."""
+
+
+class ToolSet(Protocol):
+    """The tools in use, by name, in the order the model sees them."""
+
+    def __iter__(self) -> Iterator[Tool[Any]]: ...
+
+    def __contains__(self, name: object) -> bool: ...
+
+    def get(self, name: str) -> Tool[Any]:
+        """Raises NotFound, which names the closest tools."""
+
+    def closest(self, name: str) -> tuple[str, ...]:
+        """Names like this one, the nearest first; at most three."""
+
+    def definitions(self) -> tuple[ToolDefinition, ...]: ...
 
 
 class TrustBook(Protocol):

@@ -74,6 +74,9 @@ class ToolCatalog:
     def __iter__(self) -> Iterator[Tool[Any]]:
         return iter(self._registry)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._registry
+
     def get(self, name: str) -> Tool[Any]:
         """Raises NotFound, which names the closest tools."""
         return self._registry.get(name)

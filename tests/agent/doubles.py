@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from codeagent.agent.agent import Agent, Past
 from codeagent.agent.batches import Strategy
@@ -20,7 +20,7 @@ from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, Tra
 from codeagent.core.events import ApprovalRequested, KnownEvent
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
-from codeagent.core.policy import ApprovalKey, Decision, Policy
+from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.tool import (
     Access,
@@ -36,9 +36,9 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.core.transcript import transcript_problems
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.extra.ask_user import AskUser
 from codeagent.tools.extra.jobs import job_tools
-from codeagent.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,10 @@ class Do(ToolArgs):
 class Doing(Tool[Do]):
     """Does what its argument says: ok, fail, crash, sleep, swallow, update, big, or a name of `_REFUSALS`."""
 
-    name: ClassVar[str] = "do"
-    label: ClassVar[str] = "Do"
-    description: ClassVar[str] = "Does something."
-    permission = "auto"
+    name = "do"
+    label = "Do"
+    description = "Does something."
+    permission: Permission = "auto"
     Args = Do
 
     def __init__(self) -> None:
@@ -176,19 +176,19 @@ class Doing(Tool[Do]):
 
 
 class Asking(Doing):
-    name: ClassVar[str] = "asking"
+    name = "asking"
     permission = "prompt"
 
 
 class Alone(Doing):
-    name: ClassVar[str] = "alone"
+    name = "alone"
 
     def access(self, args: Do, workspace: Any) -> Access:
         return Access("exclusive")
 
 
 class Keyed(Doing):
-    name: ClassVar[str] = "keyed"
+    name = "keyed"
 
     def access(self, args: Do, workspace: Any) -> Access:
         return Access("keyed", args.key)
@@ -294,7 +294,7 @@ def scene(
     questions = Questions()
     model, journal, kept = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
-    registry = ToolRegistry((*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more))
+    registry = ToolCatalog((*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more))
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
     around = Surroundings(
