@@ -161,10 +161,11 @@ class SessionContainer:
         if paused is None or self._ground.shut:
             return
         _, wire = self._ground.opened()
+        container = self._container
         if await resume(wire, paused, self._ground.frozen):
             return
-        if self._container is not None and self._container.container_id == paused:
-            self._give_up(self._container)
+        if container is not None and container.container_id == paused:
+            self._give_up(container)
             self._to_say.append("the sandbox did not go on after a pause: background processes and /tmp are lost")
 
     async def close(self) -> None:
