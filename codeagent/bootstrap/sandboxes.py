@@ -1,7 +1,7 @@
 """Starting what commands run in: never anything weaker than what was asked for."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,6 +13,7 @@ from codeagent.config.settings import Settings
 from codeagent.config.trust import TrustFile
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
+from codeagent.core.programs import find_program
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import internet_of
 from codeagent.sandbox.host import HostSandbox
@@ -93,11 +94,22 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         home=Path.home(),
         private=() if place.config_dir is None else (place.config_dir,),
         agreed_git=agreed,
+        virtual_env=active_environment(root, place.environment),
+        python=None if (python := find_program("python3", root)) is None else Path(python),
         docker_host=place.environment.get("DOCKER_HOST") or None,
         image=settings.sandbox.image,
         per_command=settings.sandbox.lifetime == "command",
     )
     return DockerSandbox(spec, internet_of(place.environment))
+
+
+def active_environment(root: Path, environment: Mapping[str, str]) -> Path | None:
+    """The virtual environment that was activated, by its path inside; None where it is not in the workspace."""
+    given = environment.get("VIRTUAL_ENV", "")
+    if not Path(given).is_absolute():
+        return None
+    folder, top = Path(given).resolve(), root.resolve()
+    return folder if top in folder.parents and (folder / "pyvenv.cfg").is_file() else None
 
 
 def _slow(tell: Tell) -> Callable[[str], None]:

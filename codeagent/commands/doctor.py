@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeagent import __version__
-from codeagent.bootstrap import Place, describe_tools, docker_sandbox
+from codeagent.bootstrap import Place, active_environment, describe_tools, docker_sandbox
 from codeagent.commands.given import settings_of, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.loader import ENVIRONMENT, parse_rules
@@ -23,7 +23,7 @@ from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.sandbox.docker import Engine
-from codeagent.sandbox.reach import engine_socket
+from codeagent.sandbox.reach import engine_socket, probe_socket
 from codeagent.sandbox.runtime_holes import runtime_warning
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
@@ -61,6 +61,7 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings.append(_program("git", find_program("git", workspace), "apt-get install git", "note"))
     findings.append(_program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem"))
     findings += await asyncio.to_thread(_engine, place.environment)
+    findings += python_packages(place)
     findings += await _sandbox(settings, place)
     broken = [finding for finding in findings if finding.state == "problem"]
     if args.json:
@@ -138,6 +139,7 @@ def _program(name: str, path: str | None, remedy: str, missing: State) -> Findin
 def _engine(environment: Mapping[str, str]) -> list[Finding]:
     try:
         socket = engine_socket(environment.get("DOCKER_HOST") or None)
+        probe_socket(socket)
         engine = Engine(socket)
     except SandboxError as error:
         return [_unusable("engine", error)]
@@ -150,6 +152,26 @@ def _engine(environment: Mapping[str, str]) -> list[Finding]:
     text = f"Docker {found.engine}, API {found.api}, runc {found.runc} at {socket}"
     warning = runtime_warning(found.runc)
     return [Finding("engine", "ok", text), *([Finding("runc", "note", warning)] if warning else [])]
+
+
+def python_packages(place: Place) -> list[Finding]:
+    """How commands come by the packages of a project of Python."""
+    workspace = place.workspace
+    names = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "requirements.txt", "pyproject.toml")
+    needs = next((name for name in names if (workspace / name).is_file()), None)
+    if (active := active_environment(workspace, place.environment)) is not None:
+        return [Finding("python", "ok", f"commands use the activated environment {active}")]
+    found = next((name for name in (".venv", "venv", "env") if (workspace / name / "pyvenv.cfg").is_file()), None)
+    if found is not None:
+        how = f"activate it before you start codeagent (. {found}/bin/activate), and commands use it"
+        return [Finding("python", "note", f"{found} is not activated: {how}")]
+    if needs is None:
+        return []
+    ways = (
+        "make a virtual environment in the workspace and activate it; or name an image with the packages "
+        "(image under [sandbox]); or let the agent install them in a command with network access, which asks"
+    )
+    return [Finding("python", "note", f"{needs} is there, but no virtual environment: {ways}")]
 
 
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:

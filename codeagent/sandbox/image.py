@@ -14,6 +14,7 @@ from pathlib import Path
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker import Engine, ImageFacts
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
+from codeagent.sandbox.python import host_python
 from codeagent.sandbox.spec import SandboxSpec
 
 REPOSITORY = "codeagent-sandbox"
@@ -36,6 +37,8 @@ class ImageChoice:
     path: str
     """PATH inside."""
     binds: tuple[Bind, ...] = ()
+    python: Path | None = None
+    """What python3 is to be inside, where the image leaves that open."""
 
 
 def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
@@ -81,7 +84,7 @@ def host_toolchain(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str
     prefix = _interpreter(spec)
     path = DEFAULT_PATH if prefix is None else f"{DEFAULT_PATH}:{prefix}/bin"
     binds = toolchain_binds() + (() if prefix is None else (Bind(prefix, prefix),))
-    return ImageChoice(tag, "host toolchain, read-only", path, binds)
+    return ImageChoice(tag, "host toolchain, read-only", path, binds, host_python(prefix, spec.python))
 
 
 def toolchain_binds() -> tuple[Bind, ...]:

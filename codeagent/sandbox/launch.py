@@ -14,6 +14,7 @@ from codeagent.sandbox.image import ImageChoice, choose_image
 from codeagent.sandbox.masks import NOT_ALL_MASKED, Secrets
 from codeagent.sandbox.pinned import Found, PinnedRoot, is_utf8
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
+from codeagent.sandbox.python import python_links, search_path, start_scripts
 from codeagent.sandbox.reach import probe_socket
 from codeagent.sandbox.reaper import labels, reap
 from codeagent.sandbox.spec import SandboxSpec
@@ -33,14 +34,17 @@ def launch(
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
         secrets = ground.secrets()
+        links = python_links(spec.virtual_env, image.python)
+        python = (start_scripts(spec.state_dir, links),) if links else ()
         arguments = create_arguments(
             ContainerSpec(
                 image=image.reference,
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_nameable(_binds(spec, own, ground, image, protected, secrets)),
-                path=image.path,
+                binds=_nameable(_binds(spec, own, ground, image, protected, secrets)) + python,
+                path=search_path(image.path, links, spec.virtual_env),
+                virtual_env=str(spec.virtual_env or ""),
                 memory_bytes=spec.memory_bytes,
                 tmp_bytes=spec.tmp_bytes,
                 pids=spec.pids,

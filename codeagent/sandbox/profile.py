@@ -97,10 +97,15 @@ class ContainerSpec:
     tmp_bytes: int
     pids: int
     cpus: float
+    virtual_env: str = ""
+    """The active virtual environment of Python; empty where there is none."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
     """The body of `POST /containers/create`."""
+    environment = ENVIRONMENT | {"PATH": spec.path}
+    if spec.virtual_env:
+        environment["VIRTUAL_ENV"] = spec.virtual_env
     tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
     devices, terminals = (_READ_ONLY_DEVICES, [_TERMINALS]) if spec.uid == 0 else ({}, [])
     return {
@@ -108,7 +113,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "Entrypoint": [],
         "Cmd": ["cat"],
         "User": f"{KEEPER}:{KEEPER}",
-        "Env": [f"{name}={value}" for name, value in sorted((ENVIRONMENT | {"PATH": spec.path}).items())],
+        "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "WorkingDir": "/",
         "Hostname": "sandbox",
         "Labels": labels | {"codeagent.profile": profile_hash(spec)},

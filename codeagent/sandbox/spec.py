@@ -34,6 +34,10 @@ class SandboxSpec:
     next but files of the workspace."""
     egress_folder: Path | None = None
     """Holds the socket of the proxy, for containers whose commands may reach something; None: there is no way out."""
+    virtual_env: Path | None = None
+    """The activated virtual environment of Python, where it lies in the workspace."""
+    python: Path | None = None
+    """What `python3` is for the user on this machine; for the image of this machine's toolchain."""
     memory_bytes: int = 2 * GIB
     tmp_bytes: int = GIB
     """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""

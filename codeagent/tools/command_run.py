@@ -1,16 +1,17 @@
 """One command line in the sandbox, from its start to a result that a model and a person can read."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import JsonValue
 
 from codeagent.core.display import TerminalBlock
-from codeagent.core.errors import SandboxLost
+from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.messages import TextPart
-from codeagent.core.ports import Command, CommandResult, OutputStore, Sandbox
+from codeagent.core.ports import Command, CommandResult, OutputStore, Sandbox, Workspace
 from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolContext, ToolResult
 from codeagent.tools.command_output import CommandOutput
 from codeagent.tools.seen import SeenFiles
@@ -93,6 +94,8 @@ async def run_for_model(
     shown: dict[str, JsonValue] = {}
     if not ctx.is_job():
         shown = await asyncio.to_thread(seen.printed, command.text, run.output.finish())
+    if run.result.exit_code and (help_ := await asyncio.to_thread(_import_help, run.output.finish(), ctx.workspace)):
+        run = replace(run, result=replace(run.result, notices=(*run.result.notices, help_)))
     return (run if title is None else replace(run, command=title)).answer(shown)
 
 
@@ -129,6 +132,41 @@ async def run_command(
             return CommandRun(command.text, timeout, ending if result.stopped else "done", output, result)
         case error:
             raise error
+
+
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]{1,100})'")
+_ENVIRONMENTS = (".venv", "venv", "env")
+_LISTS = (
+    "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "requirements.txt", "pyproject.toml",
+    "setup.py",
+)  # fmt: skip
+"""Files that say what a project of Python needs, the most exact first."""
+
+
+def _import_help(printed: str, workspace: Workspace) -> str:
+    """What would help where an import failed and the project has what it needs, or says it; else empty."""
+    missing = _NO_MODULE.search(printed)
+    if missing is None:
+        return ""
+    if name := _first_file(workspace, [f"{folder}/pyvenv.cfg" for folder in _ENVIRONMENTS]):
+        python = name.replace("pyvenv.cfg", "bin/python")
+        return f"Python has no module {missing[1]}; {python} may have it: it is the project's own environment"
+    if name := _first_file(workspace, _LISTS):
+        return (
+            f"Python has no module {missing[1]}, and the project has no virtual environment here; {name} says what it "
+            "needs: ask the user to install it into .venv, or install it there in a command with network access"
+        )
+    return ""
+
+
+def _first_file(workspace: Workspace, names: Iterable[str]) -> str:
+    for name in names:
+        try:
+            if workspace.stat(name).kind == "file":
+                return name
+        except WorkspaceError:
+            continue
+    return ""
 
 
 class _Live:

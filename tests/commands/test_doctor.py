@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.bootstrap import Place
+from codeagent.commands.doctor import python_packages
 from tests.e2e.product import Product
 
 KEY = "sk-canary-0123456789"
@@ -84,3 +86,16 @@ def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: P
 def test_as_text_every_finding_is_one_line(product: Product) -> None:
     done = product.call("doctor", env=product.environment | {"DOCKER_HOST": "unix:///no.sock"})
     assert all(line[0] in "✓–✗" for line in done.out.splitlines())
+
+
+def test_how_commands_come_by_the_packages_of_a_python_project_is_said(tmp_path: Path) -> None:
+    def found(**environment: str) -> list[str]:
+        return [finding.text for finding in python_packages(Place(tmp_path, tmp_path / "state", environment))]
+
+    assert found() == []
+    (tmp_path / "uv.lock").touch()
+    assert "uv.lock is there, but no virtual environment" in found()[0]
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/pyvenv.cfg").touch()
+    assert "activate it before you start codeagent" in found()[0]
+    assert found(VIRTUAL_ENV=str(tmp_path / ".venv")) == [f"commands use the activated environment {tmp_path}/.venv"]

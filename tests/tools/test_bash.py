@@ -320,3 +320,24 @@ def test_a_command_runs_beside_others_only_where_all_of_it_is_known_to_only_read
 def test_without_a_container_every_command_runs_alone(box: Toolbox) -> None:
     tool = Bash(box.outputs, box.seen, always_ask="it runs on this machine")
     assert tool.access(parse_arguments(tool, '{"command": "cat a.txt"}'), box.workspace) == EXCLUSIVE
+
+
+NO_MODULE = b"Traceback\nModuleNotFoundError: No module named 'requests.api'\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (".venv/pyvenv.cfg", ".venv/bin/python may have it"),
+        ("uv.lock", "uv.lock says what it needs: ask the user to install it into .venv"),
+        ("requirements.txt", "requirements.txt says what it needs"),
+    ],
+)
+async def test_where_an_import_fails_the_result_says_what_would_help(box: Toolbox, file: str, said: str) -> None:
+    box.sandbox = FakeSandbox([("stderr", NO_MODULE)], CommandResult(1))
+    assert "has no module" not in text_of((await failing(box)).content), "nothing is known without such a file"
+    put(box.root, file, "")
+    text = text_of((await failing(box)).content)
+    assert said in text and "Python has no module requests.api" in text
+    box.sandbox = FakeSandbox([("stderr", NO_MODULE)])
+    assert "has no module" not in text_of((await box.call("bash", command="x")).content)
