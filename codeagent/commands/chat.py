@@ -16,17 +16,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("path", metavar="PATH", nargs="?", default=".", help="the folder to work in (default: here)")
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
-    add("--mode", choices=MODES, help="what is asked about: ask (default), accept-edits, plan or auto")
+    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume",
         metavar="ID",
         nargs="?",
         const="last",
-        help="go on with a session: the beginning of its id is enough; without one, the last in this folder",
+        help="continue a session, in its own folder: the beginning of its id is enough; without one, the last one here",
     )
     again.add_argument(
-        "--continue", dest="resume", action="store_const", const="last", help="go on with the last session here"
+        "--continue", dest="resume", action="store_const", const="last", help="continue the last session here"
     )
     add("--step", action="store_true", help="pause before every batch of calls; /step ends that")
     add("--theme", metavar="NAME", help="of the screen; /theme shows them")

@@ -16,7 +16,7 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
-from codeagent.llm.hosted import OFFERED, key_variables
+from codeagent.llm.hosted import OFFERED, key_variables, try_key
 from codeagent.llm.local_servers import LocalServer, local_servers
 from codeagent.session.history import last_mode, last_model
 from codeagent.session.store import SessionStore
@@ -65,7 +65,7 @@ class LocalLauncher:
         if settings.sandbox.kind == "docker" and (asked := await asyncio.to_thread(self._git_question, wish)):
             return Missing("git", asked)
         if settings.model is None:
-            return Missing("model", "no model is set", servers=_rows(await local_servers()))
+            return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
         if not variables or await self._has_key(variables):
             return None
@@ -110,8 +110,13 @@ class LocalLauncher:
         first = [row for row in rows if row.name == settings.model]
         return (*first, *_rows(await probing), *rows[len(first) :], _DEMO)
 
-    def keep_key(self, variable: str, value: str) -> str:
-        return self._keys.keep(variable, value)
+    async def keep_key(self, variable: str, value: str) -> str:
+        tried = await try_key(variable, value.strip(), os.environ)
+        if tried.outcome == "refused":
+            raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another")
+        where = await asyncio.to_thread(self._keys.keep, variable, value)
+        first = f"; {variable} of the environment goes before it" if os.environ.get(variable) else ""
+        return f"{variable}: {tried.said}; kept in {where}{first}"
 
     async def files(self) -> tuple[str, ...]:
         """At most 200,000 of them. Raises CodeagentError."""

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
-    add("--mode", choices=get_args(Mode), help="what is asked about: ask (default), accept-edits, plan or auto")
+    add("--mode", choices=get_args(Mode), help="approval mode: ask (default), accept-edits, plan or auto")
     add(
         "--output",
         choices=get_args(Output),

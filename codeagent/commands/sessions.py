@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--calls", action="store_true", help="every call: who allowed it, where it ran, its exit code, its time"
     )
-    checking = actions.add_parser("check", help="is it sound: records, order, one result per call")
+    checking = actions.add_parser("check", help="verify a session log: records, order, one result per call")
     add_session_argument(checking)
 
 

@@ -74,7 +74,7 @@ class Rewind(Protocol):
         """Bring back files (all that differ, or these) and conversation; says which files were changed.
 
         A point of just before is made first, so that `redo` leads back; that takes the conversation with it where the
-        going back did. The model is told what was taken back.
+        going back did. The model is told what was undone.
         """
 
     async def put(self, path: str, node: Node | None, *, present: Node | None) -> None:

@@ -94,7 +94,7 @@ class Failure:
                     "connection", f"no secure connection to {self._address}: {_quote(str(cause))}", retryable=False
                 )
             if isinstance(cause, socket.gaierror) or "DNSError" in type(cause).__name__:
-                return self._error("connection", f"the host of {self._address} has no address; check the name")
+                return self._error("connection", f"cannot reach {self._address}: are you offline?")
             if isinstance(cause, ConnectionRefusedError):
                 return self._error("connection", f"nothing answers at {self._address}; is the server running?")
         if self._status in (None, 408, 500) and any(_is_timeout(cause) for cause in self._chain):
@@ -129,7 +129,7 @@ class Failure:
         said = self._quote
         match status:
             case 401:
-                return self._error("auth", f"the key was not accepted: {said}; check the key", retryable=False)
+                return self._error("auth", f"key refused by {self._address}: {said}", retryable=False)
             case 403:
                 return self._error("auth", f"the key may not use this model: {said}", retryable=False)
             case 404:

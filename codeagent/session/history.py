@@ -133,7 +133,7 @@ class _Told:
 def _line(
     told: _Told, walked: Line[KnownEvent | UnknownEvent], tell: Callable[[list[KnownEvent | UnknownEvent]], _Told]
 ) -> Line[Message]:
-    """The conversation with its marks, also those in what was taken back: from there `redo` brings it back."""
+    """The conversation with its marks, also those in what was undone: from there `redo` brings it back."""
     line: Line[Message] = Line()
     line.items = told.messages
     known = {id(walked.items): told}

@@ -36,7 +36,7 @@ class AgentSide:
             found = self._agent().amend(call_id, arguments)
         except ConfigError as error:
             return str(error)
-        return "" if found else "this call does not wait any more"
+        return "" if found else "this call is no longer pending"
 
     def rewrite(self, queued_id: str, text: str) -> bool:
         return self._agent().rewrite(queued_id, text)

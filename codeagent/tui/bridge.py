@@ -49,7 +49,7 @@ from codeagent.tui.outcomes import (
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.stage import Halt, Paused, QueuedText, Stage, Waiting
-from codeagent.tui.stopped import stopped_lines
+from codeagent.tui.stopped import failed_lines, stopped_lines
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.document import Planned
 
@@ -132,6 +132,8 @@ class Bridge:
         if event.reason != "done" or event.error is not None:
             stopped = self._notices.get("run.stopped")
             lines = stopped_lines(stopped.data) if stopped is not None else ()
+            if event.reason == "failed":
+                lines += failed_lines(event.error or "")
             self._stage.document.end(event.reason, event.error or "", lines)
         self._stage.desk.clear()
         self._stage.status.set(phase="idle", halt="", since=event.ts, batch=0, retry_at=None, retry_reason="")

@@ -51,22 +51,22 @@ class Unknown:
 COMMANDS = (
     Command("new", "begin a new conversation", ("clear",), while_running=False),
     Command("resume", "continue an earlier conversation", ("sessions",), "[session]", while_running=False),
-    Command("diff", "what changed in this session; take parts of it back"),
-    Command("undo", "take back what the last batch changed", (), "[batches]", while_running=False),
-    Command("redo", "bring back what was taken back", while_running=False),
+    Command("diff", "what changed in this session; revert parts of it"),
+    Command("undo", "undo what the last batch changed", (), "[batches]", while_running=False),
+    Command("redo", "restore what was undone", while_running=False),
     Command("rewind", "go back to an earlier moment: files, conversation, or both", while_running=False),
     Command("step", "pause before every batch; of a batch that waits: skip or edit", (), "[on|off|go|skip N|edit N]"),
     Command("pause", "pause at the next boundary, between two batches of calls"),
     Command("plan", "plan before anything is changed; then start it", (), "[goal|start|edit]"),
     Command("stop", "stop what runs now, or a job", (), "[job]"),
     Command("jobs", "what runs in the background; read it, stop it, send it text", ("ps",), "[job [output|send TEXT]]"),
-    Command("background", "move the call that is waited for to the background, as a job", ("bg",), "[number]"),
+    Command("background", "move the running command to the background, as a job", ("bg",), "[number]"),
     Command("copy", "copy the last answer", (), "[all]"),
     Command("print", "leave the conversation in the terminal's own scrollback"),
     Command("find", "find in the conversation", (), "[text]"),
     Command("history", "search what you wrote before"),
     Command("editor", "write in the editor of $VISUAL or $EDITOR"),
-    Command("queue", "edit, move or take back what waits to be read"),
+    Command("queue", "edit, reorder or remove queued messages"),
     Command("mode", "what runs without asking", (), "[ask|accept-edits|plan|auto]"),
     Command("permissions", "rules in force, and what was allowed or denied"),
     Command("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
@@ -81,7 +81,7 @@ COMMANDS = (
     Command("context", "what fills the model's context", group="model and money"),
     Command("theme", "choose the colours", (), "[name]", group="screen"),
     Command("detail", "show more of what happens, or less", group="screen"),
-    Command("redraw", "draw the screen anew", group="screen"),
+    Command("redraw", "redraw the screen", group="screen"),
     Command("suspend", "back to the shell; fg returns", group="screen"),
     Command("keys", "what every key does", ("keymap",), group="screen"),
     Command("help", "commands and keys", group="about"),
@@ -114,7 +114,7 @@ def call(name: str, argument: str = "") -> Parsed | Unknown:
     if command is None:
         raise KeyError(name)
     if argument and not command.arguments:
-        return Unknown(name, problem=f"takes nothing behind it, but got '{one_line(argument, 40)}'")
+        return Unknown(name, problem=f"takes no arguments, got '{one_line(argument, 40)}'")
     return Parsed(command, argument)
 
 

@@ -175,8 +175,10 @@ class Conversation(AgentSide):
         self._stage.status.set(model=row.name, context_window=self._runtime.context_window)
         return None
 
-    def keep_key(self, variable: str, value: str) -> str:
-        return self._launcher.keep_key(variable, value)
+    async def keep_key(self, variable: str, value: str) -> str:
+        said = await self._launcher.keep_key(variable, value)
+        self._stage.document.remark(said)
+        return said
 
     async def sessions(self) -> tuple[SessionRow, ...]:
         found = await asyncio.to_thread(self._launcher.sessions)

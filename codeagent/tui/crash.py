@@ -29,7 +29,7 @@ def record_crash(error: BaseException, state: Path, *, session: str | None, reda
     kept = f"the session is kept: {this_program()} --resume {session}; " if session else ""
     kept = "no session had begun; " if session == "" else kept
     said, where = _recorded(error, state, session=session, redact=redact)
-    return f"codeagent: stopped by a bug of its own ({said}); {kept}{where}"
+    return f"codeagent: crashed (internal error) ({said}); {kept}{where}"
 
 
 def record_survived(error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]) -> str:

@@ -43,8 +43,11 @@ class Launcher(Protocol):
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         """Models worth offering: the one in use, hosted ones with their keys, local servers that answer."""
 
-    def keep_key(self, variable: str, value: str) -> str:
-        """Keep a key in the keyring, or in a 0600 file where there is none; returns where. Raises ConfigError."""
+    async def keep_key(self, variable: str, value: str) -> str:
+        """Try a key at its provider, and keep it in the keyring, or in a 0600 file where there is none.
+
+        Returns how it went and where it is, as one line. Raises ConfigError where it was refused, or cannot be kept.
+        """
 
     async def files(self) -> tuple[str, ...]:
         """Paths of the workspace that are not ignored, directories with a slash at the end."""

@@ -120,7 +120,7 @@ class Talk(Protocol):
         """Stop now: the run, or the shell command."""
 
     def answer(self, approval_id: str, decision: Decision) -> bool:
-        """False where the question no longer waits."""
+        """False where the question is no longer pending."""
 
     def step(self, on: bool) -> None:
         """Pause before every batch, or no more."""
@@ -171,8 +171,8 @@ class Talk(Protocol):
 
     async def use_model(self, row: ModelRow) -> Missing | None: ...
 
-    def keep_key(self, variable: str, value: str) -> str:
-        """Store a key; returns where it is kept, as a phrase. Raises CodeagentError."""
+    async def keep_key(self, variable: str, value: str) -> str:
+        """Try a key and keep it; shows, and returns, how it went and where it is. Raises CodeagentError."""
 
     async def sessions(self) -> tuple[SessionRow, ...]:
         """Those of this workspace, the latest first."""

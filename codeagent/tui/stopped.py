@@ -1,9 +1,11 @@
-"""What a stop did, in words: what was closed, killed, kept and not run, and how to take it back."""
+"""What the end of a run says besides its reason: what a stop did and how to undo it, what helps after a failure."""
 
 from collections.abc import Mapping
 
 _MOST_FILES = 5
 _UNDO = "/undo takes the last batch back"
+_REFUSED = "key refused by"
+"""What a provider's refusal of a key says (`llm.errors`)."""
 
 
 def stopped_lines(data: Mapping[str, object]) -> tuple[str, ...]:
@@ -20,6 +22,12 @@ def stopped_lines(data: Mapping[str, object]) -> tuple[str, ...]:
         _UNDO if files else "",
     ]
     return tuple(line for line in lines if line)
+
+
+def failed_lines(error: str) -> tuple[str, ...]:
+    """The next steps after a run that failed."""
+    model = "/model chooses another model, or another key for this one" if _REFUSED in error else ""
+    return tuple(line for line in (model, "Up brings your prompt back") if line)
 
 
 def _kept(files: list[str]) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from codeagent.core.errors import CodeagentError, ConfigError, SessionError, Ses
 from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.runtime import Runtime
+from codeagent.llm.hosted import KeyTrial
 from codeagent.llm.local_servers import LocalServer
 from codeagent.session.check import check_recording
 from codeagent.tui.ports import ModelRow, Wish
@@ -122,6 +123,16 @@ async def test_without_a_model_the_local_servers_are_offered(product: Product, m
     )
 
 
+def tried(outcome: Any) -> Any:
+    """What stands for asking a provider that is not there in a test; `tests/llm/test_hosted.py` asks one."""
+
+    async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> KeyTrial:
+        assert (variable, key) == ("ANTHROPIC_API_KEY", KEY)
+        return KeyTrial(outcome, f"{outcome} by loopback")
+
+    return try_key
+
+
 async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is_enough(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +140,13 @@ async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is
     here, settings = launcher(product, ring), Settings(model="anthropic/claude-sonnet-4-5")
     found = await here.missing(settings, Wish())
     assert found is not None and (found.kind, found.variable) == ("key", "ANTHROPIC_API_KEY")
-    assert here.keep_key("ANTHROPIC_API_KEY", KEY) == "the system's keyring"
+    monkeypatch.setattr(launching, "try_key", tried("refused"))
+    with pytest.raises(ConfigError, match="refused by loopback, so it was not kept"):
+        await here.keep_key("ANTHROPIC_API_KEY", KEY)
+    assert ring == {}
+    monkeypatch.setattr(launching, "try_key", tried("accepted"))
+    said = await here.keep_key("ANTHROPIC_API_KEY", KEY)
+    assert said == "ANTHROPIC_API_KEY: accepted by loopback; kept in the system's keyring"
     assert await here.missing(settings, Wish()) is None
     ring.clear()
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

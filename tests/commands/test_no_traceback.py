@@ -282,6 +282,6 @@ def test_what_should_never_happen_is_one_line_and_a_report(tmp_path: Path) -> No
         ended = run_there(["config", "show"], tmp_path)
     (line,) = ended.err.decode().splitlines()
     assert ended.code == 1 and "\x1b" not in line
-    assert line.startswith("codeagent: stopped by a bug of its own (RuntimeError: boom ")
+    assert line.startswith("codeagent: crashed (internal error) (RuntimeError: boom ")
     report = Path(line.rpartition("report: ")[2])
     assert "Traceback" in report.read_text()

@@ -63,7 +63,7 @@ def tour(screen: PtyScreen, prompt: str) -> None:
     screen.send("also think of 1900", "enter")
     screen.wait_for("will be read after this batch")
     deny_because(screen, "library/calendar.py")
-    screen.wait_for("you, while it worked")
+    screen.wait_for("you (while running)")
     answer(screen, "y", "library/calendar.py")
     answer(screen, "y", "unittest -v")
     screen.wait_for("All tests pass now.")

@@ -50,7 +50,7 @@ async def failure(server: Server, name: str, turn: Turn, **options: float) -> Mo
 @pytest.mark.parametrize(
     ("turn", "kind", "retryable", "text"),
     [
-        (Turn(status=401, body=said("invalid x-api-key")), "auth", False, "invalid x-api-key; check the key"),
+        (Turn(status=401, body=said("invalid x-api-key")), "auth", False, ": invalid x-api-key"),
         (Turn(status=403, body=said("not for you")), "auth", False, "may not use this model: not for you"),
         (Turn(status=404, body=said("model: nope")), "bad_request", False, "model: nope; check the model's name"),
         (Turn(status=400, body=said("temperature is bad")), "bad_request", False, "rejected: temperature is bad"),
@@ -106,7 +106,7 @@ async def test_a_server_that_is_not_there_is_named(server: Server, name: str) ->
 @pytest.mark.parametrize("name", ["fake", "anthropic/x"])
 async def test_a_host_without_an_address_is_named(name: str) -> None:
     model = LitellmModel(name, api_base="http://no-such-host.invalid/v1", api_key="k")
-    with pytest.raises(ModelError, match=r"the host of http://no-such-host.invalid/v1 has no address") as caught:
+    with pytest.raises(ModelError, match=r"cannot reach http://no-such-host.invalid/v1: are you offline") as caught:
         await ask(model)
     await model.close()
     assert (caught.value.kind, caught.value.retryable) == ("connection", True)

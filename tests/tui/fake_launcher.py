@@ -209,7 +209,7 @@ class FakeLauncher:
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         return (ModelRow("demo", "needs no key", ready=True),)
 
-    def keep_key(self, variable: str, value: str) -> str:
+    async def keep_key(self, variable: str, value: str) -> str:
         self.kept.append((variable, value))
         return "the keyring"
 

@@ -207,7 +207,7 @@ class ReplayTalk:
         self.told.append(("use_model", row.name))
         return None
 
-    def keep_key(self, variable: str, value: str) -> str:
+    async def keep_key(self, variable: str, value: str) -> str:
         self.told.append(("keep_key", variable))
         return "the keyring"
 

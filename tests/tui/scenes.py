@@ -74,7 +74,7 @@ def cancelled() -> Recording:
 def failed() -> Recording:
     recording = Recording().run("fix the date parser")
     return recording.finish(
-        "failed", error="the provider refused the key (401); the session is kept: set it, then go on"
+        "failed", error="anthropic/claude-sonnet-4-5: key refused by the anthropic API: invalid x-api-key"
     )
 
 
@@ -100,7 +100,7 @@ def resumed() -> Recording:
 
 NO_KEY = Missing(
     "model",
-    "no model is set, and no key was found",
+    "No model configured yet",
     servers=(ModelRow("ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"),),
 )
 SCENES: dict[str, Scene] = {

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from codeagent.core.policy import Decision
 from codeagent.tui.ports import Missing, Wish
 from codeagent.tui.rendering.shown import ShownTerminal
+from codeagent.tui.screens.first_run import FirstRun
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.stage import QueuedText, Waiting
 from codeagent.tui.transcript.blocks import Remark
@@ -351,3 +352,17 @@ async def test_a_session_that_cannot_be_resumed_leaves_a_choice_and_no_dead_scre
         assert app.chat.wish.resume == resumed
         await write(pilot, "go", "enter")
         assert app.told == [("send", "go")]
+
+
+async def test_a_key_that_was_refused_is_changed_from_the_list_of_models(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "/model", "enter")
+        await until(pilot, lambda: isinstance(app.screen, Picker))
+        await pilot.press("up", *["down"] * 9, "enter")
+        await until(pilot, lambda: isinstance(app.screen, FirstRun))
+        app.post_message(events.Paste("sk-ant-0123456789"))
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.chat)
+        await until(pilot, lambda: ("use_model", "anthropic/claude-sonnet-4-5") in app.told)
+        assert ("keep_key", "ANTHROPIC_API_KEY") in app.told

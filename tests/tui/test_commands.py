@@ -50,7 +50,7 @@ def test_an_unknown_name_is_reported_with_those_that_are_like_it() -> None:
 
 
 def test_an_argument_that_nothing_takes_is_reported() -> None:
-    assert refused("/cost me") == "/cost: takes nothing behind it, but got 'me'"
+    assert refused("/cost me") == "/cost: takes no arguments, got 'me'"
 
 
 def test_a_refusal_shows_control_characters_instead_of_sending_them() -> None:

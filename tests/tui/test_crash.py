@@ -33,7 +33,7 @@ def test_an_exception_nobody_caught_is_one_line_on_the_terminal(tmp_path: Path, 
         [line] = [row for row in screen.screen() if row]
     [report] = reports(tmp_path)
     assert line == (
-        "codeagent: stopped by a bug of its own (ValueError: the key is [secret SAMPLE_API_KEY] and not 18 letters); "
+        "codeagent: crashed (internal error) (ValueError: the key is [secret SAMPLE_API_KEY] and not 18 letters); "
         f"the session is kept: {SAMPLE[1]} --resume 20260102-abcdef; report: {report}"
     )
     written = report.read_text()

@@ -69,7 +69,7 @@ async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_persons
         await run(pilot, "/undo")
         await until(pilot, lambda: bool(past.told))
         assert past.told == [("go", "b3", "undo", True, False, None)]
-        assert notice(app) == "taken back: 2 files; /redo brings it back"
+        assert notice(app) == "undone: 2 files (/redo to restore)"
 
 
 async def test_what_cannot_be_seen_is_said_with_what_was_taken_back(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_nothing_is_left_to_take_back_where_the_person_edited_every_file(t
         await seen(pilot, GoingBackPage)
         await pilot.press("m")
         await pilot.pause()
-        assert "nothing would be left to take back" in shown(app)
+        assert "nothing would be left to undo" in shown(app)
         assert past.told == []
 
 

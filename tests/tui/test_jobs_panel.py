@@ -200,7 +200,7 @@ async def test_a_question_that_waits_for_the_person_shows_in_the_panel(tmp_path:
     count = len(recording.events)
     async with panel(tmp_path, recording) as (pilot, app):
         goes_on(app, recording.ask("c5", "bash", "rm -rf build"), count)
-        await until(pilot, lambda: "a question waits for you: Esc" in shown(app))
+        await until(pilot, lambda: "approval needed: Esc to return" in shown(app))
 
 
 async def test_no_timer_runs_once_no_job_does(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_pat
     (tmp_path / "second").mkdir()
     async with chat(tmp_path / "second", promoted()) as (pilot, app):
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: "no call is waited for" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "nothing is running" in app.chat.stage.status.now.notice)
 
 
 async def test_the_offer_names_the_key_in_force(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ _UNASKED = (
     f"a command that only reads gets {UNASKED_SECONDS:g} s, because nobody is asked about it; narrow it, or give a "
     "longer timeout, which is asked about"
 )
-_NETWORKED = "with network access: it can send what it reads to any public host"
+_NETWORKED = "network access: it could send what it reads to any host"
 
 
 def _command(value: str) -> str:

@@ -32,7 +32,7 @@ class AnsweredCards(CardDock):
 
         def take(answers: tuple[HunkAnswer, ...] | None) -> None:
             if answers is not None and not self.approval.take_hunks(message.approval_id, answers):
-                self._chat.tell("the question no longer waits; nothing was changed")
+                self._chat.tell("the question is no longer pending; nothing was changed")
 
         self.app.push_screen(HunkReview(message.diff), take)
 

@@ -29,7 +29,7 @@ from codeagent.tui.widgets.hunk_rows import HunkRows, hunk_rows, line_end_notes
 _LEFT_OUT = "\0"
 """The key of the row about what is not compared; no path has it."""
 _EDITED = "you edited it, too"
-_WAIT = "the agent works: what changed can be taken back when it is done, or after Esc"
+_WAIT = "the agent works: what changed can be undone when it is done, or after Esc"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ChangesScreen(DiffPage[None]):
             standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, _strong))
         hints = [f"{self.key('hunks.close')} back"]
         if self.count:
-            hints.append(f"{self.key('hunks.restore')} takes the hunk back")
+            hints.append(f"{self.key('hunks.restore')} revert hunk")
         if self._view is not None:
             hints.append(f"{self.key('hunks.restore_file')} the file")
         if len(self._keys()) > 1:
@@ -156,7 +156,7 @@ class ChangesScreen(DiffPage[None]):
     def action_restore_file(self) -> None:
         view = self._shown
         if view is None:
-            self.say("there is no file here to take back")
+            self.say("there is no file here to restore")
             return
         edited = any(file.path == view.path and file.edited for file in self._changes.files)
         what = f"take all of {view.path} back" + (f", though {_EDITED}" if edited else "")
@@ -196,7 +196,7 @@ class ChangesScreen(DiffPage[None]):
             return
         try:
             await self._rewind.put(asked.view.path, asked.node, present=asked.view.now)
-            said = f"taken back: {asked.done}; /redo brings it back"
+            said = f"undone: {asked.done} (/redo to restore)"
         except CheckpointError as error:
             said = str(error)
         await self._reload()
@@ -239,7 +239,7 @@ class ChangesScreen(DiffPage[None]):
         if not key:
             self._words("no file differs from when this session began")
         elif key == _LEFT_OUT:
-            self._words("these are not compared, and cannot be taken back here:", *self._changes.left_out)
+            self._words("these are not compared, and cannot be undone here:", *self._changes.left_out)
         else:
             try:
                 then, now = await self._rewind.node(self._since, key), await self._rewind.node(None, key)

@@ -332,7 +332,7 @@ class ChatScreen(Screen[None]):
             self._sending.stop()
         elif not self.composer.is_blank:
             self.composer.clear()
-            self.tell("cleared: Ctrl+_ brings it back, Ctrl+C again quits")
+            self.tell("cleared: Ctrl+_ restores it, Ctrl+C again quits")
         else:
             self.tell("Ctrl+C again quits")
 

@@ -1,8 +1,7 @@
 """The first screen where no conversation can begin yet: what is missing, and the ways on from there."""
 
-import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -33,8 +32,8 @@ _VARIABLES = (
 _LEAST = 8
 """Characters of the shortest key."""
 
-KeepKey = Callable[[str, str], str]
-"""Stores a key under a variable's name and says where; may take a while. Raises CodeagentError."""
+KeepKey = Callable[[str, str], Awaitable[str]]
+"""Tries a key, stores it under a variable's name, and says how that went. Raises CodeagentError."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,6 @@ class KeyKept:
     """A key was stored; the conversation can be tried again."""
 
     variable: str
-    where: str
-    """A phrase."""
 
 
 @dataclass(frozen=True)
@@ -92,20 +89,29 @@ class FirstRun(ModalScreen[WayOn | None]):
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, missing: Missing, keep_key: KeepKey, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        missing: Missing,
+        keep_key: KeepKey,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        only_key: bool = False,
+    ) -> None:
+        """`only_key`: there is a conversation already, which another key may help."""
         super().__init__()
+        self._only_key = only_key
         self._guard = Guard(clock)
         self._missing = missing
         self._keep_key = keep_key
-        self._list = PickerList(_rows(missing))
-        self._hints = HintRow(["Enter takes it", "d demo", "Up and Down move", "Esc leaves"])
-        self._key = LineInput(password=True, placeholder="paste the key: it is shown as dots", compact=True, id="key")
+        self._list = PickerList(_rows(missing)[: 1 if only_key else None])
+        self._hints = HintRow(["Enter takes it", *([] if only_key else ["d demo", "Up and Down move"]), "Esc leaves"])
+        self._key = LineInput(password=True, placeholder="Paste your API key (hidden)", compact=True, id="key")
         self._address = LineInput(placeholder="http://127.0.0.1:8000/v1", compact=True, id="address")
 
     def compose(self) -> ComposeResult:
         yield TitleRow("codeagent")
         yield Static(visible(self._missing.text), markup=False, classes="first-run--text first-run--missing")
-        yield Static("There are these ways on:", markup=False, classes="first-run--text")
+        yield Static("Choose how to start:", markup=False, classes="first-run--text")
         yield self._list
         yield self._key
         yield self._address
@@ -113,6 +119,8 @@ class FirstRun(ModalScreen[WayOn | None]):
 
     def on_mount(self) -> None:
         self._guard.close()
+        if self._only_key:
+            self._open(self._key)
 
     def action_choose(self) -> None:
         if self._key.has_focus:
@@ -135,7 +143,7 @@ class FirstRun(ModalScreen[WayOn | None]):
 
     def action_demo(self) -> None:
         """By its letter, unless that was on its way before the screen could be read."""
-        if self._guard.quiet:
+        if self._guard.quiet and not self._only_key:
             self.dismiss(DemoChosen())
 
     def on_paste(self, event: events.Paste) -> None:
@@ -179,16 +187,16 @@ class FirstRun(ModalScreen[WayOn | None]):
             self._hints.tell(problem)
             return
         self._key.value = ""
-        self._hints.tell(f"storing the key as {variable}")
+        self._hints.tell(f"trying the key, then keeping it as {variable}")
         self.run_worker(self._store(variable, key), exclusive=True, description="store a key")
 
     async def _store(self, variable: str, key: str) -> None:
         try:
-            where = await asyncio.to_thread(self._keep_key, variable, key)
+            await self._keep_key(variable, key)
         except CodeagentError as error:
             self._hints.tell(one_line(str(error).replace(key, "…"), 300))
             return
-        self.dismiss(KeyKept(variable, where))
+        self.dismiss(KeyKept(variable))
 
     def _submit_address(self, typed: str) -> None:
         address = typed.strip()
@@ -205,12 +213,12 @@ class FirstRun(ModalScreen[WayOn | None]):
 
 
 def _rows(missing: Missing) -> Sequence[PickerRow]:
-    kept = "kept in the keyring, or a private file"
+    kept = "tried once, then kept in the keyring or a private file"
     return (
-        PickerRow("key", "Paste a key", f"{missing.variable}: {kept}" if missing.variable else kept),
+        PickerRow("key", "Paste an API key", f"{missing.variable}: {kept}" if missing.variable else kept),
         *(PickerRow(f"server:{at}", row.name, row.about) for at, row in enumerate(missing.servers)),
         PickerRow("address", "Another server", "its address; it speaks the OpenAI format"),
-        PickerRow("demo", "Look around", "press d: the demo model needs no key and sends nothing away"),
+        PickerRow("demo", "Look around", "press d · demo model, no key: nothing leaves this machine"),
     )
 
 

@@ -48,16 +48,16 @@ class GoingBack:
         if not changes.files:
             self._chat.tell(_NOTHING)
             return
-        title = "Take back the last batch" if batches == 1 else f"Take back the last {batches} batches"
-        go, paths = await self._asked(rewind, point, changes, title, "takes it back", always=batches > 1)
+        title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
+        go, paths = await self._asked(rewind, point, changes, title, "undo it", always=batches > 1)
         if go:
             changed = await rewind.go(point.id, "undo", paths=paths)
-            self._chat.tell(f"taken back: {_named(changed)}; /redo brings it back{_unseen(changes)}")
+            self._chat.tell(f"undone: {_named(changed)} (/redo to restore){_unseen(changes)}")
 
     async def _redo(self, rewind: Rewind) -> None:
         point = rewind.redo_target()
         changes = await rewind.changes(point.id)
-        go, paths = await self._asked(rewind, point, changes, "Bring back what was taken back", "brings it back")
+        go, paths = await self._asked(rewind, point, changes, "Restore what was undone", "restore it")
         if go:
             changed = await rewind.go(point.id, "redo", paths=paths)
             self._chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")

@@ -52,7 +52,7 @@ class GoingBackPage(Page):
         rows: Sequence[FileRow],
         changes: Changes,
         *,
-        verb: str = "takes it back",
+        verb: str = "undo it",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`verb` says what Enter does. `clock` gives seconds that never go back."""
@@ -87,7 +87,7 @@ class GoingBackPage(Page):
         elif answer == "not mine" and not self._edited:
             self.hint_row.tell("you edited none of these files: Enter takes all of them back")
         elif answer == "not mine" and not self._rest:
-            self.hint_row.tell("you edited every one of these files: nothing would be left to take back")
+            self.hint_row.tell("you edited every one of these files: nothing would be left to undo")
         else:
             self.answer = answer
             self.dismiss(None)
@@ -99,5 +99,5 @@ class GoingBackPage(Page):
         some = "it" if mine == 1 else "them"
         return (
             f"You edited {mine} of {counted(count, 'file')} after the agent: "
-            f"taking {some} back loses your edits, too. /redo would bring them again."
+            f"undoing {some} loses your edits, too (/redo restores them)."
         )

@@ -15,7 +15,7 @@ from codeagent.tui.transcript.blocks import Card
 from codeagent.tui.transcript.spelling import whole
 
 _NONE = "there is no job yet"
-_ENDED = "no call is waited for: nothing was moved to the background"
+_ENDED = "nothing is running: nothing was moved to the background"
 
 
 class JobCommands:

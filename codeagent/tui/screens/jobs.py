@@ -246,7 +246,7 @@ class JobsScreen(ModalScreen[None]):
         """Draw the jobs as they are now; a timer runs only while a duration counts."""
         self._pending = None
         running, count = self._stage.jobs.running, len(self._stage.jobs.rows)
-        waits = ("a question waits for you: Esc",) if self._stage.desk.waiting else ()
+        waits = ("approval needed: Esc to return",) if self._stage.desk.waiting else ()
         self._title.tell(" · ".join([*waits, f"{running} running", f"{count} in all"]))
         self._list.sync()
         if (row := self._list.marked) is not None:

@@ -40,7 +40,7 @@ class RewindPicker(Picker):
     """
 
     def __init__(self, rows: Sequence[PickerRow], describe: Describe) -> None:
-        super().__init__("Go back to the moment before", rows, marked=CURRENT, on_highlight=self._look)
+        super().__init__("Rewind to before…", rows, marked=CURRENT, on_highlight=self._look)
         self._describe = describe
         self._pane = LinePane()
         self._both = Container()

@@ -8,9 +8,10 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import Parsed, Unknown, call, help_markdown, parse
-from codeagent.tui.ports import Mode, ModelRow
+from codeagent.tui.ports import Missing, Mode, ModelRow
 from codeagent.tui.screens.changes import ChangesScreen
 from codeagent.tui.screens.commanded import Chat
+from codeagent.tui.screens.first_run import FirstRun, KeyKept, WayOn
 from codeagent.tui.screens.going_back import GoingBack
 from codeagent.tui.screens.host import Host
 from codeagent.tui.screens.job_commands import JobCommands
@@ -19,6 +20,7 @@ from codeagent.tui.screens.output import OutputScreen
 from codeagent.tui.screens.palette_rows import palette_rows
 from codeagent.tui.screens.permissions import PermissionsScreen
 from codeagent.tui.screens.picker import Picker
+from codeagent.tui.screens.picker_list import PickerRow
 from codeagent.tui.screens.queue import QueuePage
 from codeagent.tui.screens.rows import model_rows, session_rows
 from codeagent.tui.screens.sending import Sending
@@ -36,6 +38,8 @@ _PAGES: tuple[Literal["status", "cost", "context", "config", "skills"], ...] = (
     "config",
     "skills",
 )
+_ANOTHER_KEY = "another key"
+"""Row of the models list; no model has such a name."""
 _KEYS = {
     "detail": "screen.next_detail",
     "redraw": "screen.redraw",
@@ -200,7 +204,7 @@ class Slash:
         if lanes.items:
             await self._page(QueuePage(lanes, talk, self._host.keys, self._chat.restore))
         else:
-            self._chat.tell("nothing waits to be read")
+            self._chat.tell("the queue is empty")
 
     async def _resume(self, argument: str) -> None:
         if argument:
@@ -222,14 +226,26 @@ class Slash:
     async def _model(self, argument: str) -> None:
         models = {row.name: row for row in await (await self._chat.ready()).models()}
         present = self._chat.stage.status.now.model
-        name = argument or await self._pick("Choose the model", model_rows(models.values()), marked=present)
+        rows = [*model_rows(models.values()), PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept")]
+        name = argument or await self._pick("Choose the model", rows, marked=present)
+        if name == _ANOTHER_KEY:
+            asked = Missing("key", "Paste the key that the provider of your model gave you")
+            name = present if await self._new_key(asked) else None
         if not name:
             return
         row = models.get(name) or ModelRow(name, "", ready=True)
         missing = await (await self._chat.ready()).use_model(row)
+        if missing is not None and missing.kind == "key" and await self._new_key(missing):
+            missing = await (await self._chat.ready()).use_model(row)
         if missing is None:
             self._chat.wish = replace(self._chat.wish, model=row.name, api_base=row.api_base)
         self._chat.tell(missing.text if missing is not None else f"model: {name}")
+
+    async def _new_key(self, missing: Missing) -> bool:
+        """Whether one was kept."""
+        page = FirstRun(missing, (await self._chat.ready()).keep_key, only_key=True)
+        way: WayOn | None = await self._chat.app.push_screen_wait(page)
+        return isinstance(way, KeyKept)
 
     async def _theme(self, argument: str) -> None:
         if argument:

@@ -11,7 +11,7 @@ from codeagent.tui.widgets.boundary_acts import AmendCall, BoundaryAct, EditCall
 from codeagent.tui.widgets.call_edit import call_edit
 from codeagent.tui.widgets.external_editor import edit_in_editor
 
-_GONE = "the run does not wait any more; nothing was changed"
+_GONE = "the run is no longer paused; nothing was changed"
 _NO_PLAN = "no plan is ready: /plan and a goal begins one"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 

@@ -35,9 +35,9 @@ THOUGHTS_GUTTER = "  "
 _OPEN_THOUGHTS_ROWS = 3
 _SPEAKERS = {
     "prompt": "you",
-    "steer": "you, while it worked",
-    "interrupt": "you, interrupting",
-    "follow_up": "you, when it was done",
+    "steer": "you (while running)",
+    "interrupt": "you (interrupting)",
+    "follow_up": "you (when it was done)",
     "note": "codeagent",
 }
 _ENDINGS = {
@@ -85,7 +85,7 @@ def draw_answer(block: Answer, body: list[Line], look: Look) -> Drawn:
     """An answer whose Markdown was rendered before."""
     if not block.cut:
         return Drawn(body)
-    return Drawn([*body, *paragraph("the answer broke off here", look.width, look.palette.warning)])
+    return Drawn([*body, *paragraph("interrupted here", look.width, look.palette.warning)])
 
 
 def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
@@ -155,7 +155,7 @@ def _prompt(block: Prompt, look: Look) -> Drawn:
     found = paragraph(said, look.width, palette.text, first=first, gutter_style=palette.user)
     drawn = Drawn(found, margin=Segment("▌ ", palette.user))
     if look.detail != "full" and len(found) > _LONG_PROMPT:
-        more = f"… {counted(len(text), 'character', 'characters')} in all: Enter shows them"
+        more = f"… {counted(len(text), 'character', 'characters')} in all (click to expand)"
         found[PROMPT_ROWS:] = [line([(more, palette.muted)])]
         drawn.spots.append(Spot(PROMPT_ROWS + own_row, PROMPT_ROWS + own_row))
     if own_row:

@@ -290,7 +290,7 @@ class ApprovalCard(ApprovalView):
         if not self._sheet.waits(waiting.approval_id):
             back = text if text != edit.text else ""
             kept = ": what you wrote is in the composer" if back else ""
-            self.post_message(self.Told(f"the question no longer waits{kept}", back))
+            self.post_message(self.Told(f"the question is no longer pending{kept}", back))
         elif problem := edit.check(text).problem:
             self._sheet.drafts[key] = text
             self.post_message(self.Told(f"not sent: {problem}; the question waits as before, e goes on"))

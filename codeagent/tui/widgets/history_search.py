@@ -46,7 +46,7 @@ class HistorySearch(Widget, can_focus=True):
         _key("up,ctrl+r", "move(1)", "older", "an older one"),
         _key("down,ctrl+s", "move(-1)", "newer", "a newer one"),
         _key("backspace,ctrl+h", "delete", "delete", "delete a letter"),
-        _key("ctrl+u,ctrl+w", "delete_all", "delete_all", "search anew"),
+        _key("ctrl+u,ctrl+w", "delete_all", "delete_all", "start over"),
     ]
 
     class Closed(Message):

@@ -16,8 +16,8 @@ from codeagent.tui.widgets.lane_rows import in_lanes, text_row, title_row
 
 _MOST_ROWS = 4
 """Texts shown of one lane."""
-_BACK = "Up takes it back"
-_CHANGE = "/queue changes it"
+_BACK = "Up to edit it"
+_CHANGE = "/queue to change it"
 
 
 @dataclass(frozen=True)

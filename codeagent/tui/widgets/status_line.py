@@ -45,7 +45,7 @@ class StatusLine(Row):
     ) -> None:
         """`to_background` is the key that moves a call there."""
         super().__init__()
-        self._to_background = to_background
+        self._to_background = to_background.lower()
         self._stage = stage
         self._board = stage.status
         self._boundary = stage.boundary

@@ -84,7 +84,7 @@ async def test_a_hunk_is_taken_back_after_a_yes_and_what_is_left_is_shown() -> N
         await page.press(pilot, "y")
         without = Node("file", NEW.replace("line twenty\n", "line 20\n").encode())
         assert page.puts == [("put", "src/a.py", without, Node("file", NEW.encode()))]
-        assert "taken back: hunk 2 of 2 in src/a.py; /redo brings it back" in page.app.rows[-1]
+        assert "undone: hunk 2 of 2 in src/a.py (/redo to restore)" in page.app.rows[-1]
         assert "hunk 1 of 1" in page.app.shown
 
 
@@ -141,7 +141,7 @@ async def test_while_the_agent_works_nothing_is_taken_back() -> None:
         page.works = True
         await page.press(pilot, "y")
         assert page.puts == []
-        assert "the agent works: what changed can be taken back when it is done" in page.app.rows[-1]
+        assert "the agent works: what changed can be undone when it is done" in page.app.rows[-1]
 
 
 async def test_a_refusal_is_said_in_one_line_and_everything_is_compared_again() -> None:
@@ -183,7 +183,7 @@ async def test_what_is_not_compared_is_listed_with_its_reasons() -> None:
         await page.press(pilot, "]", "]", "]", "X")
         assert "data.bin: larger than 20 MiB" in page.app.shown
         assert "vendor/x: a repository of its own" in page.app.shown
-        assert "there is no file here to take back" in page.app.rows[-1]
+        assert "there is no file here to restore" in page.app.rows[-1]
 
 
 async def test_nothing_in_names_or_contents_acts() -> None:

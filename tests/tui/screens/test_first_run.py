@@ -20,7 +20,7 @@ class Drawer:
         self.kept: dict[str, str] = {}
         self._refusal = refusal
 
-    def keep(self, variable: str, value: str) -> str:
+    async def keep(self, variable: str, value: str) -> str:
         if self._refusal:
             raise ConfigError(self._refusal.replace("KEY", value))
         self.kept[variable] = value
@@ -36,7 +36,9 @@ async def test_it_says_what_is_missing_and_the_demo_is_one_key_away(size: tuple[
         if size != (20, 5):
             assert MISSING.text in app.shown
             assert [
-                row for row in ("Paste a key", SERVER.name, "Another server", "Look around") if row not in app.shown
+                row
+                for row in ("Paste an API key", SERVER.name, "Another server", "Look around")
+                if row not in app.shown
             ] == []
         await pilot.press("d")
         assert app.given == []
@@ -59,7 +61,7 @@ async def test_a_key_is_shown_as_dots_and_stored_under_its_variable() -> None:
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert drawer.kept == {"ANTHROPIC_API_KEY": SECRET}
-        assert app.given == [KeyKept("ANTHROPIC_API_KEY", "the keyring")]
+        assert app.given == [KeyKept("ANTHROPIC_API_KEY")]
 
 
 async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_begins() -> None:

@@ -70,7 +70,7 @@ def batch(*cards: Card, finished: bool = True) -> Batch:
 
 def test_what_the_person_said_has_a_bar_and_the_word_you() -> None:
     assert rows(Prompt(0, text="fix it")) == ["▌ you    fix it"]
-    assert rows(Prompt(0, text="and more", source="steer"))[0] == "▌ you, while it worked"
+    assert rows(Prompt(0, text="and more", source="steer"))[0] == "▌ you (while running)"
     assert rows(Prompt(0, text="one\ntwo")) == ["▌ you    one", "▌        two"]
 
 
@@ -83,7 +83,7 @@ def test_copying_a_prompt_gives_what_was_typed_without_the_bar_or_the_word() -> 
 
 def test_a_very_long_prompt_is_shown_in_part_and_whole_in_full_detail() -> None:
     block = Prompt(0, text="\n".join(f"row {number}" for number in range(100)))
-    assert rows(block)[-1] == "▌ … 689 characters in all: Enter shows them"
+    assert rows(block)[-1] == "▌ … 689 characters in all (click to expand)"
     assert len(rows(block)) == 31
     assert len(rows(block, "full")) == 100
 
@@ -93,7 +93,7 @@ def test_an_answer_is_markdown_behind_the_margin() -> None:
 
 
 def test_an_answer_that_broke_off_says_so() -> None:
-    assert rows(Answer(0, pieces=Pieces("half"), open=False, cut=True))[-1] == "  the answer broke off here"
+    assert rows(Answer(0, pieces=Pieces("half"), open=False, cut=True))[-1] == "  interrupted here"
 
 
 def test_thoughts_fold_to_one_line_with_how_long_they_took() -> None:

@@ -250,7 +250,7 @@ async def test_what_was_written_about_a_question_that_went_away_is_given_back(mo
         await app.keys(pilot, "alt+e")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        said = "the question no longer waits: what you wrote is in the composer"
+        said = "the question is no longer pending: what you wrote is in the composer"
         assert (app.decisions, app.told) == ([], [(said, '{"path": "b"}')])
 
 

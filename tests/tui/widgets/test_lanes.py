@@ -44,12 +44,12 @@ async def test_two_lanes_have_two_labels_and_the_newest_can_be_taken_back() -> N
         await pilot.pause()
         rows = app.rows()
         assert rows[0].startswith("── will be read after this batch ─")
-        assert rows[0].endswith("─ /queue changes it ──")
+        assert rows[0].endswith("─ /queue to change it ──")
         assert rows[1] == "   “also cover 1900”"
         assert rows[2] == "   interrupt: “stop that”"
         assert rows[3].startswith("── when the agent is done ─")
         assert rows[4].startswith("   “then” +2 lines")
-        assert rows[4].endswith("Up takes it back")
+        assert rows[4].endswith("Up to edit it")
         assert len(rows) == 5
         app.lanes.clear()
         await pilot.pause()

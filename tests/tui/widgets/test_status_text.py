@@ -99,10 +99,10 @@ def test_the_hints_say_how_to_reach_the_card(status: Status, boundary: Paused | 
 
 
 def test_a_long_notice_is_cut_and_not_left_out() -> None:
-    status = replace(FULL, phase="idle", notice="taken back: library/__pycache__/calendar.pyc; /redo brings it back")
+    status = replace(FULL, phase="idle", notice="undone: library/__pycache__/calendar.pyc (/redo to restore)")
     parts = fit(with_notice_cut(status_parts(status, 0.0), status, 50), 50)
     line = " · ".join(part.text for part in parts)
-    assert line.startswith("ready · taken back: library/") and line.endswith("…") and len(line) <= 50
+    assert line.startswith("ready · undone: library/") and line.endswith("…") and len(line) <= 50
 
 
 def test_a_notice_takes_the_place_of_the_hints() -> None:
