@@ -9,6 +9,7 @@ from codeagent.agent.agent import Past
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import (
     ApprovalRequested,
+    ApprovalResolved,
     KnownEvent,
     Notice,
     RunFinished,
@@ -231,6 +232,26 @@ async def test_a_stop_in_the_middle_of_an_answer_closes_its_stream() -> None:
     await s.run()
     [notice] = notices(s, "run.stopped")
     assert notice.data["stream_closed"] is True and notice.text == "stopped: the answer was cut off"
+
+
+@pytest.mark.parametrize(
+    ("call", "decision"),
+    [
+        (("ask_user", '{"question": "Which one?", "options": ["a", "b"]}'), Decision("once", "b")),
+        (do("ok", "asking"), Decision("deny", "use the other file")),
+    ],
+    ids=["what was picked", "the reason of a no"],
+)
+async def test_what_the_user_answered_is_in_the_log_in_their_words(call: tuple[str, str], decision: Decision) -> None:
+    s = scene(Turn("", (call,)), Turn("done"))
+
+    def answer(event: KnownEvent) -> None:
+        if isinstance(event, ApprovalRequested):
+            s.agent.respond(event.approval_id, decision)
+
+    await s.run(on_event=answer)
+    (resolved,) = of(s.journal.events, ApprovalResolved)
+    assert (resolved.answer, resolved.source, resolved.reason) == (decision.answer, "user", decision.reason)
 
 
 async def test_a_question_is_answered_with_words() -> None:
