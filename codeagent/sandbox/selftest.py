@@ -1,8 +1,10 @@
 """The start-up self-test: one exec, whose answers are judged here; a sandbox that fails it is not used."""
 
+import fcntl
 import os
 import secrets
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from codeagent.sandbox.execution import Place, run_script
@@ -28,7 +30,7 @@ async def self_test(
     name = f".codeagent-check-{secrets.token_hex(8)}"
     reply, nonce = f"{name}-reply", secrets.token_hex(16)
     try:
-        _write(root, name, nonce)
+        held = _write(root, name, nonce)
     except OSError as error:
         return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
     try:
@@ -36,8 +38,9 @@ async def self_test(
         output = await run_script(wire, place, "check", arguments, _SECONDS)
         replied = None if read_only else _read(root, reply)
     finally:
-        for left in (name, reply):
+        for left in (reply, name):
             _remove(root, left)
+        os.close(held)
     answers: dict[str, list[str]] = defaultdict(list)
     for line in output.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition("=")
@@ -67,11 +70,14 @@ def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | N
     return SelfTest(tuple(what for what, holds in checks if holds), tuple(failed), missing)
 
 
-def _write(root: PinnedRoot, name: str, text: str) -> None:
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=root.fd)
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(f"{text}\n")
-        os.fchmod(fd, 0o644)
+def _write(root: PinnedRoot, name: str, text: str) -> int:
+    """The open file, locked: whoever sweeps after a crash knows that it is in use. Raises OSError."""
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=root.fd)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.fchmod(fd, 0o644)
+    os.write(fd, f"{text}\n".encode("ascii"))
+    return fd
 
 
 def _read(root: PinnedRoot, name: str) -> tuple[str, int] | None:

@@ -1,15 +1,23 @@
 """Replaces one file of an open directory, whole or not at all."""
 
 import errno
+import fcntl
 import hashlib
 import os
+import re
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
 from codeagent.workspace.beneath import Place
 
+LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
+"""What unfinished files are called, those of the sandbox's self-test included."""
 _CHUNK = 1 << 20
+_DESCRIPTORS = "/proc/self/fd"
 
 
 def replace(place: Place, data: bytes, *, base: str | None, owner: tuple[int, int]) -> None:
@@ -24,9 +32,15 @@ def replace(place: Place, data: bytes, *, base: str | None, owner: tuple[int, in
     temporary = f".codeagent-{secrets.token_hex(8)}.tmp"
     try:
         old = _check(place, base)
-        _fill(place, temporary, data, old, owner)
-        _check(place, base)
-        give_name(place, temporary, replacing=old is not None)
+        with _draft(place, temporary, 0o666 if old is None else 0o600) as (fd, named):
+            _fill(place, fd, data, old, owner)
+            _check(place, base)
+            if not named and old is None:
+                _link(place, f"{_DESCRIPTORS}/{fd}", None)
+            else:
+                if not named:
+                    os.link(f"{_DESCRIPTORS}/{fd}", temporary, dst_dir_fd=place.parent)
+                give_name(place, temporary, replacing=old is not None)
         os.fsync(place.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
@@ -66,18 +80,61 @@ def _check(place: Place, base: str | None) -> os.stat_result | None:
     return found
 
 
-def _fill(place: Place, name: str, data: bytes, old: os.stat_result | None, owner: tuple[int, int]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, 0o666 if old is None else 0o600, dir_fd=place.parent)
+@contextmanager
+def _draft(place: Place, name: str, mode: int) -> Iterator[tuple[int, bool]]:
+    """A new file to fill, and whether it has the name already; one without a name is gone with this process.
+
+    It is locked for as long as it is filled, which tells others that it is nobody's leftover. Raises OSError.
+    """
+    fd, named = _unnamed(place, mode), False
+    if fd is None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd, named = os.open(name, flags, mode, dir_fd=place.parent), True
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
-        if old is not None:
-            keep_attributes(place, fd, old)
-        elif os.geteuid() == 0:
-            os.fchown(fd, *owner)
-        os.fsync(fd)
+        with suppress(OSError):  # a file system without locks: then nothing is swept, either
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield fd, named
+    finally:
+        os.close(fd)
+
+
+def _unnamed(place: Place, mode: int) -> int | None:
+    """None where the file system has no such files, or nothing gives them a name later."""
+    if not Path(_DESCRIPTORS).is_dir():
+        return None
+    try:
+        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=place.parent)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
+            return None
+        raise
+
+
+def _fill(place: Place, fd: int, data: bytes, old: os.stat_result | None, owner: tuple[int, int]) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+    if old is not None:
+        keep_attributes(place, fd, old)
+    elif os.geteuid() == 0:
+        os.fchown(fd, *owner)
+    os.fsync(fd)
+
+
+def is_leftover(folder: int, name: str) -> bool:
+    """The file is an unfinished one of a process that was killed: see `LEFTOVER` for its name. Never raises."""
+    held = name.removesuffix("-reply")
+    try:
+        fd = os.open(held, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return held != name
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError:
+        return False
     finally:
         os.close(fd)
 
@@ -115,14 +172,21 @@ def give_name(place: Place, temporary: str, *, replacing: bool) -> None:
     """
     if not replacing:
         try:
-            os.link(temporary, place.name, src_dir_fd=place.parent, dst_dir_fd=place.parent, follow_symlinks=False)
+            _link(place, temporary, place.parent)
             return
-        except FileExistsError:
-            raise ContentChanged(f"{place.path} exists already; nothing was written") from None
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
                 raise
     os.rename(temporary, place.name, src_dir_fd=place.parent, dst_dir_fd=place.parent)
+
+
+def _link(place: Place, path: str, folder: int | None) -> None:
+    """Raises OSError, ContentChanged."""
+    follow = folder is None
+    try:
+        os.link(path, place.name, src_dir_fd=folder, dst_dir_fd=place.parent, follow_symlinks=follow)
+    except FileExistsError:
+        raise ContentChanged(f"{place.path} exists already; nothing was written") from None
 
 
 def discard(place: Place, temporary: str) -> None:

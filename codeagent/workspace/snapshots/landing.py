@@ -122,6 +122,12 @@ class Landing:
                     return
             folder = folder.rpartition("/")[0]
 
+    def drop(self, path: str) -> None:
+        """Remove a file that nobody needs, whatever is in it, where that can be done."""
+        with self._parent(path) as place:
+            if place is not None:
+                atomic.discard(place, place.name)
+
     def settle(self) -> None:
         """What was changed stays changed, whatever happens to the machine. Raises OSError."""
         for folder in sorted(self._touched):

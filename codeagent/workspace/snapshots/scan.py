@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
+from codeagent.workspace.atomic import LEFTOVER, is_leftover
 from codeagent.workspace.snapshots.about import About
 from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of, trusted
 from codeagent.workspace.snapshots.ignoring import Scope
@@ -59,6 +60,8 @@ class Found:
     """Those of them whose content or kind is."""
     gone: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
+    """Unfinished files of a process that was killed."""
     repositories: list[tuple[str, str]] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
     """As in `Snapshot.marks`."""
@@ -139,6 +142,10 @@ class Scan:
                 folders.append(entry)
                 continue
             name = entry.name
+            if LEFTOVER.fullmatch(name) and prefix + name not in self._order.tracked:
+                if is_leftover(here.fd, name):
+                    found.leftovers.append(prefix + name)
+                continue
             was = old.get(name)
             try:
                 status = entry.stat(follow_symlinks=False)

@@ -7,6 +7,7 @@ from codeagent.core.checkpoints import Snapshot
 from codeagent.workspace.snapshots.about import About, bounded
 from codeagent.workspace.snapshots.importing import SnapshotWriter
 from codeagent.workspace.snapshots.known import Known, KnownFiles
+from codeagent.workspace.snapshots.landing import Landing
 from codeagent.workspace.snapshots.objects import Leaf
 from codeagent.workspace.snapshots.place import GitRefused, StorePlace
 from codeagent.workspace.snapshots.restoring import mode_of
@@ -56,6 +57,8 @@ class Taker:
         with self._place.writing():
             try:
                 found = Scan(order, writer.add, stop, self._glances).run(root, known.root)
+                for path in found.leftovers:
+                    Landing(root, self._limits.file, "none").drop(path)
                 about = About(bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories)))
                 self._name(writer, known, found, about)
             except BaseException:
