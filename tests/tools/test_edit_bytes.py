@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.tool import ToolError
-from codeagent.tools.edit_match import NoMatch, find
+from codeagent.tools.edit.match import NoMatch, find
 from codeagent.tools.encoding import NotEncodable, NotText, Span, read_text
 from tests.fakes import put
 from tests.tools.conftest import Toolbox
@@ -55,6 +55,8 @@ def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.Da
     assume(parsed.text.count(old) == 1 and "\r" not in (text[start - 1 : start], text[end - 1 : end]))
     new = data.draw(_LINE) + data.draw(st.sampled_from(["", "\n", "\r\nx", "\ny\n"]))
     assume(new != old)
+    # Where it begins within a line's leading blanks, indentation is read, not copied: test_edit_slips.
+    assume(re.search(r"(^|[\r\n])[ \t]+$", text[:start]) is None)
     try:
         matches = find(parsed.text, old, new, replace_all=False)
     except NoMatch:

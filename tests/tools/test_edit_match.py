@@ -2,7 +2,7 @@
 
 import pytest
 
-from codeagent.tools.edit_match import NoMatch, find
+from codeagent.tools.edit.match import NoMatch, find
 from codeagent.tools.encoding import read_text
 
 
@@ -52,7 +52,8 @@ def test_overlapping_places_are_ambiguous() -> None:
         ("a\n    b\n    c\nd\n", "b\nc", "b\nnew\nc", "a\n    b\n    new\n    c\nd\n", "indentation"),
         ("a\nb\n", "  b", "  c\n    d", "a\nc\n  d\n", "indentation"),
         ("a\n\tb\n", "b\n", "c\n", None, None),
-        ("x   =  1\ny\n", "x = 1", "x = 2", "x = 2\ny\n", "white space between words"),
+        ("x   =  1\ny\n", "x = 1\ny", "x = 1\nz", "x   =  1\nz\n", "white space between words"),
+        ("x = 1\ny\n", "x   =  1", "x = 2", "x = 2\ny\n", "white space between words"),
         ("“hi” – now\n", '"hi" - now', '"hi" - then', "“hi” – then\n", "typographic quotes, dashes or spaces"),
         ("a\nb\nc\n", "2\tb\n3\tc", "2\tB\n3\tc", "a\nB\nc\n", "line numbers that were copied along"),
         ("a\nb\nc\n", "2\tb\n3\tc", "B\nc", "a\nB\nc\n", "line numbers that were copied along"),
@@ -70,7 +71,7 @@ def test_drift_is_carried_over_and_said(text: str, old: str, new: str, expected:
     [
         ("  a\n    b\nz\n", "a\nb"),
         ("  if a:\n    b\n", "if a:\n  b"),
-        ("\tif a:\n\t\tb\nz\n", "    if a:\n        b"),
+        ("\tif a:\n", "  if a:"),
         ("const a = {\n  x: 1,\n};\n", "const a = {\n  x: 1\n};"),
         ("print('a')\n", 'print("a")'),
         ("a\nb\nc\n", "5\tb\n6\tc"),

@@ -13,7 +13,7 @@ from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, Tool
 from codeagent.tools.by_hunk import taken_by_hunk
 from codeagent.tools.change import Change, binding
 from codeagent.tools.diff import count, diff_block
-from codeagent.tools.edit_match import NoMatch, find, line_of
+from codeagent.tools.edit.match import NoMatch, find, line_of
 from codeagent.tools.encoding import NotEncodable, NotText, Span, TextFile, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key

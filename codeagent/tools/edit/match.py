@@ -4,8 +4,9 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from codeagent.tools.edit_drift import DRIFTS, Found
-from codeagent.tools.edit_nearest import nearest
+from codeagent.tools.edit.drift import Found, drifted, within_blanks
+from codeagent.tools.edit.indentation import Doubt
+from codeagent.tools.edit.nearest import nearest
 from codeagent.tools.encoding import Span
 
 _MOST_SHOWN = 20
@@ -27,9 +28,9 @@ class Matches:
 def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
     """The spans of `text` that `old` means and what goes there.
 
-    Exact matches come first, with any newline style. Only where there is none are the drifts tried,
-    in order; each must leave exactly one place, or several where all are to be replaced. Newlines
-    of the replacement follow the place. Raises NoMatch.
+    Exact matches come first, with any newline style. Only where there is none are slips looked for; what is left must
+    be exactly one place, or several where all are to be replaced. Newlines of the replacement follow the place.
+    Raises NoMatch.
     """
     if "\r\n" in old and not replace_all:
         places = [place for place in _exact(text, old, apart=False) if not _halves_a_newline(text, *place)]
@@ -38,14 +39,20 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
             return Matches([Span(start, end, _newlines_as_there(text, start, end, new))], None)
     plain = PlainText(text)
     plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    exact = [Found(start, end, plain_new) for start, end in _exact(plain.text, plain_old, apart=replace_all)]
-    if exact:
-        return _chosen(text, plain, exact, None, replace_all)
-    for name, drift in DRIFTS:
-        found = drift(plain.text, plain_old, plain_new)
-        if found:
-            return _chosen(text, plain, found, name, replace_all)
-    raise NoMatch("old_string is not in the file" + nearest(plain.text, plain_old))
+    exact = _exact(plain.text, plain_old, apart=replace_all)
+    try:
+        if exact:
+            found = [Found(start, end, plain_new, frozenset()) for start, end in exact]
+            if len(exact) == 1:
+                found = [within_blanks(plain.text, *exact[0], plain_old, plain_new) or found[0]]
+        else:
+            found = drifted(plain.text, plain_old, plain_new)
+    except Doubt as doubt:
+        why = "new_string does not say what is meant" if exact else "the text is there only nearly"
+        raise NoMatch(f"{why}: {doubt}" + nearest(plain.text, plain_old)) from None
+    if not found:
+        raise NoMatch("old_string is not in the file" + nearest(plain.text, plain_old))
+    return _chosen(text, plain, found, replace_all)
 
 
 def line_of(text: str, offset: int) -> int:
@@ -74,7 +81,8 @@ class PlainText:
         return offset + bisect_left(self._returns, offset)
 
 
-def _chosen(text: str, plain: PlainText, found: list[Found], drift: str | None, replace_all: bool) -> Matches:
+def _chosen(text: str, plain: PlainText, found: list[Found], replace_all: bool) -> Matches:
+    drift = " and ".join(sorted(set().union(*(place.slips for place in found)))) or None
     if len(found) > 1 and not replace_all:
         lines = [str(line_of(plain.text, place.start)) for place in found[:_MOST_SHOWN]]
         more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""

@@ -1,0 +1,1 @@
+"""Finding the one place an edit means, and carrying the edit over to it."""

@@ -1,0 +1,169 @@
+"""Carries an edit over to a place that differs from what the model remembered: a merge of three texts.
+
+The old text is the base, the new text is what the model made of it, and the file is what really is there. Where the new
+text is as the old one, the file's own characters stay; only what the model changed takes the model's.
+"""
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from codeagent.tools.edit.canonical import Block, Line, folded, is_blank, opcodes, plain, tokens
+from codeagent.tools.edit.indentation import Doubt, Way, ways
+
+_LONGEST_LINE = 20_000
+_ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A line of the result."""
+
+    text: str
+    base: int | None
+    """The old line it is, or was made from."""
+
+
+def carried(old: Block, new: Block, there: Block) -> str:
+    """What takes the place of `there`. Raises Doubt.
+
+    `old` and `there` have the same lines in canonical form.
+    """
+    found = ways(old, new, there)
+    if not found:
+        raise Doubt("its indentation fits neither old_string nor the file")
+    merges = [_Merge(old, new, there, way) for way in found]
+    best = max(merge.kept for merge in merges)
+    results = {merge.text() for merge in merges if merge.kept == best}
+    if len(results) > 1:
+        raise Doubt("its indentation can be read in two ways")
+    return results.pop()
+
+
+class _Merge:
+    """The three texts, with one reading of the indentation."""
+
+    def __init__(self, old: Block, new: Block, there: Block, way: Way) -> None:
+        self._old, self._new, self._there, self._way = old, new, there, way
+        base = [(indent, line.key) for indent, line in zip(way.base, old.lines, strict=True)]
+        self._codes = list(opcodes(base, [(line.indent, line.key) for line in new.lines]))
+        self._typed = _typed_for_plain(old, there)
+
+    @property
+    def kept(self) -> int:
+        """How many lines of the new text have the indentation of the old line they are, or were made from."""
+        count = 0
+        for tag, start, end, new_start, new_end in self._codes:
+            if tag == "equal":
+                count += end - start
+            elif end - start == new_end - new_start:
+                pairs = zip(self._way.base[start:end], self._new.lines[new_start:new_end], strict=True)
+                count += sum(indent == line.indent for indent, line in pairs)
+        return count
+
+    def text(self) -> str:
+        """Raises Doubt."""
+        placed: list[_Placed] = []
+        for _, start, end, new_start, new_end in self._codes:
+            if end - start == new_end - new_start:
+                placed += [self._paired(start + n, new_start + n) for n in range(end - start)]
+            elif self._way.is_ambiguous:
+                raise Doubt("its indentation stands for several in the file")
+            else:
+                placed += [self._added(self._new.lines[at]) for at in range(new_start, new_end)]
+        out = []
+        for at, line in enumerate(placed):
+            out += [self._gap(placed, at), line.text]
+        return "".join([*out, self._gap(placed, len(placed))])
+
+    def _paired(self, at: int, new_at: int) -> _Placed:
+        old, new, there = self._old.lines[at], self._new.lines[new_at], self._there.lines[at]
+        indent = there.indent
+        if new.indent != self._way.base[at]:
+            if self._way.is_irregular:
+                raise Doubt("it changes indentation that differs")
+            indent = self._way.moved(new.indent)
+        if self._way.is_ambiguous and not _is_alike(old, new):
+            raise Doubt("its indentation stands for several in the file")
+        tail = _merged(old.tail, new.tail, there.tail, new.tail)
+        return _Placed(indent + self._merged_text(old.text, new.text, there.text) + tail, at)
+
+    def _added(self, line: Line) -> _Placed:
+        text = "".join(self._as_typed(token) for token in tokens(line.text))
+        return _Placed(self._way.moved(line.indent) + text + line.tail, None)
+
+    def _merged_text(self, old: str, new: str, there: str) -> str:
+        if old == new:
+            return there
+        if len(old) + len(new) > _LONGEST_LINE:
+            if old == there:
+                return new
+            raise Doubt("a changed line is too long to compare")
+        mine, wanted, actual = tokens(old), tokens(new), tokens(there)
+        out: list[str] = []
+        for tag, start, end, new_start, new_end in opcodes(list(map(folded, mine)), list(map(folded, wanted))):
+            if tag != "equal":
+                out += map(self._as_typed, wanted[new_start:new_end])
+                continue
+            for at in range(end - start):
+                token = wanted[new_start + at]
+                if is_blank(token) and token == mine[start + at] != actual[start + at]:
+                    raise Doubt("a line that it changes differs in white space between words")
+                out.append(_merged(mine[start + at], token, actual[start + at], token if is_blank(token) else None))
+        return "".join(out)
+
+    def _as_typed(self, token: str) -> str:
+        """What is new, with plain characters where the model types typographic ones for those of the file."""
+        return "".join(plain(char) if plain(char) in self._typed else char for char in token)
+
+    def _gap(self, placed: list[_Placed], at: int) -> str:
+        """What goes before the line `at` of the result, or after the last."""
+        new = self._new.gaps[at]
+        before = -1 if at == 0 else placed[at - 1].base
+        after = len(self._old.lines) if at == len(placed) else placed[at].base
+        if before is not None and after == before + 1:
+            old, there = self._old.gaps[after], self._there.gaps[after]
+            match (new.count("\n"), old.count("\n"), there.count("\n")):
+                case wanted, had, has if wanted in (had, has):
+                    return there
+                case _, had, has if had == has:
+                    return new
+                case _:
+                    raise Doubt("a blank line differs where it changes blank lines")
+        first = max((line.base + 1 for line in placed[:at] if line.base is not None), default=0)
+        last = min((line.base for line in placed[at:] if line.base is not None), default=len(self._old.lines))
+        for number in range(first, last + 1):
+            if self._old.gaps[number].count("\n") != self._there.gaps[number].count("\n"):
+                raise Doubt("a blank line differs where it adds or removes lines")
+        return new
+
+
+def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
+    """The side that changed; `otherwise` where both did, None: then Doubt is raised."""
+    if new in (old, there):
+        return there
+    if old == there:
+        return new
+    if otherwise is None:
+        raise Doubt("it changes characters that differ")
+    return otherwise
+
+
+def _typed_for_plain(old: Block, there: Block) -> set[str]:
+    """Characters for which the model types a typographic one where the file has the plain one."""
+    typed, real = set(), set()
+    for mine, actual in zip(old.lines, there.lines, strict=True):
+        if mine.text == actual.text:
+            continue
+        for a, b in zip(tokens(mine.text), tokens(actual.text), strict=True):
+            if is_blank(a):
+                continue
+            for char, own in zip(a, b, strict=True):
+                if char != own and own == plain(char):
+                    typed.add(own)
+                elif own != plain(own):
+                    real.add(plain(own))
+    return typed - real
+
+
+def _is_alike(old: Line, new: Line) -> bool:
+    return SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio() >= _ALIKE
