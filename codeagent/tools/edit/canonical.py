@@ -19,7 +19,7 @@ _PLAIN = str.maketrans(
     }
 )
 _BLANK_RUN = re.compile(f"[{_BLANKS}]+")
-_TOKEN = re.compile(f"[{_BLANKS}]+|[-{_DASHES}]+|['{_SINGLE}]+|[\"{_DOUBLE}]+|\\w+|.", re.DOTALL)
+_TOKEN = re.compile(f"[{_BLANKS}]+|[-<>=+*/|{_DASHES}]+|['{_SINGLE}]+|[\"{_DOUBLE}]+|\\w+|.", re.DOTALL)
 _LARGEST_DIFF = 4_000_000
 """Pairs of items that are compared at most; of more, nothing counts as the same."""
 
@@ -101,8 +101,21 @@ def offsets_of_folded(text: str) -> list[int]:
 
 
 def tokens(text: str) -> list[str]:
-    """Words, runs of blanks, runs of dashes, runs of quotes, single characters; cut the same in every typography."""
+    """Words and runs of blanks, quotes or operators, dashes among these; cut the same in every typography."""
     return _TOKEN.findall(text)
+
+
+def line_opcodes(old: Block, new: Block) -> Iterator[Opcode]:
+    """Which lines are the same: with their indentation if they can be, else without."""
+    mine = [(line.indent, line.key) for line in old.lines]
+    wanted = [(line.indent, line.key) for line in new.lines]
+    for tag, start, end, new_start, new_end in opcodes(mine, wanted):
+        if tag != "replace":
+            yield tag, start, end, new_start, new_end
+            continue
+        keys, new_keys = [key for _, key in mine[start:end]], [key for _, key in wanted[new_start:new_end]]
+        for code in opcodes(keys, new_keys):
+            yield code[0], code[1] + start, code[2] + start, code[3] + new_start, code[4] + new_start
 
 
 def opcodes(old: Sequence[object], new: Sequence[object]) -> Iterator[Opcode]:

@@ -4,10 +4,11 @@ The old text is the base, the new text is what the model made of it, and the fil
 text is as the old one, the file's own characters stay; only what the model changed takes the model's.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from codeagent.tools.edit.canonical import Block, Line, folded, is_blank, opcodes, plain, tokens
+from codeagent.tools.edit.canonical import Block, Line, Opcode, folded, is_blank, line_opcodes, opcodes, plain, tokens
 from codeagent.tools.edit.indentation import Doubt, Way, ways
 
 _LONGEST_LINE = 20_000
@@ -28,12 +29,17 @@ def carried(old: Block, new: Block, there: Block) -> str:
 
     `old` and `there` have the same lines in canonical form.
     """
-    found = ways(old, new, there)
+    codes = list(line_opcodes(old, new))
+    even = [code for code in codes if code[2] - code[1] == code[4] - code[3]]
+    pairs = [(start + n, at + n) for _, start, end, at, _ in even for n in range(end - start)]
+    repeated = _repeated(old) | _repeated(new)
+    sure = [pair for pair in pairs if not {old.lines[pair[0]].key, new.lines[pair[1]].key} & repeated]
+    found = ways(old, new, there, sure)
+    if any(way.is_irregular for way in found) and len(sure) < len(pairs) and len(even) < len(codes):
+        raise Doubt("its indentation differs, and which of its equal lines is which cannot be told")
     if not found:
         raise Doubt("its indentation fits neither old_string nor the file")
-    merges = [_Merge(old, new, there, way) for way in found]
-    best = max(merge.kept for merge in merges)
-    results = {merge.text() for merge in merges if merge.kept == best}
+    results = {_Merge(old, new, there, codes, way).text() for way in found}
     if len(results) > 1:
         raise Doubt("its indentation can be read in two ways")
     return results.pop()
@@ -42,23 +48,9 @@ def carried(old: Block, new: Block, there: Block) -> str:
 class _Merge:
     """The three texts, with one reading of the indentation."""
 
-    def __init__(self, old: Block, new: Block, there: Block, way: Way) -> None:
-        self._old, self._new, self._there, self._way = old, new, there, way
-        base = [(indent, line.key) for indent, line in zip(way.base, old.lines, strict=True)]
-        self._codes = list(opcodes(base, [(line.indent, line.key) for line in new.lines]))
-        self._typed = _typed_for_plain(old, there)
-
-    @property
-    def kept(self) -> int:
-        """How many lines of the new text have the indentation of the old line they are, or were made from."""
-        count = 0
-        for tag, start, end, new_start, new_end in self._codes:
-            if tag == "equal":
-                count += end - start
-            elif end - start == new_end - new_start:
-                pairs = zip(self._way.base[start:end], self._new.lines[new_start:new_end], strict=True)
-                count += sum(indent == line.indent for indent, line in pairs)
-        return count
+    def __init__(self, old: Block, new: Block, there: Block, codes: list[Opcode], way: Way) -> None:
+        self._old, self._new, self._there, self._codes, self._way = old, new, there, codes, way
+        self._typed, self._real = _typography(old, there)
 
     def text(self) -> str:
         """Raises Doubt."""
@@ -113,7 +105,11 @@ class _Merge:
 
     def _as_typed(self, token: str) -> str:
         """What is new, with plain characters where the model types typographic ones for those of the file."""
-        return "".join(plain(char) if plain(char) in self._typed else char for char in token)
+        if self._typed and token != plain(token):
+            if any(char != plain(char) and plain(char) not in self._typed - self._real for char in token):
+                raise Doubt("its new text has typographic characters, and others of it are plain in the file")
+            return plain(token)
+        return token
 
     def _gap(self, placed: list[_Placed], at: int) -> str:
         """What goes before the line `at` of the result, or after the last."""
@@ -148,21 +144,20 @@ def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
     return otherwise
 
 
-def _typed_for_plain(old: Block, there: Block) -> set[str]:
-    """Characters for which the model types a typographic one where the file has the plain one."""
+def _typography(old: Block, there: Block) -> tuple[set[str], set[str]]:
+    """Plain characters that the model types as typographic ones, and those that the file has as such."""
     typed, real = set(), set()
     for mine, actual in zip(old.lines, there.lines, strict=True):
-        if mine.text == actual.text:
-            continue
         for a, b in zip(tokens(mine.text), tokens(actual.text), strict=True):
             if is_blank(a):
                 continue
-            for char, own in zip(a, b, strict=True):
-                if char != own and own == plain(char):
-                    typed.add(own)
-                elif own != plain(own):
-                    real.add(plain(own))
-    return typed - real
+            typed |= {own for char, own in zip(a, b, strict=True) if char != own == plain(char)}
+            real |= {plain(own) for own in b if own != plain(own)}
+    return typed, real
+
+
+def _repeated(block: Block) -> set[str]:
+    return {key for key, count in Counter(line.key for line in block.lines).items() if count > 1}
 
 
 def _is_alike(old: Line, new: Line) -> bool:

@@ -4,15 +4,20 @@ A place counts only where its text and the old text have the same canonical form
 those listed here. Nothing is weighed: where two places, or two readings of the new text, are possible, it is refused.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from codeagent.tools.edit.canonical import Block, Line, block_of, folded, is_blank, line_of, offsets_of_folded, plain
 from codeagent.tools.edit.carry import carried
 from codeagent.tools.edit.indentation import Doubt, is_tab_drift
 from codeagent.tools.edit.reading import Reading, readings
 
+_INDENTATION = "indentation"
+_TABS = "tabs or spaces"
+_MOST_PLACES = 50
 _BLANK_LINES = 1
 """How many may be missing or too many, in all."""
 
@@ -33,30 +38,33 @@ class _Place:
     end: int
     there: Block
     old: Block
-    new: Block
+    new: Block | None
+    """None where the reading does not tell what it is."""
     slips: frozenset[str]
 
+    @property
+    def weight(self) -> frozenset[str]:
+        """Less of a slip is a part of it: tabs for spaces of other indentation."""
+        return self.slips | ({_TABS} if _INDENTATION in self.slips else set())
 
-def drifted(text: str, old: str, new: str) -> list[Found]:
-    """Every place that `old` means, in order, up to the fewest slips. Raises Doubt."""
+
+def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Found]:
+    """Every place that `old` means, in order, up to the fewest slips; many are not counted to the end. Raises Doubt.
+
+    Only one place, or one of those to be replaced all, says what takes its place.
+    """
     lines = _FileLines(text)
-    places: list[_Place] = []
-    doubt: Doubt | None = None
-    for reading in readings(old, new):
-        for whole in (True, False):
-            found = list(_places(lines, reading, whole=whole))
-            places += found
-            if found and reading.new is None:
-                doubt = Doubt(f"it has {reading.slip} only in part")
-            if found:
-                break
-    if doubt is not None:
-        raise doubt
-    least = [place for place in places if not any(other.slips < place.slips for other in places)]
+    places = [place for reading in readings(old, new) for place in _places(lines, reading, replace_all=replace_all)]
+    weights = {place.weight for place in places}
+    least = [place for place in places if not any(weight < place.weight for weight in weights)]
+    if not replace_all and len({(place.start, place.end) for place in least}) > 1:
+        return [Found(place.start, place.end, "", place.slips) for place in least]
     found_at: dict[tuple[int, int], Found] = {}
     for place in sorted(least, key=lambda place: (place.start, place.end)):
+        if place.new is None:
+            raise Doubt("new_string has what was undone in old_string only in part")
         is_all = not text[: place.start].strip() and not text[place.end :].strip()
-        if is_all and "indentation" in place.slips:
+        if is_all and _INDENTATION in place.slips:
             raise Doubt("the whole file is, so nothing says which indentation is meant")
         replacement = carried(place.old, place.new, place.there)
         if replacement == text[place.start : place.end]:
@@ -75,20 +83,27 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Found 
     """
     begin = text.rfind("\n", 0, start) + 1
     first, wanted = line_of(old.partition("\n")[0]), line_of(new.partition("\n")[0])
-    if begin == start or not is_blank(text[begin:start]) or not first.text:
+    if begin == start or not is_blank(text[begin:start]) or not old.strip():
         return None
     had, has = first.indent, text[begin:start] + first.indent
     is_whole = is_blank(text[end : _line_end(text, end)]) or old.endswith("\n")
-    if wanted.text and wanted.indent != has and not (had and is_whole):
-        return None
-    if not wanted.text and not (had and old.endswith("\n")):
-        return None
+    match first.text, wanted.text:
+        case "", "":
+            return None
+        case "", _ if is_whole:
+            pass
+        case _, "" if had and is_whole:
+            pass
+        case _, _ if wanted.text and (wanted.indent == has or (is_whole and (had or wanted.indent))):
+            pass
+        case _:
+            return None
     result = carried(block_of(old), block_of(new), block_of(text[begin:end]))
     if result == text[begin:end]:
         if not had:
             return None
         raise Doubt("the file has this indentation already")
-    return None if result == text[begin:start] + new else Found(begin, end, result, frozenset({"indentation"}))
+    return None if result == text[begin:start] + new else Found(begin, end, result, frozenset({_INDENTATION}))
 
 
 def _line_end(text: str, at: int) -> int:
@@ -97,12 +112,13 @@ def _line_end(text: str, at: int) -> int:
 
 
 class _FileLines:
-    """The lines of the file that are not blank, in canonical form."""
+    """The lines of the file that are not blank, and their canonical form as one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.raw: list[str] = []
         self.starts: list[int] = []
+        """Of each line, its offset in the text."""
         self.numbers: list[int] = []
         """Of each line, from 1."""
         at = 0
@@ -112,10 +128,27 @@ class _FileLines:
                 self.starts.append(at)
                 self.numbers.append(number)
             at += len(line) + 1
+        self._measured: tuple[int, list[int]] = -1, []
 
     @cached_property
     def keys(self) -> list[str]:
         return [folded(line).strip(" ") for line in self.raw]
+
+    @cached_property
+    def canonical(self) -> str:
+        return "\n".join(self.keys)
+
+    @cached_property
+    def key_starts(self) -> list[int]:
+        """Of each line, its offset in the canonical text."""
+        return list(accumulate((len(key) + 1 for key in self.keys), initial=0))
+
+    def column(self, at: int, offset: int) -> int:
+        """Where in the line that character of its canonical form is."""
+        if self._measured[0] != at:
+            line = line_of(self.raw[at])
+            self._measured = at, [len(line.indent) + offset for offset in offsets_of_folded(line.text)]
+        return self._measured[1][offset]
 
     def begin(self, at: int, newlines: int) -> int:
         """Where the line begins, or as many newlines before it as there are, with nothing but blanks between."""
@@ -126,7 +159,8 @@ class _FileLines:
             if newline < 0:
                 break
             start = newline
-        return start
+        line = self.text.rfind("\n", 0, start) + 1
+        return line if newlines and is_blank(self.text[line:start]) else start
 
     def end(self, at: int, newlines: int) -> int:
         """Where the line's text ends, or as many newlines behind it as there are, with nothing but blanks between."""
@@ -143,59 +177,53 @@ class _FileLines:
         return end
 
 
-def _places(lines: _FileLines, reading: Reading, *, whole: bool) -> Iterator[_Place]:
+@dataclass(frozen=True)
+class _Match:
+    """Where the canonical form of the old text is."""
+
+    first: int
+    last: int
+    """Indexes of its lines."""
+    begin: int | None
+    end: int | None
+    """Offsets within the canonical forms of the two lines; None: at the begin of the one, at the end of the other."""
+
+
+def _places(lines: _FileLines, reading: Reading, *, replace_all: bool) -> list[_Place]:
+    """Whole lines if there are any, else parts of lines, between words; not more than are worth listing."""
     old = block_of(reading.old)
-    wanted = [line.key for line in old.lines]
-    if not wanted:
-        return
-    new = block_of(reading.new if reading.new is not None else reading.old)
-    for at in range(len(lines.keys) - len(wanted) + 1):
-        if reading.line is not None and _first_number(reading, old, lines, at) != reading.line:
+    if not old.lines:
+        return []
+    new = None if reading.new is None else block_of(reading.new)
+    whole: list[_Place] = []
+    parts: list[_Place] = []
+    most = len(lines.text) if replace_all else _MOST_PLACES
+    for match in _matches(lines, old):
+        if reading.line not in (None, lines.numbers[match.first] - old.gaps[0].count("\n")):
             continue
-        found = _whole_lines(lines, at, wanted) if whole else _parts(lines, at, wanted)
-        for columns in found:
-            place = _placed(lines, at, columns, reading, old, new)
-            if place is not None:
-                yield place
+        kind = whole if match.begin is None and match.end is None else parts
+        if len(kind) >= most or (kind is parts and whole):
+            continue
+        place = _placed(lines, match, reading, old, new)
+        if place is not None and not (replace_all and kind and place.start < kind[-1].end):
+            kind.append(place)
+        if len(whole) >= most:
+            break
+    return whole or parts
 
 
-def _first_number(reading: Reading, old: Block, lines: _FileLines, at: int) -> int:
-    return lines.numbers[at] - old.gaps[0].count("\n")
-
-
-_Columns = tuple[int | None, int | None]
-"""Where the text begins in its first line and ends in its last; None: at the line's own begin or end."""
-
-
-def _whole_lines(lines: _FileLines, at: int, wanted: list[str]) -> Iterator[_Columns]:
-    keys = lines.keys
-    if keys[at] == wanted[0] and keys[at : at + len(wanted)] == wanted:
-        yield None, None
-
-
-def _parts(lines: _FileLines, at: int, wanted: list[str]) -> Iterator[_Columns]:
-    """As `_whole_lines`, where the text may begin and end within a line, between words."""
-    keys, count = lines.keys, len(wanted)
-    if count == 1:
-        yield from _parts_of_line(lines.raw[at], keys[at], wanted[0])
-        return
-    first, last = keys[at], keys[at + count - 1]
-    if not first.endswith(wanted[0]) or not last.startswith(wanted[-1]):
-        return
-    if keys[at + 1 : at + count - 1] != wanted[1:-1]:
-        return
-    begin, end = len(first) - len(wanted[0]), len(wanted[-1])
-    if _is_between_words(first, begin) and _is_between_words(last, end):
-        yield _column(lines.raw[at], begin), _column(lines.raw[at + count - 1], end, is_end=True)
-
-
-def _parts_of_line(raw: str, key: str, wanted: str) -> Iterator[_Columns]:
-    begin = key.find(wanted)
-    while begin >= 0:
-        end = begin + len(wanted)
-        if _is_between_words(key, begin) and _is_between_words(key, end):
-            yield _column(raw, begin), _column(raw, end, is_end=True)
-        begin = key.find(wanted, begin + 1)
+def _matches(lines: _FileLines, old: Block) -> Iterator[_Match]:
+    wanted = "\n".join(line.key for line in old.lines)
+    text, starts = lines.canonical, lines.key_starts
+    at = text.find(wanted)
+    while at >= 0:
+        end = at + len(wanted)
+        if _is_between_words(text, at) and _is_between_words(text, end):
+            first = bisect_right(starts, at) - 1
+            last = first + len(old.lines) - 1
+            begin, stop = at - starts[first], end - starts[last]
+            yield _Match(first, last, begin or None, stop if stop < len(lines.keys[last]) else None)
+        at = text.find(wanted, at + 1)
 
 
 def _is_between_words(key: str, at: int) -> bool:
@@ -206,29 +234,26 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-def _column(raw: str, at: int, *, is_end: bool = False) -> int | None:
-    """The offset in the line of a character of its canonical form; None at its begin, or at its end."""
-    line = line_of(raw)
-    offsets = offsets_of_folded(line.text)
-    if at == (len(offsets) - 1 if is_end else 0):
-        return None
-    return len(line.indent) + (offsets[at - 1] + 1 if is_end else offsets[at])
-
-
-def _placed(lines: _FileLines, at: int, columns: _Columns, reading: Reading, old: Block, new: Block) -> _Place | None:
+def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Block, new: Block | None) -> _Place | None:
     """The place, if it differs from the old text by no more than slips do."""
-    begin, end = columns
-    last = at + len(old.lines) - 1
-    if begin is not None:
-        cut = _cut_at_begin(lines.raw[at][:begin], old, new)
-        if cut is None:
-            return None
-        old, new = cut
-    if end is not None and (old.gaps[-1] or old.lines[-1].tail):
+    start, stop = lines.starts[match.first], lines.starts[match.last]
+    if match.begin is None:
+        start = lines.begin(match.first, old.gaps[0].count("\n"))
+    else:
+        start += lines.column(match.first, match.begin)
+        if new is not None:
+            cut = _cut_at_begin(lines.text[start - 1], old, new)
+            if cut is None:
+                return None
+            old, new = cut
+    if match.end is None:
+        stop = lines.end(match.last, old.gaps[-1].count("\n"))
+    elif old.gaps[-1] or old.lines[-1].tail:
         return None
-    start = lines.starts[at] + begin if begin is not None else lines.begin(at, old.gaps[0].count("\n"))
-    stop = lines.starts[last] + end if end is not None else lines.end(last, old.gaps[-1].count("\n"))
-    ends_in_blanks = any(not gap.endswith("\n") for gap in (old.gaps[-1], new.gaps[-1]) if gap)
+    else:
+        stop += lines.column(match.last, match.end - 1) + 1
+    last_gaps = [old.gaps[-1], new.gaps[-1] if new is not None else ""]
+    ends_in_blanks = any(not gap.endswith("\n") for gap in last_gaps if gap)
     if ends_in_blanks and not is_blank(lines.text[stop : _line_end(lines.text, stop)]):
         return None
     there = block_of(lines.text[start:stop])
@@ -243,7 +268,7 @@ def _cut_at_begin(before: str, old: Block, new: Block) -> tuple[Block, Block] | 
     """The two without the blanks they begin with, which `before`, the line up to the place, ends with."""
     if old.gaps[0] or new.gaps[0] or not new.lines or new.lines[0].indent != old.lines[0].indent:
         return None
-    if old.lines[0].indent and not is_blank(before[-1:]):
+    if old.lines[0].indent and not is_blank(before):
         return None
     return _begun(old), _begun(new)
 
@@ -257,7 +282,7 @@ def _slips(old: Block, there: Block) -> Iterator[str]:
     """What differs, in words that go after "up to"."""
     pairs = list(zip(old.lines, there.lines, strict=True))
     if old.indents != there.indents:
-        yield "tabs or spaces" if is_tab_drift(old, there) else "indentation"
+        yield _TABS if is_tab_drift(old, there) else _INDENTATION
     if any(a.tail != b.tail for a, b in pairs):
         yield "white space at line ends"
     if any(a.count("\n") != b.count("\n") for a, b in zip(old.gaps, there.gaps, strict=True)):

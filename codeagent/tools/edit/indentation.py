@@ -30,19 +30,29 @@ class Way:
     """Single lines have slipped: what holds for them does not hold for others."""
 
 
-def ways(old: Block, new: Block, there: Block) -> list[Way]:
-    """Every reading that fits: as slipped as the old text, or as it is in the file. Empty where none does."""
+def ways(old: Block, new: Block, there: Block, pairs: Sequence[tuple[int, int]]) -> list[Way]:
+    """Every reading that fits: as slipped as the old text, or as it is in the file. Empty where none does.
+
+    `pairs` are the old and new lines that are one and the same: those that slipped say which of the two it is, and so
+    does the outermost indentation.
+    """
     had, has, wanted = old.indents, there.indents, new.indents
-    if list(had) == list(has) or not wanted:
+    if had == has or not wanted:
         return [Way(has, _same)]
     mapping = _Mapping(had, has)
     if mapping.is_unlike:
         return []
+    slipped = [(had[at], has[at], wanted[new_at]) for at, new_at in pairs if had[at] != has[at]]
+    says_had = any(indent == mine for mine, _, indent in slipped)
+    says_has = any(indent == actual for _, actual, indent in slipped)
+    if slipped and not (says_had or says_has or mapping.width):
+        return []
+    as_had = _begins_alike(wanted, had) if mapping.width is None else mapping.is_in_style(wanted, had)
+    as_has = _begins_alike(wanted, has) if mapping.width is None else mapping.is_in_style(wanted, has)
     found = []
-    width = mapping.width
-    if _begins_alike(wanted, had) or (width and _characters(wanted) <= _characters(had)):
+    if says_had or (as_had and not (as_has and says_has)):
         found.append(Way(had, _moved_in_blocks(mapping, had, new), mapping.is_ambiguous, mapping.is_irregular))
-    if _begins_alike(wanted, has) or (width and _characters(wanted) <= _characters(has)):
+    if says_has or (as_has and not (as_had and says_had)):
         found.append(Way(has, _same))
     if len(had) == 1 < len(wanted) and has[0].endswith(had[0]) and wanted[0] == had[0]:
         rest_is_whole = all(indent.startswith(has[0]) for indent in wanted[1:])
@@ -80,6 +90,13 @@ class _Mapping:
         """Tabs and spaces differ, and no width of a tab explains it."""
         pairs = zip(self._had, self._has, strict=True)
         return self.width is None and not all(a.endswith(b) or b.endswith(a) for a, b in pairs)
+
+    def is_in_style(self, indents: Sequence[str], style: Sequence[str]) -> bool:
+        """Whether all begin with as many tabs as fit in, or all without any, as `style` does."""
+        if not any("\t" in indent for indent in style):
+            return not any("\t" in indent for indent in indents)
+        matches = [_TABBED.fullmatch(indent) for indent in indents]
+        return all(match is not None and len(match[2]) < (self.width or 0) for match in matches)
 
     def moved(self, indent: str) -> str:
         """Raises Doubt."""
@@ -166,10 +183,6 @@ def _width(had: Sequence[str], has: Sequence[str]) -> int | None:
 
 def _begins_alike(some: Sequence[str], others: Sequence[str]) -> bool:
     return min(some, key=len) == min(others, key=len)
-
-
-def _characters(indents: Sequence[str]) -> set[str]:
-    return set("".join(indents))
 
 
 def _same(indent: str) -> str:

@@ -46,7 +46,7 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
             if len(exact) == 1:
                 found = [within_blanks(plain.text, *exact[0], plain_old, plain_new) or found[0]]
         else:
-            found = drifted(plain.text, plain_old, plain_new)
+            found = drifted(plain.text, plain_old, plain_new, replace_all=replace_all)
     except Doubt as doubt:
         why = "new_string does not say what is meant" if exact else "the text is there only nearly"
         raise NoMatch(f"{why}: {doubt}" + nearest(plain.text, plain_old)) from None

@@ -16,6 +16,7 @@ _ENTITIES = {
 _ENTITY = re.compile("|".join(re.escape(entity) for entities in _ENTITIES.values() for entity in entities))
 _CHARACTER = {entity: char for char, entities in _ENTITIES.items() for entity in entities}
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\'": "'", "\\n": "\n", "\\t": "\t"}
+_QUOTES = {'\\"', "\\'"}
 _ESCAPE = re.compile(r"\\[\\\"'nt]")
 
 
@@ -126,10 +127,11 @@ def _decoded(old: str, new: str, pattern: re.Pattern[str], kinds: frozenset[str]
     in_old, in_new = set(pattern.findall(old)) & kinds, set(pattern.findall(new)) & kinds
     if not in_old or bare(old) & in_old:
         return
-    slip = "escaped quotes" if in_old <= {'\\"', "\\'"} else "escaped characters"
-    if not in_new:
+    slip = "escaped quotes" if in_old <= _QUOTES else "escaped characters"
+    other = set(_ESCAPE.findall(new)) - set(_ESCAPE.findall(old)) - kinds
+    if not other and (not in_new or ("\\n" in in_old and "\n" in new and not in_new & _QUOTES)):
         yield Reading(decode(old), new, slip)
         return
-    other = set(_ESCAPE.findall(new)) - set(_ESCAPE.findall(old)) - kinds
-    told = not bare(new) & (in_old | in_new) and not other
+    as_old = in_new == in_old or (in_new <= in_old <= _QUOTES)
+    told = not other and as_old and not bare(new) & in_old
     yield Reading(decode(old), decode(new) if told else None, slip)
