@@ -92,6 +92,7 @@ async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
 
     assert await talk.open(Wish()) == lacks
     assert not talk.running
+    await talk.close()
 
 
 async def test_a_session_of_another_folder_is_continued_there_and_that_is_said() -> None:
@@ -108,9 +109,11 @@ async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_s
     launcher: FakeLauncher, wanted: str
 ) -> None:
     stage = Stage()
-    missing = await Conversation(launcher, stage).open(Wish(resume=wanted))
+    talk = Conversation(launcher, stage)
+    missing = await talk.open(Wish(resume=wanted))
     assert missing is not None and missing.kind == "session"
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [missing.text]
+    await talk.close()
 
 
 async def test_a_pause_that_a_crash_ended_is_no_longer_offered() -> None:
@@ -155,13 +158,14 @@ async def test_events_are_drawn_as_they_come() -> None:
 
 async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = FakeLauncher()
-    _, stage, _ = await ready(launcher)
+    talk, stage, _ = await ready(launcher)
     failed: list[BaseException] = []
     stage.failed = failed.append
     monkeypatch.setattr(stage.document, "stream_text", lambda *_: 1 / 0)
     launcher.agent.emit(*Recording().run("go").stream("one").finish().events)
     await until(lambda: stage.status.now.phase == "idle" and bool(failed))
     assert [type(error) for error in failed] == [ZeroDivisionError]
+    await talk.close()
 
 
 async def test_a_start_that_fails_by_a_mistake_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +179,7 @@ async def test_a_start_that_fails_by_a_mistake_is_told(monkeypatch: pytest.Monke
     with pytest.raises(CodeagentError, match="not started"):
         await talk.start_up()
     assert [type(error) for error in failed] == [ZeroDivisionError]
+    await talk.close()
 
 
 async def test_text_that_came_too_late_for_its_run_begins_the_next_one() -> None:
