@@ -2,9 +2,13 @@
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from codeagent.core.errors import SessionInUse
+
+_PATIENCE = 2.0
+"""Seconds."""
 
 
 class SessionLock:
@@ -21,7 +25,7 @@ class SessionLock:
         """Raises SessionInUse when another process, or another log of this one, holds it."""
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(fd, fcntl.LOCK_EX)
         except BlockingIOError:
             in_use = _in_use(self._path, fd)
             os.close(fd)
@@ -46,7 +50,7 @@ def check_free(path: Path) -> None:
     except OSError:
         return
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _take(fd, fcntl.LOCK_SH)
     except BlockingIOError:
         raise _in_use(path, fd) from None
     finally:
@@ -60,6 +64,33 @@ def is_locked(path: Path) -> bool:
     except SessionInUse:
         return True
     return False
+
+
+def _take(fd: int, kind: int) -> None:
+    """Raises BlockingIOError where a living process holds it.
+
+    For a moment it may also be held by what is not its holder: a command that a process forked just before it was
+    killed and that has not begun to run, or somebody who only looks whether it is free. Their end is waited for.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _pid(os.pread(fd, 32, 0))
+            if time.monotonic() > deadline or (holder is not None and _lives(holder)):
+                raise
+        time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _in_use(path: Path, fd: int) -> SessionInUse:

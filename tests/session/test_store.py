@@ -1,5 +1,6 @@
 """The folder of sessions: private, found by prefix, one writer at a time, repaired before it goes on."""
 
+import fcntl
 import os
 import re
 import stat
@@ -96,6 +97,24 @@ def test_a_session_in_use_is_refused_with_the_pid_and_can_still_be_read(store: S
     assert store.read(log.session_id).events == ()
     assert store.summaries()[0].in_use
     log.close()
+
+
+@pytest.mark.parametrize("named", ["a process that is gone", "nobody"])
+def test_a_lock_that_is_held_only_for_a_moment_is_waited_for(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """As by a command that was forked before its process was killed, or by somebody who looks whether it is free."""
+    log = store.create()
+    log.close()
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    holder = os.open(store.folder(log.session_id) / "lock", os.O_RDWR)
+    os.pwrite(holder, f"{gone.pid}\n".encode() if named == "a process that is gone" else b"", 0)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    monkeypatch.setattr("codeagent.session.lock.time.sleep", lambda seconds: fcntl.flock(holder, fcntl.LOCK_UN))
+    again, _ = store.open(log.session_id)
+    again.close()
+    os.close(holder)
 
 
 def test_the_lock_of_a_dead_process_is_no_obstacle(store: SessionStore) -> None:
