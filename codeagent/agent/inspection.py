@@ -138,9 +138,12 @@ class Inspection:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        if self._sandbox is None or not self._standing:
+        if self._sandbox is None:
             return
         async with self._lock:
+            await self._sweep()
+            if not self._standing:
+                return
             await self._sandbox.close()
             await self._look_late()
 

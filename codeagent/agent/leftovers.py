@@ -23,6 +23,7 @@ from codeagent.tools.seen import digest
 
 MOST_NAMED = 5
 _MOST_DIFFS = 20
+_OURS = (".codeag", "codeag~")
 _REPOSITORY = "is a git repository: a shell or an editor there may run what its configuration names"
 
 
@@ -71,8 +72,7 @@ async def find_leftovers(
             remarks.append(f"what git runs in {_folder(path)} was changed: look at {path} before git is used there")
             continue
         found = [one for one in found if one.path != path]
-        reason = (host_reason(path) if watched(path) else None) or f"{_folder(path)} {_REPOSITORY}"
-        found.append(Leftover(path, reason, held=False))
+        found.append(Leftover(path, _reason_of_mark(path), held=False))
     return Leftovers(tuple(found), tuple(remarks))
 
 
@@ -123,6 +123,14 @@ def _reason(path: str, before: Snapshot) -> str | None:
         if plain_name(part) in GIT_RUNS and "/".join([*parts[:at], "HEAD"]) in before.marks:
             return f"{path} decides what git runs in {'/'.join(parts[:at]) or 'this folder'}"
     return None
+
+
+def _reason_of_mark(path: str) -> str:
+    if watched(path) and (reason := host_reason(path)) is not None:
+        return reason
+    if plain_name(path.rpartition("/")[2]).startswith(_OURS):
+        return f"{path} may say what a coding agent is allowed that is started in {_folder(path)}"
+    return f"{_folder(path)} {_REPOSITORY}"
 
 
 def _folder(path: str) -> str:

@@ -77,11 +77,16 @@ class DockerSandbox:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port. While the sandbox is frozen nothing starts and nothing is stopped: that waits."""
-        self._unswept = self._unswept or not command.read_only
+        if command.read_only:
+            return await (
+                self._way_out.run(command, on_output) if command.hosts else self._read_only.run(command.text, on_output)
+            )
+        self._unswept = True
         if command.hosts:
-            return await self._way_out.run(command, on_output)
-        where = self._read_only if command.read_only else self._usual
-        return await where.run(command.text, on_output)
+            result = await self._way_out.run(command, on_output)
+        else:
+            result = await self._usual.run(command.text, on_output)
+        return replace(result, notices=(*result.notices, *(await self.sweep()).notices))
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """See the port. Never wait for a command inside it.

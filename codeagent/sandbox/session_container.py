@@ -222,7 +222,7 @@ class SessionContainer:
     async def _fitting(self, call: _Call) -> Container:
         """The container, made anew where what it guards was replaced on this machine. Fails closed."""
         container = await self._ready()
-        if self._left:
+        if self._left and not await self.is_quiet():
             call.notices += self._guard.quarantined(container)
         changed = await self._guard.outdated(container, busy=bool(self._running))
         if not changed:

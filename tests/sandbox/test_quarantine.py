@@ -95,8 +95,9 @@ async def test_what_it_plants_while_the_sandbox_is_closed_is_found_once_all_has_
 
 
 @pytest.mark.docker
-async def test_a_repository_the_user_makes_while_nothing_runs_is_theirs(plain: DockerSandbox) -> None:
-    await run(plain, "true")
+@pytest.mark.parametrize("command", ["true", "sleep 0.01 &"])
+async def test_a_repository_the_user_makes_while_nothing_runs_is_theirs(plain: DockerSandbox, command: str) -> None:
+    await run(plain, command)
     while (await plain.sweep()).alive:
         pass
     git(plain.spec.root, "init", "-q")
