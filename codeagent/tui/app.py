@@ -135,8 +135,11 @@ class CodeagentApp(GuardedApp):
     def quit(self) -> None:
         self.run_worker(self._quit(), exclusive=True, group="quit")
 
-    async def _quit(self) -> None:
+    async def farewell(self) -> None:
         await self.chat.end()
+
+    async def _quit(self) -> None:
+        await self.farewell()
         self.exit(return_code=0)
 
     def print_below(self, text: str) -> None:

@@ -48,7 +48,7 @@ class Conversation(AgentSide):
         self._settled = asyncio.Event()
         """It has started, or never will."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -208,9 +208,12 @@ class Conversation(AgentSide):
         return facts_about(about, Facts(self._launcher.workspace, self._stage, self._settings, self._runtime))
 
     async def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
+        """Whoever comes second waits for the same end, and nobody who gives up waiting stops it half way."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         runtime, self._runtime = self._runtime, None
         for task in tuple(self._tasks):
             task.cancel()

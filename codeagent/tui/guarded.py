@@ -75,6 +75,17 @@ class GuardedApp(App[None]):
         """A signal came: end in an orderly way, soon. The terminal was given back already."""
         self.exit(return_code=exit_code)
 
+    async def farewell(self) -> None:
+        """End what the app has begun; idempotent. Awaited once the screen is gone, whatever made it go."""
+
+    async def _shutdown(self) -> None:
+        """Textual comes here after every end there is but that of the process."""
+        try:
+            await self.farewell()
+        except Exception as error:
+            self.crash = self.ended_by = self.ended_by or error
+        await super()._shutdown()
+
     @contextlib.contextmanager
     def suspend(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:

@@ -58,6 +58,8 @@ class TerminalGuard:
         self._before: _Attributes = termios.tcgetattr(self._fd)
         self._lent = False
         self._lost = False
+        self._own = False
+        """The watcher has sent a SIGTERM that was not answered yet."""
         self._wake, self._woken = os.pipe()
         self._handlers: dict[signal.Signals, Any] = {}
         self._watch = threading.Thread(target=self._watching, name="terminal", daemon=True)
@@ -114,6 +116,9 @@ class TerminalGuard:
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         if self._lent and number in {signal.SIGINT, signal.SIGQUIT}:
             return
+        own, self._own = self._own and number == signal.SIGTERM, self._own and number != signal.SIGTERM
+        if self.received is not None and (own or number == signal.SIGHUP):
+            return  # a closed window hangs up more than once: the kernel, the shell and the watcher all tell
         again = self.received is not None
         self.received = self.received or (signal.SIGHUP if self._lost else signal.Signals(number))
         self.restore()
@@ -139,7 +144,7 @@ class TerminalGuard:
         poller.register(self._fd, 0)
         poller.register(self._wake, select.POLLIN)
         if any(fd == self._fd for fd, _ in poller.poll()):
-            self._lost = True
+            self._lost = self._own = True
             signal.pthread_kill(_main_thread(), signal.SIGTERM)
         elif os.read(self._wake, 1) == _DONE:
             return
@@ -156,8 +161,9 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
 
     On SIGINT, SIGTERM, SIGHUP and SIGQUIT the terminal is restored at once and `on_exit` is called in the running
     event loop with the exit code, 128 + n; it has `FAREWELL` seconds to end the screen. A second signal ends the
-    process without further ado. A SIGHUP that was ignored before, as under nohup, stays ignored. Where a screen
-    that owned this terminal was killed, the terminal is reset first; markers of that are kept below `state`.
+    process at once, unless it only tells again that the terminal is gone. A SIGHUP that was ignored before, as under
+    nohup, stays ignored. Where a screen that owned this terminal was killed, the terminal is reset first; markers of
+    that are kept below `state`.
     """
     guard = TerminalGuard(state / _MARKERS, on_exit)
     guard.take()

@@ -18,13 +18,14 @@ def open_screen(
     sandbox: str = "off",
     size: tuple[int, int] = (100, 30),
     before: tuple[str, ...] = (),
+    shows: str = READY,
 ) -> PtyScreen:
-    """`codeagent` with these arguments in a git repository, waited for until a prompt can be typed."""
+    """`codeagent` with these arguments in a git repository, waited for until it shows this."""
     subprocess.run(["git", "init", "-q", product.workspace], check=True)
     command = [*before, sys.executable, "-m", "codeagent", "--sandbox", sandbox, *arguments]
     root = str(Path(__file__).parents[2])
     screen = PtyScreen(command, env=product.environment | {"PYTHONPATH": root}, cwd=product.workspace, size=size)
-    screen.wait_for(READY)
+    screen.wait_for(shows)
     return screen
 
 

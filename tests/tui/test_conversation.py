@@ -386,3 +386,24 @@ async def test_what_a_live_job_prints_reaches_its_place() -> None:
 
     await until(lambda: bool(stage.jobs.rows) and stage.jobs.output("job-1").last(1) == ["two"])
     await talk.close()
+
+
+async def test_who_gives_up_waiting_for_the_end_does_not_stop_it_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+    may_end, ended = asyncio.Event(), asyncio.Event()
+
+    async def close() -> None:
+        await may_end.wait()
+        ended.set()
+
+    monkeypatch.setattr(launcher.agent, "close", close)
+    first = asyncio.create_task(talk.close())
+    await until(lambda: launcher.closed == 1)
+    first.cancel()
+    second = asyncio.create_task(talk.close())
+    await asyncio.sleep(0)
+    assert not second.done()
+    may_end.set()
+    await second
+    assert ended.is_set() and launcher.closed == 1

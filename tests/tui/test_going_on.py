@@ -167,3 +167,4 @@ async def test_errors_without_end_end_the_app(tmp_path: Path) -> None:
                 app.chat.stage.failed(ValueError("a mistake of ours"))
             await pilot.pause()
     assert isinstance(app.ended_by, ValueError) and app.return_code == 1
+    assert ("close",) in app.told

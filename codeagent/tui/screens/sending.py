@@ -13,6 +13,7 @@ from codeagent.tui.widgets.guard import TOO_SOON
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
 """The round of Shift+Tab."""
+_NOT_SENT = "not sent: there is no conversation, see above; /resume or /new begins one"
 _STILL_STARTING = "still starting: it is done as soon as codeagent is ready"
 
 
@@ -119,7 +120,7 @@ class Sending:
         """Do it once there is a conversation, after everything that was held before; it is on disk before it shows."""
         if self.refused:
             self._chat.restore(text)
-            self._chat.tell("not sent: there is no conversation, see above; /resume or /new begins one")
+            self._chat.tell(_NOT_SENT)
             return
         early = Early(f"start{next(self._ids)}", text, do)
         self._early.append(early)
@@ -161,6 +162,8 @@ class Sending:
         except CodeagentError as error:
             self.refused = str(error)
         if self.refused:
+            if self.waits:
+                self._chat.tell(_NOT_SENT)
             self.give_back()
             return
         if self.waits:
