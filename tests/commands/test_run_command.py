@@ -14,7 +14,7 @@ import pytest
 from codeagent.commands import run
 from codeagent.core.errors import ConfigError
 from tests.e2e.conftest import product as product
-from tests.e2e.product import Product, of, say
+from tests.e2e.product import Product, calls, of, results, say
 
 
 @contextlib.contextmanager
@@ -190,3 +190,24 @@ def test_while_tool_files_wait_for_trust_a_rule_may_be_for_one_of_their_tools(pr
     assert waiting.code == 0 and "the rule deploy names no tool" in waiting.err
     loaded = product.call(*given, "--trust-project")
     assert loaded.code == 0 and "names no tool" not in loaded.err
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "runs"),
+    [
+        ("x=rm; $x f", [], False),
+        ("X=1 rm f", ["--yes"], False),
+        ("x=rm; $x f", ["--yes"], True),
+        ("mv f f.bak; echo $((1)) > h", [], True),
+    ],
+)
+def test_what_may_be_a_denied_command_is_denied_headless_and_a_yes_answers_only_where_it_is_asked(
+    product: Product, line: str, options: list[str], runs: bool
+) -> None:
+    (product.workspace / "f").write_text("x")
+    model = product.script(calls(("bash", {"command": line})), say("done"))
+    rules = ["--allow", "bash", "--deny", "bash(rm *)"]
+    product.call("run", "x", "--sandbox", "off", *rules, *options, "--model", model)
+    (result,) = results(product.log())
+    assert (result["error"] is None) == runs
+    assert (product.workspace / "f").exists() is not runs

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule
+from codeagent.core.policy import HOLE, ApprovalKey, Mode, Policy, Rule
 
 
 def key(*parts: str, kind: str = "command", opaque: bool = False, sensitive: str | None = None) -> ApprovalKey:
@@ -171,3 +171,43 @@ def test_reading_and_writing_have_rules_of_their_own_and_each_includes_what_is_l
     at = key("src/a.py", kind="path")
     assert ask(at, allow=rule, tool=tool) == ("auto" if covers else "prompt")
     assert ask(at, deny=rule, mode="auto", tool=tool) == ("deny" if covers else "auto")
+
+
+@given(
+    st.text("ab *?", min_size=1, max_size=6),
+    st.lists(st.text("ab ", max_size=4), min_size=2, max_size=3),
+    st.lists(st.text("ab ", max_size=4), min_size=2, max_size=2),
+)
+def test_whatever_stands_in_a_hole_a_rule_that_matches_then_could_match_before(
+    pattern: str, fixed: list[str], filled: list[str]
+) -> None:
+    rule = Rule("deny", "bash", pattern)
+    meant = fixed[0] + "".join(hole + text for hole, text in zip(filled, fixed[1:], strict=False))
+    if rule.matches(meant, "command"):
+        assert rule.could_match(HOLE.join(fixed))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "could"),
+    [
+        ("git push*", f"{HOLE} push", True),
+        ("git push*", f"git {HOLE}", True),
+        ("git push*", f"git log {HOLE}", False),
+        ("git push", f"{HOLE} git push", True),
+        ("rm *", "rm", True),
+        ("rm *", f"ls {HOLE}", False),
+        ("rm *", f"r{HOLE}", True),
+        ("/usr/bin/rm *", f"r{HOLE} x", True),
+        ("npm publish", f"n{HOLE}m x", False),
+    ],
+)
+def test_what_a_command_with_holes_could_be(pattern: str, text: str, could: bool) -> None:
+    assert Rule("deny", "bash", pattern).could_match(text) is could
+
+
+@pytest.mark.parametrize("permission", ["deny", "prompt"])
+def test_what_cannot_be_seen_is_asked_about_only_where_a_rule_could_hold_for_it(permission: str) -> None:
+    unseen = ApprovalKey("command", ("eval x",), unseen=True)
+    rule = Rule.parse("bash(rm *)", permission)  # type: ignore[arg-type]  # literals
+    for rules, expected in (((), "auto"), ((rule,), "prompt"), ((Rule("auto", "bash", "rm *"),), "auto")):
+        assert Policy("auto", rules).check("bash", unseen, "prompt", "anything").permission == expected
