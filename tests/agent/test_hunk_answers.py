@@ -32,7 +32,7 @@ async def answered(
     """The result of writing NEW to a.txt, answered so; before the answer the file can become something else."""
     monkeypatch.setattr("tests.agent.doubles.Place", lambda: folder)
     seen = SeenFiles(folder)
-    seen.read("a.txt", OLD.encode(), (1, 5), whole=True)
+    seen.read("a.txt", OLD.encode(), [(1, 5)], 5)
     call = ("write", json.dumps({"path": "a.txt", "content": NEW}))
     s = scene(Turn("", (call,)), Turn("done"), more=(Write(folder, seen),))
 
