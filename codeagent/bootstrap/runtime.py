@@ -128,7 +128,7 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
     for problem in (*makings.instructions.problems, *makings.skills.problems):
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
-        yield "sandbox.unavailable", f"no sandbox, so bash is absent: {trouble}. {trouble.remedy}"
+        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
 
 
 def _runtime(

@@ -193,4 +193,4 @@ async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
 
 def _unusable(name: str, error: SandboxError) -> Finding:
     remedy = getattr(error, "remedy", "")
-    return Finding(name, "problem", f"{error}; bash is absent, the other tools work{': ' if remedy else ''}{remedy}")
+    return Finding(name, "problem", f"{error}; bash is disabled, the other tools work{': ' if remedy else ''}{remedy}")

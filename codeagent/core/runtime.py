@@ -178,7 +178,7 @@ class Runtime:
     workspace: Workspace
     sandbox: Sandbox | None
     sandbox_info: SandboxInfo | None
-    """None where there is no sandbox: bash is absent then."""
+    """None where there is no sandbox: bash is disabled then."""
     outputs: OutputStore
     tools: tuple[ToolDefinition, ...]
     system_prompt: str

@@ -31,7 +31,7 @@ def test_without_an_engine_it_says_so_with_the_remedy_and_is_not_usable(product:
     code, found, _ = findings(product, DOCKER_HOST=f"unix://{product.home}/no.sock")
     assert code == 1
     assert found["engine"][0] == found["sandbox"][0] == "problem"
-    assert "bash is absent" in found["sandbox"][1]
+    assert "bash is disabled" in found["sandbox"][1]
 
 
 def test_keys_are_named_and_never_shown(product: Product) -> None:

@@ -222,7 +222,7 @@ def test_without_an_engine_bash_is_absent_and_the_other_tools_work(product: Prod
     assert by_name["read"]["error"] is None
     assert by_name["bash"]["error"]["kind"] == "not_found"
     [notice] = of(done.events, "notice")
-    assert notice["code"] == "sandbox.unavailable" and "bash is absent" in notice["text"]
+    assert notice["code"] == "sandbox.unavailable" and "bash is disabled" in notice["text"]
     assert of(product.log(), "notice") == [notice]
 
 
@@ -245,7 +245,7 @@ def test_the_demo_does_not_pretend_where_there_is_no_sandbox(product: Product) -
     env = product.environment | {"DOCKER_HOST": f"unix://{product.home}/no.sock"}
     done = product.call_apart("demo", "--headless", env=env)
     assert (done.code, done.out) == (1, "")
-    assert "no sandbox, so bash is absent: " in done.err
+    assert "no sandbox, so bash is disabled: " in done.err
     assert done.err.splitlines()[-1].startswith("codeagent: this needs a sandbox")
 
 

@@ -48,7 +48,7 @@ def _card(screen: PtyScreen) -> str:
 def deny_because(screen: PtyScreen, about: str) -> None:
     screen.wait_for(lambda: about in _card(screen))
     deadline = time.monotonic() + 20
-    while "no, because …" not in screen.text():
+    while "deny, with this reason" not in screen.text():
         assert time.monotonic() < deadline, screen.text()
         time.sleep(0.8)
         screen.send("\x1br")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
-from codeagent.core.events import Notice
+from codeagent.core.events import MessageAdded, Notice
+from codeagent.core.messages import UserMessage
 from codeagent.core.redact import Redactor
 from codeagent.session.log import SessionLog
 from codeagent.session.records import read_recording
@@ -87,6 +88,15 @@ def test_a_summary_says_what_the_session_was_about(store: SessionStore) -> None:
     finished(store)
     [summary] = store.summaries()
     assert (summary.workspace, summary.model, summary.prompt, summary.in_use) == ("/w", "m", "fix it", False)
+
+
+def test_a_session_is_named_after_what_the_user_wrote_and_not_after_a_note_for_the_model(store: SessionStore) -> None:
+    log = store.create()
+    for text, source in (("(Plan mode: look at whatever you need)", "note"), ("how is a date parsed?", "prompt")):
+        message = UserMessage.from_text(text, source)  # type: ignore[arg-type]  # two of the words
+        log.append(MessageAdded(seq=log.next_seq, ts=1.0, session=log.session_id, message=message))
+    log.close()
+    assert [summary.prompt for summary in store.summaries()] == ["how is a date parsed?"]
 
 
 def test_a_session_in_use_is_refused_with_the_pid_and_can_still_be_read(store: SessionStore) -> None:

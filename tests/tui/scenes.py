@@ -41,7 +41,8 @@ def asks_to_run() -> Recording:
     recording = after_failing_tests()
     command = "git diff --stat && rm -rf build/ && python3 -m pytest -q"
     recording.plan(("c6", "bash", command, "prompt"))
-    return recording.ask("c6", "bash", command, TerminalBlock(command=command))
+    risk = "network access: it could send what it reads to any host"
+    return recording.ask("c6", "bash", command, TerminalBlock(command=command), reason=risk)
 
 
 def three_wait() -> Recording:
@@ -95,6 +96,13 @@ def resumed() -> Recording:
     recording.answer(
         "The rule for full centuries is missing. I'll add it.", thinking="One line is enough.", usage=USAGE
     )
+    recording.plan(("c5", "bash", "rm -rf build", "prompt"), ("c6", "bash", "python3 -m unittest -v", "auto"))
+    recording.ask("c5", "bash", "rm -rf build").resolve("c5", "deny", "the release is in there")
+    recording.result("c5", "bash", error=("denied", "the user said no: the release is in there"), executed=False)
+    printed = "".join(f"test_{number} ... ok\n" for number in range(9)) + "\nRan 9 tests in 0.002s\n\nOK\n"
+    block = TerminalBlock(command="python3 -m unittest -v", output=printed, exit_code=0)
+    recording.start("c6", "bash", "python3 -m unittest -v")
+    recording.result("c6", "bash", blocks=(block,), details={"exit_code": 0}, seconds=1.2).end_batch(executed=1)
     return recording.finish("interrupted", error="the process ended before the run did")
 
 

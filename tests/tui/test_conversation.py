@@ -248,6 +248,7 @@ async def test_a_mode_chosen_during_the_start_holds_from_the_first_call() -> Non
     launcher = FakeLauncher()
     talk, stage, _ = await opened(launcher)
     talk.set_mode("plan")
+    assert stage.status.now.notice == "mode: plan · reads run, nothing is changed"
 
     launcher.ready.set()
     await until(lambda: stage.status.now.phase == "idle")

@@ -28,7 +28,8 @@ from codeagent.tui.stage import ASK_USER, Waiting
 from codeagent.tui.widgets.diff_piece import diff_piece
 from codeagent.tui.widgets.line_pane import Piece
 
-_CONTEXT = 3
+_CONTEXT = 2
+"""Unchanged lines above the first change and below the last."""
 _BESIDE_PATH = 48
 """Cells of a title that are not the path: the tool, counts, age and edges."""
 

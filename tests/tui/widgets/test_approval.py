@@ -251,4 +251,4 @@ def test_a_change_in_the_middle_of_a_file_takes_no_rows_for_what_is_around_it() 
     shown = ShownDiff("a.txt", before, before.replace("line 15", "line fifteen"))
     found = asked(Waiting("a.1", "a", "edit", "a.txt", "", (shown,), 0.0))
 
-    assert [row.kind for row in found.rows[0]] == [*["same"] * 3, "removed", "added", *["same"] * 3]
+    assert [row.kind for row in found.rows[0]] == [*["same"] * 2, "removed", "added", *["same"] * 2]

@@ -1,10 +1,23 @@
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from codeagent.core.policy import Mode
 from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Status
 from codeagent.tui.widgets.fitting import fit, joined_width
-from codeagent.tui.widgets.status_text import dollars, duration, phase_words, status_parts, tokens, with_notice_cut
+from codeagent.tui.widgets.status_text import (
+    MODE_MEANS,
+    dollars,
+    duration,
+    greeting,
+    phase_words,
+    prompt_words,
+    status_parts,
+    tokens,
+    with_notice_cut,
+)
 
 FULL = Status(
     phase="working",
@@ -181,3 +194,37 @@ def test_a_question_that_waits_is_still_offered_while_a_pause_was_asked_for() ->
 def test_the_offer_makes_room_for_what_just_happened() -> None:
     status = replace(FULL, waits_since=0.0, notice="copied 3 lines")
     assert "background" not in said(status, 200, now=500.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "boundary", "words"),
+    [
+        (Status(phase="idle"), None, "What would you like to do?"),
+        (Status(phase="starting"), None, "What would you like to do?"),
+        (Status(phase="answering"), None, "Type to steer"),
+        (Status(phase="waiting"), None, "Tab to answer, or type to steer"),
+        (Status(phase="waiting", on_card=True), None, "Tab to type here"),
+        (Status(phase="working", halt="paused"), None, "Enter to continue, or type to steer"),
+        (Status(phase="idle"), PlanReady("1. Do it"), "Tab to start the plan, or say what to change"),
+    ],
+)
+def test_the_empty_composer_says_what_typing_would_do(status: Status, boundary: PlanReady | None, words: str) -> None:
+    assert prompt_words(status, boundary) == words
+
+
+def test_with_the_keys_on_the_card_the_status_line_says_how_to_get_back() -> None:
+    assert "tab back to typing" in said(replace(FULL, phase="waiting", on_card=True), 60)
+
+
+def test_every_mode_says_what_it_means() -> None:
+    assert set(MODE_MEANS) == set(get_args(Mode))
+
+
+def test_a_new_session_says_in_five_lines_what_it_is_and_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    status = Status(branch="main", changes=1, model="demo", mode="plan")
+    rows = greeting(status, Path("/home/ada/src/acme"), "?")
+    assert len(rows) == 5
+    assert dict(rows)["folder"] == "~/src/acme · main · 1 changed file"
+    assert dict(rows)["mode"] == "plan: reads run, nothing is changed"
+    assert "/ commands · @ files · ? all keys" in dict(rows)["try"]
