@@ -215,9 +215,9 @@ class Inspection:
         """Raises CheckpointError, SandboxError."""
         if self._store is None or self._baseline is None:
             return []
-        async with self._still():
-            now = await self._store.take()
-            look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
+        # Nothing is held still for a look that comes every second: what changes meanwhile is seen by the next one.
+        now = await self._store.take()
+        look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
         left = [one for part in self._judged(look.found) for one in part]
         remarks = list(look.remarks)
         if left and self._attended:
@@ -305,11 +305,12 @@ class Inspection:
         return f"{decision.rule} does not allow {named(left)}" if left else None
 
     async def _undo(self, found: Sequence[Leftover], why: str) -> list[str]:
-        """Make it as it was before; tells the user, and returns what the model is to know. Raises CheckpointError."""
+        """Make it as it was before; tells the user, and returns what the model is to know. Raises SandboxError."""
         if not found or self._store is None or self._sandbox is None or self._baseline is None:
             return []
+        aside: list[str] = []
+        stuck: list[str] = []
         async with self._still():
-            aside, stuck = [], []
             for one in found:
                 if one.held:
                     continue
@@ -317,18 +318,33 @@ class Inspection:
                     aside.append(f"{one.path} to {await self._sandbox.set_aside(one.path)}")
                 except OSError as error:
                     stuck.append(f"{shown(one.path)} could not be moved away ({error.strerror}): look at it first")
-            present = await self._store.take()
-            paths = [one.path for one in found]
-            await self._store.restore(self._baseline.id, present=present.id, paths=paths)
+            failed = await self._restore(self._store, self._baseline, [one.path for one in found])
+        stuck += [
+            f"{shown(path)} could not be taken back ({reason}): look at it first" for path, reason in failed.items()
+        ]
         because = f": {why}" if why else ""
         done = []
-        if held := [one for one in found if one.held]:
+        if held := [one for one in found if one.held and one.path not in failed]:
             done.append(f"taken back, as it may run outside the sandbox: {named(held)}{because}")
         if aside:
             done.append(f"moved away, as it may run code outside the sandbox: {shown(', '.join(aside))}{because}")
         for text in (*done, *stuck):
             self._warn(text)
         return [*done, *stuck]
+
+    async def _restore(self, store: Checkpoints, before: Snapshot, paths: Sequence[str]) -> dict[str, str]:
+        """As they were; why not, by path, for those of which that cannot be."""
+        failed: dict[str, str] = {}
+        present = (await store.take()).id
+        try:
+            await store.restore(before.id, present=present, paths=paths)
+        except CheckpointError:
+            for path in paths:
+                try:
+                    await store.restore(before.id, present=present, paths=(path,))
+                except CheckpointError as error:
+                    failed[path] = str(error)
+        return failed
 
     @asynccontextmanager
     async def _still(self) -> AsyncIterator[None]:

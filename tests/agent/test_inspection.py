@@ -4,11 +4,13 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
 
+from codeagent.core.checkpoints import FileChange
+from codeagent.core.errors import CheckpointError
 from codeagent.core.events import ApprovalRequested, KnownEvent, Notice, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Answer, Decision, Policy, Rule
@@ -318,6 +320,21 @@ async def test_what_the_sandbox_moves_away_later_is_told_to_the_user_and_the_mod
     assert stage.warned == ["a command created .git, which was moved"]
     told = [message for request in s.model.requests for message in request.messages]
     assert "a command created .git, which was moved" in str(told)
+
+
+async def test_what_cannot_be_taken_back_is_said_and_the_rest_is(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    restore = stage.checkpoints.restore
+
+    async def refuse(target: str, *, present: str, paths: Collection[str]) -> tuple[FileChange, ...]:
+        if ".envrc" in paths:
+            raise CheckpointError("the disk is full")
+        return await restore(target, present=present, paths=paths)
+
+    monkeypatch.setattr(stage.checkpoints, "restore", refuse)
+    [told] = await stage.run(bash(PLANT))
+    assert set(stage.files()) == {".envrc", "a.py"}
+    assert "taken back, as it may run outside the sandbox: .vscode/tasks.json: the user said no" in told
+    assert ".envrc could not be taken back (the disk is full): look at it first" in told
 
 
 async def test_a_store_that_fails_is_said_once_and_the_commands_run(stage: Stage) -> None:
