@@ -22,6 +22,7 @@ from codeagent.sandbox.selftest import SelfTest
 from codeagent.sandbox.session_container import SessionContainer
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.stillness import Stillness
+from codeagent.sandbox.stop import LOOK_SECONDS, Room, within_disk
 from codeagent.sandbox.thaw import thaw_left
 from codeagent.sandbox.way_out import WayOut
 from codeagent.sandbox.wire import Wire
@@ -50,6 +51,7 @@ class DockerSandbox:
         self._unswept = False
         """A command ran since nothing was seen to live."""
         self._last_look = Swept()
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """See the port. Raises SandboxUnavailable."""
@@ -78,15 +80,27 @@ class DockerSandbox:
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port. While the sandbox is frozen nothing starts and nothing is stopped: that waits."""
         if command.read_only:
-            return await (
-                self._way_out.run(command, on_output) if command.hosts else self._read_only.run(command.text, on_output)
-            )
-        self._unswept = True
-        if command.hosts:
-            result = await self._way_out.run(command, on_output)
-        else:
-            result = await self._usual.run(command.text, on_output)
+            return await self._run(command, on_output)
+        self._unswept = self._unswept or not self._ground.shut
+        result = await within_disk(self._spec.root, self._run(command, on_output))
+        if result.left_running and self._watching is None:
+            self._watching = asyncio.create_task(self._watch_what_is_left(Room(self._spec.root)))
         return replace(result, notices=(*result.notices, *(await self.sweep()).notices))
+
+    async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        if command.hosts:
+            return await self._way_out.run(command, on_output)
+        where = self._read_only if command.read_only else self._usual
+        return await where.run(command.text, on_output)
+
+    async def _watch_what_is_left(self, room: Room) -> None:
+        """Ends the container where what commands left running fills the disk."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if why := room.exceeded():
+                break
+        self._watching = None
+        await self._usual.drop(f"background processes were stopped, and /tmp is empty: {why}")
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """See the port. Never wait for a command inside it.
@@ -122,6 +136,8 @@ class DockerSandbox:
 
     async def close(self) -> None:
         self._ground.shut = True
+        if self._watching is not None:
+            self._watching.cancel()
         await asyncio.gather(self._usual.close(), self._read_only.close(), self._way_out.close())
         if self._unswept:
             self._unswept, self._last_look = False, Swept(self._planted())

@@ -19,6 +19,7 @@ from codeagent.sandbox.background import in_thread, to_the_end
 from codeagent.sandbox.execution import DRAIN_SECONDS, LONGEST_ARGUMENT
 from codeagent.sandbox.families import MARK, Family, alive, pause_all, resume_all, stop_all
 from codeagent.sandbox.stillness import Stillness
+from codeagent.sandbox.stop import within_disk
 from codeagent.sandbox.thaw import Frozen, thaw_left
 
 _PIECE = 64 * 1024
@@ -91,6 +92,9 @@ class HostSandbox:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """See the port; raises SandboxUnavailable for a command that is to be `read_only`."""
+        return await within_disk(self._root, self._run(command, on_output))
+
+    async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.read_only:
             problem = "plan mode runs no commands without a sandbox, which would keep the files as they are"
             raise SandboxUnavailable(problem, "leave plan mode, or start codeagent with --sandbox docker")

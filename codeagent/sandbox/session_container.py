@@ -168,14 +168,16 @@ class SessionContainer:
             self._give_up(container)
             self._to_say.append("the sandbox did not go on after a pause: background processes and /tmp are lost")
 
+    async def drop(self, why: str) -> None:
+        """End what runs inside; `why` is said with the next command, which starts a new container."""
+        self._to_say.append(why)
+        await self.close()
+
     async def close(self) -> None:
         """The ground is shut before, and closed after this."""
         if self._making is not None:
             self._making.cancel()
-        container, self._container = self._container, None
-        if container is not None:
-            self._stale = container.container_id
-            container.let_go()
+        self._give_up(self._container)
         if self._stale is not None:
             if await self._ground.opened()[1].answers():
                 await end(self._ground.opened()[1], self._stale)

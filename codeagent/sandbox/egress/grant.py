@@ -11,6 +11,9 @@ from codeagent.sandbox.egress.refused import Refused
 GIB = 1024**3
 MOST_CONNECTIONS = 128
 _MOST_NAMED = 8
+MOST_HOSTS = 1000
+"""Different hosts that are counted each, and that are looked up; a command may ask for as many as it likes."""
+_OTHERS = "other hosts"
 _UNREADABLE = "a host that could not be read"
 
 
@@ -53,10 +56,12 @@ class Grant:
             raise Refused(f"more than {self._limit} bytes in one command")
 
     def allowed(self, name: str, port: int) -> None:
-        self._allowed[_label(name, port)] += 1
+        key = _label(name, port)
+        self._allowed[key if key in self._allowed or len(self._allowed) < MOST_HOSTS else _OTHERS] += 1
 
     def refused(self, name: str | None, port: int, reason: str) -> None:
-        self._refused[_UNREADABLE if name is None else _label(name, port), reason] += 1
+        key = _UNREADABLE if name is None else _label(name, port), reason
+        self._refused[key if key in self._refused or len(self._refused) < MOST_HOSTS else (_OTHERS, "too many")] += 1
 
     def end(self) -> None:
         """Idempotent."""

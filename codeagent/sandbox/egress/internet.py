@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from codeagent.core.hosts import is_address
 from codeagent.sandbox.egress.addresses import Address, is_public
-from codeagent.sandbox.egress.grant import Grant
+from codeagent.sandbox.egress.grant import MOST_HOSTS, Grant
 from codeagent.sandbox.egress.refused import Refused
 
 Resolve = Callable[[str], Awaitable[tuple[Address, ...]]]
@@ -94,6 +94,8 @@ class Internet:
 
     async def _addresses(self, name: str, grant: Grant) -> tuple[Address, ...]:
         if name not in grant.pinned:
+            if len(grant.pinned) >= MOST_HOSTS:
+                raise Refused(f"more than {MOST_HOSTS} hosts in one command")
             grant.pinned[name] = await self._looked_up(name)
         addresses = grant.pinned[name]
         if not all(map(self._allowed, addresses)):

@@ -10,7 +10,8 @@ from codeagent.core.hosts import HostRule
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import SOCKET
-from tests.sandbox.egress.proxying import Ground, Origin, client_hello, connect, get, listening, login, proxying
+from codeagent.sandbox.egress.refused import Refused
+from tests.sandbox.egress.proxying import Ground, Names, Origin, client_hello, connect, get, listening, login, proxying
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -241,3 +242,19 @@ async def test_the_proxy_listens_on_a_socket_below_a_folder_of_ours_alone_and_le
         assert [path.name for path in folder.iterdir()] == [SOCKET]
         assert all(server.family == socket.AF_UNIX for server in ground.proxy._server.sockets)  # type: ignore[union-attr]  # it is open
     assert not folder.parent.exists()
+
+
+def test_hosts_are_counted_each_up_to_a_thousand_and_together_after_that() -> None:
+    grant = Grant((HostRule.parse("*"),))
+    for number in range(5000):
+        grant.refused(f"{number}.example", 443, "no such name")
+        grant.allowed(f"{number}.example", 443)
+    assert len(grant._refused) == len(grant._allowed) == 1001
+    assert "4000 requests to other hosts refused (too many)" in grant.notice()
+
+
+async def test_names_are_looked_up_for_a_thousand_hosts_in_one_command() -> None:
+    grant = Grant((HostRule.parse("*"),))
+    grant.pinned = dict.fromkeys((f"{number}.example" for number in range(1000)), ())
+    with pytest.raises(Refused, match="more than 1000 hosts"):
+        await Internet(resolve=Names(), allowed=lambda _: True).connect("one.more.example", 443, grant)
