@@ -193,7 +193,7 @@ def test_a_place_that_needs_fewer_slips_is_the_one() -> None:
 
 
 def test_an_edit_that_would_change_nothing_is_refused() -> None:
-    with pytest.raises(NoMatch, match="as new_string has it already"):
+    with pytest.raises(NoMatch, match="has what it says already"):
         text("x\n    go()\n", "    go() ", "    go()")
 
 
@@ -204,7 +204,7 @@ def test_replace_all_takes_every_place_up_to_the_slip() -> None:
 
 def test_a_large_file_with_a_slip_is_searched_in_bounded_work() -> None:
     """Bounded work, not a timing: quadratic engines do not come back from this within the suite's limit."""
-    with pytest.raises(NoMatch, match="50 times"):
+    with pytest.raises(NoMatch, match="at least 50 times"):
         text("x = 1\n" * 20_000, "x = 1 \n" * 2000, "z")
-    with pytest.raises(NoMatch, match="50 times"):
+    with pytest.raises(NoMatch, match="at least 50 times"):
         text("a b " * 100_000, "a  b  a" * 1, "z")

@@ -36,7 +36,7 @@ def carried(old: Block, new: Block, there: Block) -> str:
     sure = [pair for pair in pairs if not {old.lines[pair[0]].key, new.lines[pair[1]].key} & repeated]
     found = ways(old, new, there, sure)
     if any(way.is_irregular for way in found) and len(sure) < len(pairs) and len(even) < len(codes):
-        raise Doubt("its indentation differs, and which of its equal lines is which cannot be told")
+        raise Doubt("some of its lines are there several times, with different indentation")
     if not found:
         raise Doubt("its indentation fits neither old_string nor the file")
     results = {_Merge(old, new, there, codes, way).text() for way in found}
@@ -59,7 +59,7 @@ class _Merge:
             if end - start == new_end - new_start:
                 placed += [self._paired(start + n, new_start + n) for n in range(end - start)]
             elif self._way.is_ambiguous:
-                raise Doubt("its indentation stands for several in the file")
+                raise Doubt("one indentation in old_string stands for several in the file")
             else:
                 placed += [self._added(self._new.lines[at]) for at in range(new_start, new_end)]
         out = []
@@ -72,10 +72,10 @@ class _Merge:
         indent = there.indent
         if new.indent != self._way.base[at]:
             if self._way.is_irregular:
-                raise Doubt("it changes indentation that differs")
+                raise Doubt("it changes the indentation of a line that has another one in the file")
             indent = self._way.moved(new.indent)
         if self._way.is_ambiguous and not _is_alike(old, new):
-            raise Doubt("its indentation stands for several in the file")
+            raise Doubt("one indentation in old_string stands for several in the file")
         tail = _merged(old.tail, new.tail, there.tail, new.tail)
         return _Placed(indent + self._merged_text(old.text, new.text, there.text) + tail, at)
 
@@ -99,7 +99,7 @@ class _Merge:
             for at in range(end - start):
                 token = wanted[new_start + at]
                 if is_blank(token) and token == mine[start + at] != actual[start + at]:
-                    raise Doubt("a line that it changes differs in white space between words")
+                    raise Doubt("a line that it changes has other white space between words in the file")
                 out.append(_merged(mine[start + at], token, actual[start + at], token if is_blank(token) else None))
         return "".join(out)
 
@@ -107,7 +107,7 @@ class _Merge:
         """What is new, with plain characters where the model types typographic ones for those of the file."""
         if self._typed and token != plain(token):
             if any(char != plain(char) and plain(char) not in self._typed - self._real for char in token):
-                raise Doubt("its new text has typographic characters, and others of it are plain in the file")
+                raise Doubt("its new text has typographic characters where the file has plain ones")
             return plain(token)
         return token
 
@@ -124,12 +124,12 @@ class _Merge:
                 case _, had, has if had == has:
                     return new
                 case _:
-                    raise Doubt("a blank line differs where it changes blank lines")
+                    raise Doubt("it changes blank lines where the file has another number of them")
         first = max((line.base + 1 for line in placed[:at] if line.base is not None), default=0)
         last = min((line.base for line in placed[at:] if line.base is not None), default=len(self._old.lines))
         for number in range(first, last + 1):
             if self._old.gaps[number].count("\n") != self._there.gaps[number].count("\n"):
-                raise Doubt("a blank line differs where it adds or removes lines")
+                raise Doubt("it adds or removes lines where the file has another number of blank lines")
         return new
 
 
@@ -140,7 +140,7 @@ def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
     if old == there:
         return new
     if otherwise is None:
-        raise Doubt("it changes characters that differ")
+        raise Doubt("it changes characters that are others in the file")
     return otherwise
 
 

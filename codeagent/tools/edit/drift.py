@@ -17,7 +17,8 @@ from codeagent.tools.edit.reading import Reading, readings
 
 _INDENTATION = "indentation"
 _TABS = "tabs or spaces"
-_MOST_PLACES = 50
+MOST_PLACES = 50
+"""What is not to be replaced everywhere is counted up to here."""
 _BLANK_LINES = 1
 """How many may be missing or too many, in all."""
 
@@ -62,13 +63,13 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Found]:
     found_at: dict[tuple[int, int], Found] = {}
     for place in sorted(least, key=lambda place: (place.start, place.end)):
         if place.new is None:
-            raise Doubt("new_string has what was undone in old_string only in part")
+            raise Doubt("it has the escapes or line numbers of old_string only in part")
         is_all = not text[: place.start].strip() and not text[place.end :].strip()
         if is_all and _INDENTATION in place.slips:
-            raise Doubt("the whole file is, so nothing says which indentation is meant")
+            raise Doubt("the whole file is indented differently, so nothing says which indentation is meant")
         replacement = carried(place.old, place.new, place.there)
         if replacement == text[place.start : place.end]:
-            raise Doubt("there the file is as new_string has it already")
+            raise Doubt("the file has what it says already")
         result = Found(place.start, place.end, replacement, place.slips)
         other = found_at.setdefault((place.start, place.end), result)
         if other.replacement != result.replacement:
@@ -197,7 +198,7 @@ def _places(lines: _FileLines, reading: Reading, *, replace_all: bool) -> list[_
     new = None if reading.new is None else block_of(reading.new)
     whole: list[_Place] = []
     parts: list[_Place] = []
-    most = len(lines.text) if replace_all else _MOST_PLACES
+    most = len(lines.text) if replace_all else MOST_PLACES
     for match in _matches(lines, old):
         if reading.line not in (None, lines.numbers[match.first] - old.gaps[0].count("\n")):
             continue

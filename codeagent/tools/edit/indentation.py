@@ -13,7 +13,7 @@ _TABBED = re.compile(r"(\t*)( *)")
 
 
 class Doubt(Exception):
-    """The text does not say what is meant; the message says why, as part of a sentence."""
+    """An edit does not say what is meant; the message says why, as the end of a sentence about its new text."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class _Mapping:
             less, more = self._shift
             if indent.startswith(less):
                 return more + indent[len(less) :]
-            raise Doubt("a new line of it has less indentation than the file allows for")
+            raise Doubt("a line of it has less indentation than the file allows for")
         slipped = [a for a, b in zip(self._had, self._has, strict=True) if a != b]
         if len(slipped) == 1 < len(self._had) and indent not in slipped:
             return indent
@@ -132,7 +132,7 @@ def _moved_in_blocks(mapping: _Mapping, had: Sequence[str], new: Block) -> Calla
 
     def moved(indent: str) -> str:
         if lost:
-            raise Doubt("its indentation is lost")
+            raise Doubt("its lines have lost their indentation")
         return mapping.moved(indent)
 
     return moved

@@ -1,15 +1,21 @@
-"""Finds the one place an edit means: exactly, or through a drift that leaves no doubt."""
+"""Finds the one place an edit means: exactly, or up to slips that leave no doubt; else the nearest places."""
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
-from codeagent.tools.edit.drift import Found, drifted, within_blanks
+from codeagent.tools.edit.drift import MOST_PLACES, Found, drifted, within_blanks
 from codeagent.tools.edit.indentation import Doubt
-from codeagent.tools.edit.nearest import nearest
 from codeagent.tools.encoding import Span
 
 _MOST_SHOWN = 20
+_NEAREST = 3
+_MOST_LINES = 12
+_WIDEST = 200
+_MOST_COMPARED = 4000
+_ALIKE = 0.6
 _NEWLINE = re.compile(r"\r?\n")
 
 
@@ -48,8 +54,8 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
         else:
             found = drifted(plain.text, plain_old, plain_new, replace_all=replace_all)
     except Doubt as doubt:
-        why = "new_string does not say what is meant" if exact else "the text is there only nearly"
-        raise NoMatch(f"{why}: {doubt}" + nearest(plain.text, plain_old)) from None
+        said = f"old_string is there only nearly, and new_string does not say what is meant: {doubt}"
+        raise NoMatch(said + nearest(plain.text, plain_old)) from None
     if not found:
         raise NoMatch("old_string is not in the file" + nearest(plain.text, plain_old))
     return _chosen(text, plain, found, replace_all)
@@ -87,8 +93,9 @@ def _chosen(text: str, plain: PlainText, found: list[Found], replace_all: bool) 
         lines = [str(line_of(plain.text, place.start)) for place in found[:_MOST_SHOWN]]
         more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
         how = f" (up to {drift})" if drift else ""
+        least = "at least " if drift and len(found) >= MOST_PLACES else ""
         raise NoMatch(
-            f"old_string is in the file {len(found)} times{how}, on lines {', '.join(lines)}{more}: "
+            f"old_string is in the file {least}{len(found)} times{how}, on lines {', '.join(lines)}{more}: "
             "add surrounding lines until it is there once, or set replace_all"
         )
     spans = []
@@ -147,3 +154,63 @@ def _mixed(lines: list[str], old_lines: list[str], ends: list[str]) -> str:
 
 def _line_ends(text: str) -> list[str]:
     return [match[0] for match in _NEWLINE.finditer(text)]
+
+
+def nearest(text: str, old: str) -> str:
+    """The likeliest places with line numbers and their actual text; empty where nothing is alike."""
+    lines = text.split("\n")
+    wanted = old.removesuffix("\n").split("\n")
+    places = _places(lines, wanted)
+    if not places:
+        return "; no part of it looks alike. Read the file and copy the text from there"
+    out = ["; the nearest text there is:"]
+    for first in places:
+        last = min(first + min(len(wanted), _MOST_LINES), len(lines))
+        out += [f"{number + 1}\t{lines[number][:_WIDEST]}" for number in range(first, last)]
+        out.append("")
+    out.append("Copy old_string exactly from the file, without the line numbers.")
+    return "\n".join(out)
+
+
+def _places(lines: list[str], wanted: list[str]) -> list[int]:
+    """Indexes of lines at which the wanted text might begin, the best first."""
+    votes = _same_lines(lines, wanted)
+    if not votes:
+        votes = _similar_lines(lines, wanted)
+    best = votes.most_common(1)[0][1] if votes else 0
+    ranked = [at for at, count in votes.most_common(_NEAREST) if 2 * count >= best]
+    return sorted(max(0, min(at, len(lines) - 1)) for at in ranked)
+
+
+def _same_lines(lines: list[str], wanted: list[str]) -> Counter[int]:
+    """Each line that is the same but for white space votes for where the text would begin."""
+    offsets: dict[str, list[int]] = {}
+    for offset, line in enumerate(wanted):
+        if len(line.strip()) > 1:
+            offsets.setdefault(" ".join(line.split()), []).append(offset)
+    votes: Counter[int] = Counter()
+    for at, line in enumerate(lines):
+        for offset in offsets.get(" ".join(line.split()), ()):
+            votes[at - offset] += 10
+    return votes
+
+
+def _similar_lines(lines: list[str], wanted: list[str]) -> Counter[int]:
+    """The longest line is compared with every line of the file, up to a bound."""
+    offset, longest = max(enumerate(wanted), key=lambda pair: len(pair[1].strip()))
+    needle = longest.strip()[:_WIDEST]
+    votes: Counter[int] = Counter()
+    if len(needle) < 3:
+        return votes
+    matcher = SequenceMatcher(None, autojunk=False)
+    matcher.set_seq2(needle)
+    for at, line in enumerate(lines[:_MOST_COMPARED]):
+        stripped = line.strip()[:_WIDEST]
+        matcher.set_seq1(stripped)
+        if needle in stripped:
+            votes[at - offset] = 100
+        elif matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE:
+            ratio = matcher.ratio()
+            if ratio >= _ALIKE:
+                votes[at - offset] = round(100 * ratio)
+    return votes
