@@ -303,6 +303,7 @@ class Agent:
     async def close(self) -> None:
         """End the run, the jobs and the person's commands, then the model's connections and the log; idempotent."""
         self._token.cancel("interrupted")
+        self._jobs.stop_all()  # at once with everything else: what ignores a signal is waited for, and only once
         await self._shell.close()
         if self._tasks:
             await asyncio.wait(set(self._tasks))

@@ -154,10 +154,14 @@ class Jobs:
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
             self._steering.drop_note(job_note(finished))
 
-    async def close(self) -> None:
-        """Stop all of them; returns once nothing runs and all of it is logged."""
+    def stop_all(self) -> None:
+        """Each ends by itself; `close` waits for it."""
         for run in self._runs.values():
             run.stop(_CLOSING)
+
+    async def close(self) -> None:
+        """Stop all of them; returns once nothing runs and all of it is logged."""
+        self.stop_all()
         while self._following:
             await asyncio.wait(set(self._following))
         if self._ports is not None:

@@ -1,8 +1,8 @@
 """Every end that can be caught is orderly: calls are answered, hooks told, nothing stays alive on the machine."""
 
+import json
 import os
 import signal
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,19 +74,18 @@ def test_an_end_while_a_command_and_a_job_run_is_orderly(product: Product, how: 
         assert after.endswith(RESET)  # nothing is written on the terminal once it was given back
 
 
-def test_what_is_sent_while_it_starts_survives_kill_9(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = product.home / "engine.sock"
-    with socket.socket(socket.AF_UNIX) as hung:
-        hung.bind(str(path))
-        hung.listen()
-        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-        with open_screen(product, "--model", product.script(say("unused")), sandbox="docker") as screen:
-            ask(screen, "the first thing")
-            ask(screen, "and the second")
-            screen.wait_for("Up takes it back")
-            screen.wait_for("and the second")
-            screen.signal(signal.SIGKILL)
-            screen.exit_code()
-    monkeypatch.delenv("DOCKER_HOST")
-    with open_screen(product, "--model", product.script(say("unused")), shows="the first thing") as screen:
+def test_what_is_sent_while_it_starts_survives_kill_9(product: Product) -> None:
+    while_we_live = ["sh", "-c", "while kill -0 $PPID; do sleep 0.1; done"]
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[[hooks]]\nevent = "session_start"\ncommand = {json.dumps(while_we_live)}\n')
+    model = product.script(say("unused"))
+    with open_screen(product, "--model", model) as screen:
+        ask(screen, "the first thing")
+        ask(screen, "and the second")
+        screen.wait_for("when the agent is done")
+        screen.wait_for("“and the second”")
+        screen.signal(signal.SIGKILL)
+        screen.exit_code()
+    with open_screen(product, "--model", model, shows="the first thing") as screen:
         screen.wait_for("and the second")
