@@ -123,6 +123,7 @@ def runtime_of(agent: Any) -> Runtime:
         context_window=None,
         rewind=None,
         use_model=nothing,
+        use_effort=nothing,
         close=agent.close,
     )
 

@@ -291,13 +291,16 @@ class Agent:
         if found is not None:
             tell(replace(found, added=(), removed=(), changed=()), self._emitter)
 
-    def use_model(self, model: Model, api_base: str | None) -> Model:
-        """Go on with this model; returns the one before, to be closed. Raises CodeagentError during a run."""
+    def use_model(self, model: Model, api_base: str | None, said: str = "") -> Model:
+        """Go on with this model; returns the one before, to be closed. Raises CodeagentError during a run.
+
+        `said` is what is told of it where its name is not what changed.
+        """
         if self.running:
             raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
         before = self._conversation.model
         self._conversation = replace(self._conversation, model=model)
-        self._emitter.notice("model.changed", f"the model is {model.name}", model=model.name, api_base=api_base)
+        self._emitter.notice("model.changed", said or f"the model is {model.name}", model=model.name, api_base=api_base)
         return before
 
     async def close(self) -> None:

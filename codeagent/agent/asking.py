@@ -7,7 +7,7 @@ from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
-from codeagent.core.model import Alive, Answer, CallClosed, Model, ModelRequest, Retrying
+from codeagent.core.model import Alive, Answer, CallClosed, FellBack, Model, ModelRequest, Retrying
 from codeagent.core.model import ReasoningDelta as ReasoningPiece
 from codeagent.core.model import TextDelta as TextPiece
 from codeagent.core.tool import Cancelled
@@ -41,6 +41,8 @@ class Asking:
                     pass
                 case Retrying():
                     self._forget(event)
+                case FellBack():
+                    self._replace_model(event)
                 case Answer(message, usage):
                     answer, self.usage = message, usage
                 case _:
@@ -81,6 +83,13 @@ class Asking:
         text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
         data = {"reason": retry.reason, "attempt": retry.attempt, "delay_s": round(retry.delay, 3)}
         self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.retry", text=text, data=data))
+
+    def _replace_model(self, change: FellBack) -> None:
+        self._drop_announced()
+        self._text.clear()
+        text = f"{change.reason}; going on with {change.model}"
+        data = {"reason": change.reason, "model": change.model}
+        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.fallback", text=text, data=data))
 
     def _drop_announced(self) -> None:
         for call in self._announced.values():

@@ -17,7 +17,14 @@ from codeagent.agent.prepared import Surroundings
 from codeagent.agent.python_hooks import HookFileProblem, load_python_hooks
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.describing import prompt_for
-from codeagent.bootstrap.models import ModelChange, model_options, no_other_model, open_model
+from codeagent.bootstrap.models import (
+    ModelChange,
+    model_options,
+    no_other_effort,
+    no_other_model,
+    open_model,
+    uncounted_budget,
+)
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sessions import opened_session, past_of
@@ -58,6 +65,7 @@ async def open_runtime(
     """
     if settings.model is None:
         raise ConfigError("no model is set")
+    uncounted = await asyncio.to_thread(_uncounted, settings, attended)
     strategy = Strategy.parse(settings.strategy)
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
@@ -93,13 +101,13 @@ async def open_runtime(
         agent.begin_checkpoints()
         agent.tell_tools(found)
         own = (*session.troubles, *(("hook.broken", str(problem)) for problem in broken))
-        for code, text in (*own, *misnamed, *_troubles(makings, sandbox)):
+        for code, text in (*own, *misnamed, *uncounted, *_troubles(makings, sandbox)):
             agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
         window = await asyncio.to_thread(context_window, settings.model)
         runtime = _runtime(agent, around, sandbox, briefing, settings.model, window or model.context_window)
         runtime = replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
-        return replace(runtime, use_model=ModelChange(runtime, agent, place, options))
+        return ModelChange(runtime, agent, place, options, settings.api_base).installed()
 
 
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
@@ -121,6 +129,14 @@ def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[tuple[str, s
     if unknown and catalog.complete:
         raise ConfigError(f"{unknown[0]} Nothing was run")
     return tuple(("rule.unknown", f"{text} It is looked for again when all tool files are loaded") for text in unknown)
+
+
+def _uncounted(settings: Settings, attended: bool) -> tuple[tuple[str, str], ...]:
+    """Code and text of a notice about a budget that counts nothing. Raises ConfigError where nobody would read it."""
+    why = uncounted_budget(settings)
+    if why and not attended:
+        raise ConfigError(f"{why}; nothing was run")
+    return (("budget.uncounted", why),) if why else ()
 
 
 def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:
@@ -152,6 +168,7 @@ def _runtime(
         context_window=context_window,
         rewind=agent.rewind,
         use_model=no_other_model,
+        use_effort=no_other_effort,
         close=agent.close,
     )
 

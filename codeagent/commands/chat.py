@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from codeagent.core.budget import parse_effort
 from codeagent.core.errors import ConfigError
 
 MODES = ("ask", "accept-edits", "plan", "auto")
@@ -16,6 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("path", metavar="PATH", nargs="?", default=".", help="the folder to work in (default: here)")
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
+    add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
+    add("--thinking", metavar="LEVEL", help="off, low, medium, high, or a budget in tokens; /effort changes it")
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
@@ -45,6 +48,8 @@ def main(args: argparse.Namespace) -> int:
         workspace,
         model=args.model,
         api_base=args.api_base,
+        fallback_model=args.fallback_model,
+        thinking=None if args.thinking is None else parse_effort(args.thinking),
         mode=args.mode,
         sandbox=args.sandbox,
         theme=args.theme,

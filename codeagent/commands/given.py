@@ -10,12 +10,13 @@ from codeagent.agent.rule_examples import decides
 from codeagent.config.loader import load_settings
 from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import Settings
+from codeagent.core.budget import Effort, parse_effort
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible
 from codeagent.session.store import SessionStore
 
-_PLAIN = ("model", "api_base", "mode", "strategy", "theme")
+_PLAIN = ("model", "api_base", "fallback_model", "thinking", "mode", "strategy", "theme")
 _LIMITS = (
     "max_turns",
     "max_calls",
@@ -41,6 +42,14 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     return load_settings(
         flags, environment=os.environ, user_file=user_config_file(), workspace=workspace, decides=decides
     )
+
+
+def effort_of(text: str) -> Effort:
+    """For argparse: a level of thinking, or tokens. Raises ArgumentTypeError."""
+    try:
+        return parse_effort(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def workspace_of(folder: Path) -> Path:

@@ -54,7 +54,13 @@ class LocalLauncher:
         Raises ConfigError, SessionError.
         """
         given = argparse.Namespace(
-            model=wish.model, api_base=wish.api_base, mode=wish.mode, sandbox=wish.sandbox, theme=wish.theme
+            model=wish.model,
+            api_base=wish.api_base,
+            fallback_model=wish.fallback_model,
+            thinking=wish.thinking,
+            mode=wish.mode,
+            sandbox=wish.sandbox,
+            theme=wish.theme,
         )
         settings = settings_of(given, self._workspace)
         return settings if wish.resume is None else self._as_recorded(settings, wish, self.find(wish.resume))

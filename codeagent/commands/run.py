@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.commands.given import folder_of_session, settings_of, workspace_of
+from codeagent.commands.given import effort_of, folder_of_session, settings_of, workspace_of
 from codeagent.commands.inject import Injection, injector
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
@@ -41,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
+    add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
+    add("--thinking", metavar="LEVEL", type=effort_of, help="off, low, medium, high, or a budget in tokens")
     add("--mode", choices=get_args(Mode), help="approval mode: ask (default), accept-edits, plan or auto")
     add(
         "--output",

@@ -18,6 +18,7 @@ from codeagent.config.settings import (
     FileSettings,
     HookSettings,
     LimitSettings,
+    PriceSetting,
     RuleLayers,
     RuleSetting,
     RuleSettings,
@@ -45,7 +46,12 @@ _SECTIONS: dict[str, type[Section]] = {
     "sandbox": SandboxSettings,
     "text_tools": TextToolSettings,
 }
-_LISTED: dict[str, type[Section]] = {"rules": RuleSetting, "hooks": HookSettings, "text_tools": TextToolSetting}
+_LISTED: dict[str, type[Section]] = {
+    "rules": RuleSetting,
+    "hooks": HookSettings,
+    "text_tools": TextToolSetting,
+    "prices": PriceSetting,
+}
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
 _TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask")})

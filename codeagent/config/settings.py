@@ -18,6 +18,7 @@ from codeagent.core.policy import Mode
 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 StrategyText = Annotated[str, Field(pattern=r"^(sequential|parallel|batched:[1-9][0-9]{0,5})$")]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]")]
 
@@ -148,16 +149,33 @@ class TextToolSettings(Section):
     """The first pattern that matches holds."""
 
 
+class PriceSetting(Section):
+    """US dollars per million tokens."""
+
+    input: NonNegative
+    output: NonNegative
+    cache_read: NonNegative | None = None
+    """None: as `input`."""
+    cache_write: NonNegative | None = None
+    """None: as `input`."""
+
+
 class CommonSettings(Section):
     """What a file and a run have in common: everything but the shape of the rules."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
     api_base: Url | None = None
+    fallback_model: Annotated[str, Field(min_length=1)] | None = None
+    """Takes over once `model` is overloaded or refused after its retries."""
+    thinking: Literal["off", "low", "medium", "high"] | PositiveInt | None = None
+    """A level, or a budget in tokens; None leaves it to the provider."""
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
     limits: LimitSettings = LimitSettings()
     sandbox: SandboxSettings = SandboxSettings()
     text_tools: TextToolSettings = TextToolSettings()
+    prices: dict[str, PriceSetting] = Field(default_factory=dict)
+    """By the model's name as it is given to `--model`; they go before what is known of a model."""
     hooks: tuple[HookSettings, ...] = ()
     read_only_commands: Literal["allow", "ask"] = "allow"
     """What is done about commands that are known to only read, in the sandbox; a project may set `ask`."""

@@ -6,12 +6,32 @@ from typing import Literal
 
 from codeagent.core.errors import ConfigError
 
+Effort = Literal["off", "low", "medium", "high"] | int
+"""How much a model thinks before it answers: a level, or a budget in tokens."""
+_LEVELS: tuple[Literal["off", "low", "medium", "high"], ...] = ("off", "low", "medium", "high")
+_MOST_THOUGHT = 1_000_000
 BudgetKind = Literal["usd", "tokens", "seconds", "batches"]
 _MONEY = re.compile(r"\$\s*(?P<dollars>\d+(?:\.\d+)?)|(?P<usd>\d+(?:\.\d+)?)\s*(?:usd|dollars?|\$)")
 _COUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<scale>[km]?)\s*(?P<unit>tokens?|tok|batch(?:es)?)")
 _TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?)")
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def parse_effort(text: str) -> Effort:
+    """Raises ConfigError for what is neither a level nor a number of tokens."""
+    plain = text.strip().lower()
+    if (level := next((level for level in _LEVELS if level == plain), None)) is not None:
+        return level
+    if re.fullmatch("[0-9]{1,7}", plain) and 0 < int(plain) <= _MOST_THOUGHT:
+        return int(plain)
+    raise ConfigError(
+        f"{text.strip()[:40]!r} is not off, low, medium, high or a number of tokens up to {_MOST_THOUGHT}"
+    )
+
+
+def said_effort(effort: Effort) -> str:
+    return effort if isinstance(effort, str) else f"up to {effort} tokens"
 
 
 @dataclass(frozen=True)

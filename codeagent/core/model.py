@@ -50,6 +50,15 @@ class Retrying:
 
 
 @dataclass(frozen=True)
+class FellBack:
+    """The model was given up, and another one answers from now on: forget its deltas and calls."""
+
+    reason: str
+    model: str
+    """The name of the one that takes over."""
+
+
+@dataclass(frozen=True)
 class Answer:
     """The whole answer, once, at the end."""
 
@@ -57,7 +66,7 @@ class Answer:
     usage: Usage
 
 
-ModelEvent = TextDelta | ReasoningDelta | CallClosed | Alive | Retrying | Answer
+ModelEvent = TextDelta | ReasoningDelta | CallClosed | Alive | Retrying | FellBack | Answer
 
 
 class Model(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from codeagent.core.budget import Budget
+from codeagent.core.budget import Budget, Effort
 from codeagent.core.events import KnownEvent, QueueKind
 from codeagent.core.jobs import JobBook
 from codeagent.core.policy import Decision, Mode, Rule
@@ -190,6 +190,8 @@ class Runtime:
     use_model: Callable[[str, str | None], Awaitable["Runtime"]]
     """Go on with another model (name, api_base) from the next request; returns this runtime with its facts.
     Raises CodeagentError: the present model stays then. Not while a run is going on."""
+    use_effort: Callable[[Effort], Awaitable["Runtime"]]
+    """Think so much from the next request on; returns and raises as `use_model`."""
     close: Callable[[], Awaitable[None]]
     """Ends the agent, the model's connections and the sandbox; idempotent."""
     skills: Skills = field(default_factory=NoSkills)

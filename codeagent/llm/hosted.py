@@ -109,6 +109,11 @@ def context_window(model: str) -> int | None:
     return int(tokens) if isinstance(tokens, int | float) else None
 
 
+def has_price(model: str) -> bool:
+    """litellm's table says what it costs, or it costs nothing because it is scripted."""
+    return model == "demo" or model.startswith("script:") or "input_cost_per_token" in _entry(model)
+
+
 def calls_tools(model: str) -> bool:
     return bool(_entry(model).get("supports_function_calling"))
 

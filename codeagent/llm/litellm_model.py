@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import Alive, Answer, ModelEvent, ModelRequest
@@ -19,8 +20,8 @@ from codeagent.llm.errors import Failure
 from codeagent.llm.provider_stream import Piece, read_pieces
 from codeagent.llm.stream import Accumulator
 from codeagent.llm.target import Target, resolve
-from codeagent.llm.usage import estimated_usage, provider_usage
-from codeagent.llm.wire import to_messages, to_tools
+from codeagent.llm.usage import Price, estimated_usage, provider_usage
+from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
 _FIRST_REQUEST_SECONDS = 0.2
@@ -55,15 +56,18 @@ class LitellmModel:
         api_key: str | None = None,
         max_tokens: int | None = None,
         idle_timeout: float = 90.0,
-        thinking: int | None = None,
+        thinking: Effort | None = None,
+        price: Price | None = None,
     ) -> None:
-        """`max_tokens` limits one answer; `idle_timeout` is silence in seconds; `thinking` a budget in tokens."""
+        """`max_tokens` limits one answer; `idle_timeout` is silence in seconds; `thinking` None leaves
+        it to the provider; `price` goes before what litellm knows."""
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
         self._max_tokens = max_tokens
         self._idle = idle_timeout
         self._thinking = thinking
+        self._price = price
         self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or ""})
         self._library: asyncio.Future[Any] | None = None
         self._target: Target | None = None
@@ -143,14 +147,19 @@ class LitellmModel:
         self, library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage, figures: Any | None
     ) -> Usage:
         if figures is not None:
-            return provider_usage(library, target, figures)
-        return await asyncio.to_thread(estimated_usage, library, target, arguments, message)
+            usage = provider_usage(library, target, figures)
+        else:
+            usage = await asyncio.to_thread(estimated_usage, library, target, arguments, message)
+        return usage if self._price is None else self._price.priced(usage)
 
     def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
         """The keyword arguments of litellm's `acompletion`."""
+        thinking, thinks = self._thinking, self._thinking != "off"
+        if target.family == "anthropic" and thinks and thinking is not None and not may_think(request.messages):
+            thinking, thinks = None, False
         arguments: dict[str, Any] = {
             "model": target.wire_name,
-            "messages": to_messages(request, target.family, error_flag=target.error_flag),
+            "messages": to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks),
             "tools": to_tools(request.tools, target.family) or None,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -162,10 +171,7 @@ class LitellmModel:
             "api_base": self._api_base,
             "api_key": target.api_key,
         }
-        if self._thinking is not None and target.family == "anthropic":
-            arguments["thinking"] = {"type": "enabled", "budget_tokens": self._thinking}
-            arguments["max_tokens"] = target.max_tokens + self._thinking
-        return arguments
+        return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts)
 
     def _model_error(self, error: Exception, target: Target, streaming: bool) -> ModelError:
         failure = Failure(error, model=self._name, address=target.address, idle=self._idle)

@@ -1,7 +1,9 @@
 """From the name a person gave to a model: `script:FILE.json`, `demo`, or anything litellm knows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from codeagent.core.budget import Effort
 from codeagent.core.model import Model
 from codeagent.llm.demo import demo_model
 from codeagent.llm.litellm_model import LitellmModel
@@ -12,6 +14,7 @@ from codeagent.llm.protocols.text_tool_model import TextToolModel
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.script import PREFIX, load_script
 from codeagent.llm.scripted import ScriptedModel
+from codeagent.llm.usage import Price
 
 _SCRIPTED_DELAY = 0.05
 """Seconds before the first repetition of a scripted failure: nobody has to recover."""
@@ -25,6 +28,11 @@ class ModelOptions:
     text_tools: TextTools = field(default_factory=TextTools)
     silence: float = LONGEST_SILENCE
     """Seconds without a word, of all attempts together."""
+    thinking: Effort | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By model; they go before what is known of one."""
+    fallback: str | None = None
+    """The model that takes over; None where none does."""
 
 
 def open_model(
@@ -42,7 +50,14 @@ def open_model(
         tooled = _with_tools(script, options.text_tools)
         return RetryingModel(tooled, first_delay=_SCRIPTED_DELAY, silence=options.silence)
     idle = max(_IDLE, options.silence / MAX_ATTEMPTS)
-    model = LitellmModel(name, api_base=api_base, api_key=api_key, idle_timeout=idle)
+    model = LitellmModel(
+        name,
+        api_base=api_base,
+        api_key=api_key,
+        idle_timeout=idle,
+        thinking=options.thinking,
+        price=options.prices.get(name),
+    )
     return RetryingModel(_with_tools(model, options.text_tools), silence=options.silence)
 
 

@@ -1,6 +1,7 @@
 """What a model's name stands for: provider, wire name, message family, key and limits."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ class Target:
     context_window: int | None
     max_tokens: int
     priced: bool
+    facts: Mapping[str, Any]
+    """litellm's entry of the model; empty where it has none."""
 
 
 def resolve(library: Any, name: str, api_base: str | None, api_key: str | None, max_tokens: int | None) -> Target:
@@ -57,6 +60,7 @@ def resolve(library: Any, name: str, api_base: str | None, api_key: str | None, 
         context_window=_int(info.get("max_input_tokens")),
         max_tokens=known,
         priced="input_cost_per_token" in info,
+        facts=info,
     )
 
 

@@ -1,10 +1,32 @@
 """What one answer used and cost: the provider's own figures, or an estimate that says so."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.llm.chunks import to_usage
 from codeagent.llm.target import Target
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per million tokens."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    """None: as `input`."""
+    cache_write: float | None = None
+    """None: as `input`."""
+
+    def priced(self, usage: Usage) -> Usage:
+        """The usage with its cost by this price."""
+        read, written = usage.cache_read_tokens, usage.cache_write_tokens
+        fresh = max(usage.input_tokens - read - written, 0)
+        cost = fresh * self.input + usage.output_tokens * self.output
+        cost += read * (self.input if self.cache_read is None else self.cache_read)
+        cost += written * (self.input if self.cache_write is None else self.cache_write)
+        return usage.model_copy(update={"cost_usd": cost / 1_000_000})
 
 
 def provider_usage(library: Any, target: Target, figures: Any) -> Usage:

@@ -6,10 +6,12 @@ A failed call's result says so: by a flag where the format has one, else in its 
 """
 
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from codeagent.core.budget import Effort
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,
@@ -31,22 +33,70 @@ _IMAGE_FOLLOWS = "(the image follows in the next message)"
 _ERROR = "[error]"
 _NO_NAME = "invalid_tool_name"
 _LONGEST_NAME = 64
+_BUDGETS = {"off": 0, "low": 4_096, "medium": 12_288, "high": 32_768}
+_LEAST_BUDGET = 1_024
+"""Anthropic takes no smaller one."""
+_ROOM_FOR_WORDS = 2_048
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
 
 
-def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True) -> list[Wire]:
+def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True, thinking: bool = True) -> list[Wire]:
     """The system prompt and the transcript.
 
     `error_flag`: the Anthropic family's adapter passes `is_error` on; without it, and for the other family, the
-    text of a failed call's result begins with `[error]`.
+    text of a failed call's result begins with `[error]`. `thinking`: what the model thought goes back to it.
     """
     if family == "openai":
         return [{"role": "system", "content": request.system}, *_openai(request.messages)]
     system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, "cache_control": _MARKER}]}
-    messages = [_anthropic(message, error_flag) for message in request.messages]
+    messages = [_anthropic(message, error_flag, thinking) for message in request.messages]
     if messages:
         messages[-1] = _marked(messages[-1])
     return [system, *messages]
+
+
+def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, facts: Mapping[str, Any]) -> Wire:
+    """What litellm's `acompletion` takes for it; `facts` are its table's about the model, empty where it has none.
+
+    Nothing for None, nor for a model that is known not to think. `max_tokens` is for the answer alone: where the
+    thinking counts as a part of it, the limit becomes larger.
+    """
+    if effort is None or (facts and not facts.get("supports_reasoning")):
+        return {}
+    if family == "openai":
+        return {"reasoning_effort": _effort_word(effort, facts), "allowed_openai_params": ["reasoning_effort"]}
+    if effort == "off":
+        return {}
+    if isinstance(effort, str) and facts.get("supports_adaptive_thinking"):
+        return {"reasoning_effort": effort}
+    limit = facts.get("max_output_tokens") or math.inf
+    budget = max(min(_budget(effort), int(min(limit, 2**31)) - _ROOM_FOR_WORDS), _LEAST_BUDGET)
+    return {
+        "thinking": {"type": "enabled", "budget_tokens": budget},
+        "max_tokens": max(int(min(max_tokens + budget, limit)), budget + 1),
+    }
+
+
+def may_think(messages: Sequence[Message]) -> bool:
+    """Anthropic takes no thinking in the middle of a turn that began without: its calls wait for their results."""
+    last = next((message for message in reversed(messages) if isinstance(message, AssistantMessage)), None)
+    if last is None or not last.calls:
+        return True
+    return any(block.signature is not None or block.redacted is not None for block in last.thinking)
+
+
+def _budget(effort: Effort) -> int:
+    return _BUDGETS[effort] if isinstance(effort, str) else effort
+
+
+def _effort_word(effort: Effort, facts: Mapping[str, Any]) -> str:
+    """OpenAI's words; the least there is where a model cannot be without."""
+    if effort == "off":
+        none = not facts or facts.get("supports_none_reasoning_effort")
+        return "none" if none else "minimal" if facts.get("supports_minimal_reasoning_effort") else "low"
+    if isinstance(effort, str):
+        return effort
+    return next((word for word in ("low", "medium") if effort <= _BUDGETS[word]), "high")
 
 
 def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
@@ -84,7 +134,7 @@ def _openai(messages: Sequence[Message]) -> list[Wire]:
     return wire
 
 
-def _anthropic(message: Message, error_flag: bool) -> Wire:
+def _anthropic(message: Message, error_flag: bool, thinks: bool) -> Wire:
     match message:
         case UserMessage():
             return {"role": "user", "content": _parts(message.content)}
@@ -94,7 +144,7 @@ def _anthropic(message: Message, error_flag: bool) -> Wire:
                 if block.redacted is not None
                 else {"type": "thinking", "thinking": block.text, "signature": block.signature}
                 for block in message.thinking
-                if block.redacted is not None or block.signature is not None
+                if thinks and (block.redacted is not None or block.signature is not None)
             ]
             wire = _assistant(message)
             return {**wire, "thinking_blocks": thinking} if thinking else wire

@@ -71,6 +71,14 @@ COMMANDS = (
     Command("permissions", "rules in force, and what was allowed or denied"),
     Command("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
     Command(
+        "effort",
+        "how much the model thinks",
+        (),
+        "[off|low|medium|high|tokens]",
+        while_running=False,
+        group="model and money",
+    ),
+    Command(
         "budget",
         "what may be spent before the run pauses",
         (),

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, Literal
 
 from codeagent.config.settings import Settings
-from codeagent.core.budget import Budget
+from codeagent.core.budget import Budget, parse_effort, said_effort
 from codeagent.core.errors import CodeagentError, SessionError
 from codeagent.core.events import (
     JobUpdated,
@@ -174,6 +174,17 @@ class Conversation(AgentSide):
         self._settings = settings
         self._stage.status.set(model=row.name, context_window=self._runtime.context_window)
         return None
+
+    async def set_effort(self, text: str) -> str:
+        if self._runtime is None or self._settings is None:
+            raise CodeagentError("codeagent is still starting; nothing was changed")
+        now = self._settings.thinking
+        if not text:
+            return "thinking: " + ("as the provider has it" if now is None else said_effort(now))
+        effort = parse_effort(text)
+        self._runtime = await self._runtime.use_effort(effort)
+        self._settings = self._settings.model_copy(update={"thinking": effort})
+        return f"thinking: {said_effort(effort)}, from the next answer on"
 
     async def keep_key(self, variable: str, value: str) -> str:
         said = await self._launcher.keep_key(variable, value)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from codeagent.core.budget import Effort
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.policy import Decision, Rule
 from codeagent.core.rewind import Rewind
@@ -21,6 +22,8 @@ class Wish:
 
     model: str | None = None
     api_base: str | None = None
+    fallback_model: str | None = None
+    thinking: Effort | None = None
     mode: str | None = None
     sandbox: str | None = None
     theme: str | None = None
@@ -170,6 +173,12 @@ class Talk(Protocol):
         """Run a command of the person's own in the sandbox; `shared` shows it to the model."""
 
     async def use_model(self, row: ModelRow) -> Missing | None: ...
+
+    async def set_effort(self, text: str) -> str:
+        """`off`, `low`, `medium`, `high` or a number of tokens; one line about what holds. Raises CodeagentError.
+
+        The empty text changes nothing.
+        """
 
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key and keep it; shows, and returns, how it went and where it is. Raises CodeagentError."""

@@ -260,6 +260,19 @@ async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(
     assert result.name == "shell" and result.details["shared"] is True
 
 
+async def test_how_much_the_model_thinks_can_change_between_runs(product: Product) -> None:
+    here = launcher(product)
+    runtime = await opened(here, model=script(product, say("one")))
+    changed = await runtime.use_effort("high")
+    again = await changed.use_effort(2000)
+    assert again.model == runtime.model and again.agent is runtime.agent
+    assert (await to_the_end(again, "go"))[-1].reason == "done"
+    recorded = here.recorded(runtime.agent.session_id)
+    notices = [event.text for event in recorded if isinstance(event, Notice) and event.code == "model.changed"]
+    assert notices == ["thinking: high", "thinking: up to 2000 tokens"]
+    await again.close()
+
+
 async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from_then_on(product: Product) -> None:
     here = launcher(product)
     runtime = await opened(here, model=script(product, say("one")))

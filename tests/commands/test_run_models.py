@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from codeagent.cli import build_parser, load
-from tests.servers import FakeProvider, Turn, openai_server
+from codeagent.core.errors import ConfigError
+from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 Run = Callable[..., Awaitable[dict[str, Any]]]
@@ -55,3 +56,78 @@ async def test_a_silent_provider_is_given_up_after_the_time_that_was_set(run: Ru
     assert done["code"] == 1
     assert "openai/fake: nothing came for 0.2 s; gave up" in done["err"]
     assert "model.retry" not in str(done["events"])
+
+
+EFFORTS = [
+    ("low", {"reasoning_effort": "low"}, 4096),
+    ("high", {"reasoning_effort": "high"}, 32_768),
+    ("5000", {"reasoning_effort": "medium"}, 5000),
+    ("off", {"reasoning_effort": "none"}, None),
+]
+
+
+@pytest.mark.parametrize(("level", "chat", "budget"), EFFORTS)
+async def test_how_much_to_think_is_on_the_wire_of_both_formats(
+    run: Run, level: str, chat: dict[str, str], budget: int | None
+) -> None:
+    async with openai_server([Turn(text="ok")]) as fake:
+        assert (await run(*at(fake), "--thinking", level))["code"] == 0
+        sent = fake.requests[0].body
+    assert {key: sent.get(key) for key in chat} == chat
+    key = f"thinking = {level if level.isdigit() else f'{chr(34)}{level}{chr(34)}'}"
+    async with anthropic_server([Turn(text="ok")]) as fake:
+        assert (await run(*at(fake, CLAUDE), config=key))["code"] == 0
+        sent = fake.requests[0].body
+    if budget is None:
+        assert "thinking" not in sent
+    else:
+        assert sent["thinking"] == {"type": "enabled", "budget_tokens": budget}
+        assert sent["max_tokens"] > budget
+
+
+@pytest.mark.parametrize("name", ["openai/fake", CLAUDE])
+async def test_without_a_word_about_it_thinking_is_left_to_the_provider(run: Run, name: str) -> None:
+    server = openai_server if name == "openai/fake" else anthropic_server
+    async with server([Turn(text="ok")]) as fake:
+        await run(*at(fake, name))
+        assert {"thinking", "reasoning_effort"}.isdisjoint(fake.requests[0].body)
+
+
+@pytest.mark.parametrize("name", ["openai/fake", CLAUDE])
+async def test_another_model_takes_over_from_one_that_is_refused_and_a_notice_says_so(run: Run, name: str) -> None:
+    provider = name.partition("/")[0]
+    server = openai_server if provider == "openai" else anthropic_server
+    refused = Turn(status=403, body='{"error": {"message": "not for you"}}')
+    async with server([refused, Turn(text="from the other", calls=(("list", {}),)), Turn(text="done")]) as fake:
+        done = await run(*at(fake, name), "--fallback-model", f"{provider}/other")
+        assert [request.body["model"] for request in fake.requests] == [name.partition("/")[2], "other", "other"]
+    assert done["code"] == 0
+    (notice,) = (event for event in done["events"] if event.get("code") == "model.fallback")
+    assert notice["text"].endswith(f"not for you; going on with {provider}/other")
+
+
+async def test_a_budget_of_dollars_is_refused_where_no_price_is_known(run: Run) -> None:
+    async with openai_server([Turn(text="ok")]) as fake:
+        with pytest.raises(
+            ConfigError, match="no price is known for openai/fake, so a budget of \\$2 would limit nothing"
+        ):
+            await run(*at(fake), "--budget", "2")
+        assert fake.requests == []
+
+
+@pytest.mark.parametrize("more", ["", "cache_read = 1"])
+async def test_a_price_of_the_users_is_counted_and_limits(run: Run, more: str) -> None:
+    """1,000 tokens in, 700 of them cached, and 20 out."""
+    turn = Turn(calls=(("list", {}),), usage={"input": 1000, "output": 20, "cache_read": 700})
+    config = f'[prices."openai/fake"]\ninput = 10\noutput = 50\n{more}\n'
+    cost = (300 * 10 + 700 * (1 if more else 10) + 20 * 50) / 1_000_000
+    async with openai_server([turn, turn, Turn(text="never asked")]) as fake:
+        done = await run(*at(fake), "--budget", str(cost * 2.5), config=config)
+        assert len(fake.requests) == 2
+    assert done["code"] == 3
+    assert done["events"][-1]["usage"]["cost_usd"] == pytest.approx(2 * cost)
+
+
+async def test_a_wrong_price_is_told_with_its_place(run: Run, folders: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config.toml:2: prices.x.inptu: no such setting; did you mean"):
+        await run("--model", "x", config="[prices.x]\ninptu = 1\noutput = 2\ninput = 1\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.config.settings import Settings
-from codeagent.core.budget import Budget
+from codeagent.core.budget import Budget, Effort
 from codeagent.core.errors import CodeagentError, ConfigError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.policy import Decision, Mode, Rule
@@ -150,6 +150,7 @@ class FakeLauncher:
     elsewhere: Path | None = None
     """The folder the session belongs to."""
     closed: int = 0
+    efforts: list[Effort] = field(default_factory=list)
     kept: list[tuple[str, str]] = field(default_factory=list)
 
     def settings(self, wish: Wish) -> Settings:
@@ -168,6 +169,10 @@ class FakeLauncher:
         async def use_model(name: str, api_base: str | None) -> Runtime:
             return replace(runtime, model=name, context_window=1000)
 
+        async def use_effort(effort: Effort) -> Runtime:
+            self.efforts.append(effort)
+            return runtime
+
         async def close() -> None:
             self.closed += 1
             await self.agent.close()
@@ -184,6 +189,7 @@ class FakeLauncher:
             model=settings.model or "",
             context_window=200_000,
             use_model=use_model,
+            use_effort=use_effort,
             close=close,
         )
         return runtime

@@ -207,6 +207,10 @@ class ReplayTalk:
         self.told.append(("use_model", row.name))
         return None
 
+    async def set_effort(self, text: str) -> str:
+        self.told.append(("set_effort", text))
+        return f"thinking: {text}"
+
     async def keep_key(self, variable: str, value: str) -> str:
         self.told.append(("keep_key", variable))
         return "the keyring"

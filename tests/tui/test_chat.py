@@ -261,6 +261,13 @@ async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
         await until(pilot, lambda: ("use_model", "ollama/qwen3") in app.told)
 
 
+async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await write(pilot, "/effort high", "enter")
+        await until(pilot, lambda: ("set_effort", "high") in app.told)
+        await until(pilot, lambda: app.chat.stage.status.now.notice == "thinking: high")
+
+
 async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         first = app.chat

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import CodeagentError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import Notice
 from codeagent.core.policy import Decision
 from codeagent.core.runtime import Queued
@@ -283,6 +283,20 @@ async def test_another_model_takes_over_and_its_window_is_shown() -> None:
 
     assert await talk.use_model(ModelRow("ollama/qwen3", "local", ready=True)) is None
     assert (stage.status.now.model, stage.status.now.context_window) == ("ollama/qwen3", 1000)
+    await talk.close()
+
+
+async def test_how_much_the_model_thinks_is_changed_and_said() -> None:
+    launcher = FakeLauncher()
+    talk, _, _ = await ready(launcher)
+
+    assert await talk.set_effort("") == "thinking: as the provider has it"
+    assert await talk.set_effort("high") == "thinking: high, from the next answer on"
+    assert await talk.set_effort("9000") == "thinking: up to 9000 tokens, from the next answer on"
+    assert await talk.set_effort("") == "thinking: up to 9000 tokens"
+    with pytest.raises(ConfigError, match="is not off, low, medium, high"):
+        await talk.set_effort("a lot")
+    assert launcher.efforts == ["high", 9000]
     await talk.close()
 
 

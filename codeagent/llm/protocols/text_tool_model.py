@@ -18,6 +18,7 @@ from codeagent.core.model import (
     Alive,
     Answer,
     CallClosed,
+    FellBack,
     Model,
     ModelEvent,
     ModelRequest,
@@ -57,7 +58,7 @@ class TextToolModel(AroundModel):
                         yield found
                 case ReasoningDelta() | CallClosed() | Alive():
                     yield event
-                case Retrying():
+                case Retrying() | FellBack():
                     answer = _Growing(self._protocol.parser(request.tools), reads=bool(request.tools))
                     yield event
                 case Answer(message, usage):

@@ -144,6 +144,9 @@ class Slash:
                 await self._resume(argument)
             case "model":
                 await self._model(argument)
+            case "effort":
+                talk = await self._chat.ready()
+                self._chat.tell(await talk.set_effort(argument))
             case "theme":
                 await self._theme(argument)
             case "keys":
