@@ -56,6 +56,9 @@ _GLUED = re.compile(r"--?[\w-]*?=(.+)|-[A-Za-z](.+)", re.DOTALL)
 _CODE_FLAG = re.compile(r"-\w*c\w*")
 _COMMAND_LINE = re.compile(r"[\s;&|<>()`$]")
 _TOKEN = re.compile(r"[^\s'\"`;|&()<>,\[\]{}=!:]+")
+_CHOOSES = re.compile(r"\b(?:BASH_ENV|GIT_CONFIG\w*|GIT_EXEC_PATH)\+?=")
+"""A variable that names a file with commands, or gives git an alias."""
+_ESCAPED_BLANK = re.compile(r"\\[nrtvf]")
 _UNSURE_FILES = ("/dev/", "/proc/")
 _LONGEST = 64
 """Words of one spelling; what is cut off counts as not known."""
@@ -108,8 +111,8 @@ class Runs:
 
     def mention(self, text: str) -> None:
         """Every word that a command could begin with, in a text that some program may run or take apart."""
-        tokens = [token for token in map(_bare, _TOKEN.findall(text)) if token]
-        self.unseen = self.unseen or len(tokens) > _MOST_MENTIONS
+        tokens = [token for token in map(_bare, _TOKEN.findall(_ESCAPED_BLANK.sub(" ", text))) if token]
+        self.unseen = self.unseen or len(tokens) > _MOST_MENTIONS or _CHOOSES.search(text) is not None
         for at, token in enumerate(tokens[:_MOST_MENTIONS]):
             glued = token[2:] if token.startswith("-") and not token.startswith("--") else ""
             if glued or not token.startswith(("-", HOLE)):
@@ -160,7 +163,7 @@ class Runs:
         name = name_of(words[0])
         if name != "git":
             return name in _DATA and not any(word.startswith(_RUN_THEIR_VALUE) for word in words)
-        if any("alias." in word or word.startswith(("--exec-path=", "--config-env")) for word in words):
+        if any(re.search(r"alias\.|include\w*\.|^--exec-path=|^--config-env", word) for word in words):
             self.unseen = True
         at = next(iter(_behind_flags(words, 1)), len(words))
         return not any(word.startswith(_RUN_THEIR_VALUE) for word in words) and any(
@@ -206,7 +209,8 @@ def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
     left = {own}
     while at < len(words) and left and len(found) <= _MOST_STARTS:
         if not _FLAG.fullmatch(words[at]) and words[at] != "-" and not _ASSIGNMENT.fullmatch(words[at]):
-            found += [at] if 0 in left else []
+            is_added = words[at] == HOLE and at + 1 == len(words) and found
+            found += [at] if 0 in left and not is_added else []
             if name_of(words[at]) in RUNNERS and 0 in left:
                 return found
             values = left if words[at - 1].startswith("-") else set()
