@@ -14,6 +14,8 @@ from codeagent.tui.widgets.status_text import MODE_MEANS, mode_style, prompt_wor
 
 _AIRY = 16
 """Rows of a screen from which on there is a blank one above the rule."""
+_WIDE = 60
+"""Columns from which on the rule says what the mode means, and how it is changed."""
 _ROOMY = 10
 """Rows of a screen from which on there is a rule."""
 
@@ -55,17 +57,15 @@ class ComposerArea(Vertical):
         mode = self._stage.status.now.mode
         self.composer.placeholder = prompt_words(self._stage.status.now, self._stage.boundary.now)
         self._fit()
+        wide = self.size.width >= _WIDE
+        words = (flat(mode), MODE_MEANS.get(mode) if wide else "")
         self._rule.show(
-            (
-                Part(
-                    SEPARATOR.join(words for words in (flat(mode), MODE_MEANS.get(mode)) if words), 90, mode_style(mode)
-                ),
-            ),
-            (Part(f"{self._mode_key} changes it", 20),),
+            (Part(SEPARATOR.join(filter(None, words)), 90, mode_style(mode)),),
+            (Part(f"{self._mode_key} changes it", 20),) if wide else (),
         )
 
     def on_resize(self, event: Resize) -> None:
-        self._fit()
+        self.sync()
 
     def _fit(self) -> None:
         """A card above has a frame of its own, and needs no air below."""
