@@ -12,7 +12,7 @@ import pytest
 from codeagent.commands import launching
 from codeagent.commands.launching import LocalLauncher
 from codeagent.config.keys import KeyStore
-from codeagent.config.settings import Settings
+from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SessionError, SessionInUse, SessionNotFound
 from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
 from codeagent.core.messages import text_of
@@ -107,6 +107,28 @@ async def test_a_folder_without_a_repository_is_asked_about_unless_the_person_sa
     assert found is not None and "home folder" in found.text
     found = await LocalLauncher(Path("/")).missing(settings, Wish())
     assert found is not None and "root" in found.text
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A worktree of the repository `main` beside it."""
+    who = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    subprocess.run(["git", "init", "-q", main], check=True)
+    for arguments in (["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(linked)]):
+        subprocess.run(["git", "-C", main, *who, *arguments], check=True, capture_output=True)
+    return linked
+
+
+@pytest.mark.usefixtures("product")
+async def test_a_git_directory_outside_the_folder_is_asked_about_once(linked: Path) -> None:
+    settings = Settings(model="demo")
+    found = await LocalLauncher(linked).missing(settings, Wish())
+    assert found is not None and (found.kind, f"{linked.parent}/main/.git" in found.text) == ("git", True)
+    unconfined = Settings(model="demo", sandbox=SandboxSettings(kind="off"))
+    assert await LocalLauncher(linked).missing(unconfined, Wish()) is None
+    assert await LocalLauncher(linked).missing(settings, Wish(read_git=False)) is None
+    assert await LocalLauncher(linked).missing(settings, Wish()) is None, "a no is kept, too"
 
 
 async def test_without_a_model_the_local_servers_are_offered(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
