@@ -12,7 +12,7 @@ from codeagent.agent.steering import Steering
 from codeagent.agent.work import Work
 from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
-from codeagent.core.job_note import job_note, told_by
+from codeagent.core.job_note import job_answer, job_note, told_by
 from codeagent.core.jobs import Job
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.sanitize import one_line
@@ -85,6 +85,13 @@ class Jobs:
         if (past := self._past.get(job_id)) is not None:
             return _page_of_past(self._outputs, past, offset, lines)
         return self._runs[job_id].read(offset, lines)
+
+    def returned(self, job_id: str) -> str:
+        self.get(job_id)
+        finished = self._untold.get(job_id)
+        if finished is None or not self._steering.waits(job_note(finished)):
+            return ""
+        return "\n".join(job_answer(finished))
 
     async def stop(self, job_id: str, reason: str) -> Job:
         """Raises KeyError."""

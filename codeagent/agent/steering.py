@@ -62,6 +62,10 @@ class Steering:
         if wakes:
             self._waking.append(note)
 
+    def waits(self, note: UserMessage) -> bool:
+        """The note has not been delivered yet."""
+        return note in self._notes
+
     def drop_note(self, note: UserMessage) -> None:
         """The model was told in another way."""
         self._notes = [other for other in self._notes if other != note]

@@ -20,10 +20,16 @@ def job_end(finished: JobFinished) -> str:
     if finished.summary:
         lines[0] += f", {finished.summary}"
     if finished.tail:
-        lines += ["The end of its output:" if finished.handle else "Its output:", finished.tail]
+        lines.append("The end of its output:" if finished.handle else "Its output:")
+    return "\n".join([*lines, *job_answer(finished)])
+
+
+def job_answer(finished: JobFinished) -> list[str]:
+    """The end of what it returned, or else printed, and where all of it is where that is more."""
+    lines = [finished.tail] if finished.tail else []
     if finished.handle is not None:
         lines.append(f'[output_read(id="{finished.handle}") shows all {finished.lines} lines]')
-    return "\n".join(lines)
+    return lines
 
 
 def told_by(result: ToolResultAdded) -> str | None:

@@ -55,6 +55,12 @@ class JobBook(Protocol):
         Raises KeyError.
         """
 
+    def returned(self, job_id: str) -> str:
+        """What its call returned, or the end of that and where all of it is; what it printed may be a part of it.
+
+        Empty while it runs, and where the model was told of its end before. Raises KeyError.
+        """
+
     async def stop(self, job_id: str, reason: str) -> Job:
         """Stop it and return once nothing of it runs; a job that has ended stays as it is. Raises KeyError."""
 

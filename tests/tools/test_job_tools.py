@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from codeagent.core.events import SteerDelivered, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy
@@ -79,9 +81,48 @@ async def test_a_wait_that_sees_the_end_is_how_the_model_learns_of_it() -> None:
     await b.until("tool.started", 2)
     b.long.end()
     await running
-    assert said(b) == "job-1 done, 0 s, 1 lines, exit code 0: long a\na prints"
+    assert said(b) == "job-1 done, 0 s, 1 lines, exit code 0: long a\na prints\nIt returned:\na is done"
     assert b.notes() == []
     await b.agent.close()
+
+
+def times_told(b: Backstage, value: str) -> int:
+    """In how many results and notes the model has it."""
+    told = [text_of(event.content) for event in of(b.events, ToolResultAdded)] + b.notes()
+    return sum(value in text for text in told)
+
+
+@pytest.mark.parametrize("way", ["wait", "stop", "read", None])
+@pytest.mark.parametrize("promoted", [False, True], ids=["asked for", "moved by the user"])
+async def test_what_a_job_returns_is_told_exactly_once_whichever_way_it_is_asked_for(
+    way: str | None, promoted: bool
+) -> None:
+    """It ends during the batch that asks, so a note waits for the boundary after it."""
+    asked = (call(way, id="job-1"),) if way else (long("c"),)
+    begun = Turn("", (("long", '{"key": "a"}'),)) if promoted else START
+    b = Backstage(begun, Turn("", (long("b"), *asked)), Turn("", (long("d"),)), Turn("good"))
+    for key in "cd":
+        b.long.end(key)
+    running = asyncio.ensure_future(b.run())
+    await b.long.running()
+    if promoted:
+        assert b.agent.promote()
+    b.long.end()
+    await b.until("job.finished")
+    b.long.end("b")
+    await running
+    await b.agent.close()
+    assert times_told(b, "a is done") == 1
+
+
+async def test_an_end_that_was_told_is_not_told_again() -> None:
+    b = Backstage(START, Turn("", (call("wait", id="job-1"),)), Turn("", (call("wait", id="job-1"),)), Turn("good"))
+    running = asyncio.ensure_future(b.run())
+    await b.long.running()
+    b.long.end()
+    await running
+    await b.agent.close()
+    assert times_told(b, "a is done") == 1
 
 
 async def test_a_wait_whose_time_is_up_says_how_things_stand_and_is_no_error() -> None:

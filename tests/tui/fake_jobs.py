@@ -34,6 +34,10 @@ class FakeJobs:
         first = offset or max(1, len(printed) - lines + 1)
         return OutputPage(printed[first - 1 : first - 1 + lines], first, len(printed), 0)
 
+    def returned(self, job_id: str) -> str:
+        self.get(job_id)
+        return ""
+
     async def stop(self, job_id: str, reason: str) -> Job:
         self.told.append(("stop", job_id, reason))
         return self.get(job_id)

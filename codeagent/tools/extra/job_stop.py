@@ -6,7 +6,7 @@ from codeagent.core.job_note import ENDED, JOB_STOP
 from codeagent.core.jobs import JobBook
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.job_words import by_id, found, job_line
+from codeagent.tools.job_words import by_id, ended_lines, found
 
 _TAIL_LINES = 20
 
@@ -34,7 +34,8 @@ class JobStop(Tool[JobStopArgs]):
     async def run(self, args: JobStopArgs, ctx: ToolContext) -> ToolResult:
         if found(self._book, args.id).status != "running":
             job = self._book.get(args.id)
-            return ToolResult.from_text(f"It had ended before.\n{job_line(job)}", details={ENDED: job.id})
+            lines = await asyncio.to_thread(ended_lines, self._book, job, _TAIL_LINES)
+            return ToolResult.from_text("\n".join(["It had ended before.", *lines]), details={ENDED: job.id})
         job = await self._book.stop(args.id, "stopped by the agent")
-        page = await asyncio.to_thread(self._book.read, args.id, None, _TAIL_LINES)
-        return ToolResult.from_text("\n".join([job_line(job), *page.lines]), details={ENDED: job.id})
+        lines = await asyncio.to_thread(ended_lines, self._book, job, _TAIL_LINES)
+        return ToolResult.from_text("\n".join(lines), details={ENDED: job.id})

@@ -10,7 +10,7 @@ from codeagent.core.jobs import JobBook
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import SHARED, Access, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.job_words import by_id, found, job_line
+from codeagent.tools.job_words import by_id, ended_lines, found, job_line
 
 _TAIL_LINES = 60
 _LONGEST = 600.0
@@ -56,8 +56,5 @@ class JobWait(Tool[JobWaitArgs]):
             job, why = self._book.get(args.id), "the time limit of a call was reached"
         if job.status == "running":
             return ToolResult.from_text(f"{job_line(job)}\n[It still runs; {why}.]")
-        page = await asyncio.to_thread(self._book.read, args.id, None, _TAIL_LINES)
-        text = "\n".join([job_line(job), *page.lines])
-        if page.first > 1 and page.lines:
-            text += f'\n[Lines {page.first}-{page.total}; job_read(id="{job.id}", offset=1) shows those before.]'
-        return ToolResult.from_text(text, details={ENDED: job.id})
+        lines = await asyncio.to_thread(ended_lines, self._book, job, _TAIL_LINES)
+        return ToolResult.from_text("\n".join(lines), details={ENDED: job.id})
