@@ -145,6 +145,8 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
+    for narrowed in () if sandbox.info is None else sandbox.info.narrowed:
+        yield "sandbox.narrowed", visible(narrowed)
 
 
 def _runtime(

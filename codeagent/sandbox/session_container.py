@@ -375,8 +375,7 @@ class SessionContainer:
 
     def _describe(self, container: Container) -> SandboxInfo:
         root, _ = self._ground.opened()
-        missing = self._test.missing_tools
-        absent = (f"not in the sandbox: {', '.join(missing)}",) if missing else ()
+        absent = (f"not in the sandbox: {', '.join(missing)}",) if (missing := self._test.missing_tools) else ()
         return SandboxInfo(
             kind="docker",
             image=container.image,
@@ -384,6 +383,7 @@ class SessionContainer:
             user="root, no capabilities" if root.uid == 0 else f"{root.uid}:{root.gid}",
             network="none",
             warnings=container.warnings + absent,
+            narrowed=self._ground.around.warnings,
         )
 
 
