@@ -1,5 +1,6 @@
 """The application around the chat screen: theme, keys, and what stays in the terminal at the end."""
 
+import asyncio
 import os
 import sys
 import time
@@ -69,6 +70,7 @@ class CodeagentApp(GuardedApp):
         self.chat = ChatScreen(self, wish)
         self._switch = ThemeSwitch(self, self.themes, paint=self._paint, tell=self._remark)
         self._clock = clock
+        self._left: ChatScreen | None = None
         self._redactor = Redactor(os.environ)
         # Before the first frame: a theme that changes later draws everything anew.
         for name in (DEFAULT_THEME, wish.theme):
@@ -106,6 +108,7 @@ class CodeagentApp(GuardedApp):
 
     async def change_to(self, wish: Wish) -> None:
         before, self.chat = self.chat, ChatScreen(self, wish)
+        self._left = before
         await before.end()
         if before is not self.screen_stack[0]:
             await self.switch_screen(self.chat)
@@ -136,7 +139,8 @@ class CodeagentApp(GuardedApp):
         self.run_worker(self._quit(), exclusive=True, group="quit")
 
     async def farewell(self) -> None:
-        await self.chat.end()
+        """The conversation that was just left for another may still be ending."""
+        await asyncio.gather(*(chat.end() for chat in (self._left, self.chat) if chat is not None))
 
     async def _quit(self) -> None:
         await self.farewell()

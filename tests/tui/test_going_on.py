@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from codeagent.tui import commands
 from codeagent.tui.commands import COMMANDS, Command
+from codeagent.tui.ports import Wish
 from codeagent.tui.screens.page import Page
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.transcript.blocks import Remark
@@ -168,3 +169,20 @@ async def test_errors_without_end_end_the_app(tmp_path: Path) -> None:
             await pilot.pause()
     assert isinstance(app.ended_by, ValueError) and app.return_code == 1
     assert ("close",) in app.told
+
+
+async def test_an_end_while_one_conversation_takes_the_place_of_another_ends_both(tmp_path: Path) -> None:
+    ended: list[int] = []
+    async with chat(tmp_path) as (pilot, app):
+        first, may_end = app.talks[0], asyncio.Event()
+
+        async def close() -> None:
+            await may_end.wait()
+            ended.append(1)
+
+        first.close = close  # type: ignore[method-assign]  # it takes its time
+        app.run_worker(app.change_to(Wish()))
+        await until(pilot, lambda: app.chat._opened is not first)
+        app.exit()
+        asyncio.get_running_loop().call_later(0, may_end.set)
+    assert ended
