@@ -18,7 +18,7 @@ from codeagent.tui.widgets.boundary_sheet import NO_EDIT, SKIPPED, BoundarySheet
 from codeagent.tui.widgets.call_edit import CallEdit
 from codeagent.tui.widgets.card_keys import keymap_of, reached
 from codeagent.tui.widgets.fitting import Part
-from codeagent.tui.widgets.guard import QUIET, TOO_SOON, Guard
+from codeagent.tui.widgets.guard import TOO_SOON, Guard
 from codeagent.tui.widgets.line_pane import LinePane
 from codeagent.tui.widgets.reason_input import ReasonInput
 from codeagent.tui.widgets.rule_row import RuleRow
@@ -92,7 +92,6 @@ class BoundaryCard(Vertical, can_focus=True):
         self._keys = KeyRow()
         self._foot = RuleRow(("╰", "╯"))
         self._sheet = BoundarySheet()
-        self._appeared = float("-inf")
         self._note = ""
         self._key_rows = 1
         self._note_timer: Timer | None = None
@@ -131,7 +130,7 @@ class BoundaryCard(Vertical, can_focus=True):
     @property
     def is_new(self) -> bool:
         """It is shown for less time than it takes to see it."""
-        return self.display and self._clock() - self._appeared < QUIET
+        return self.display and self._guard.new
 
     @property
     def plan(self) -> str:
@@ -257,8 +256,7 @@ class BoundaryCard(Vertical, can_focus=True):
 
     def _appear(self) -> None:
         self._stop_writing()
-        self._guard.close()
-        self._appeared = self._clock()
+        self._guard.appear()
         self._fill()
 
     def _hide(self) -> None:

@@ -15,12 +15,23 @@ class Guard:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._closed_until = float("-inf")
+        self._appeared = float("-inf")
         self._last_key = ""
         self._last_at = float("-inf")
 
+    def appear(self) -> None:
+        """The question was just shown."""
+        self._appeared = self._clock()
+        self.close()
+
     def close(self) -> None:
-        """Begin the wait anew: a question appeared, the person typed, the window came to the front."""
+        """Begin the wait again: the user typed, or the window came to the front."""
         self._closed_until = self._clock() + QUIET
+
+    @property
+    def new(self) -> bool:
+        """The question has been shown for less time than it takes to see it."""
+        return self._clock() - self._appeared < QUIET
 
     @property
     def quiet(self) -> bool:

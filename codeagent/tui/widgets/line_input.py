@@ -1,8 +1,10 @@
 """One line to write in, where what is pasted becomes one harmless line."""
 
+from textual.events import Key
 from textual.widgets import Input
 
 from codeagent.core.sanitize import visible
+from codeagent.tui.widgets.terminal_keys import run_own_binding, types_text
 
 
 class LineInput(Input):
@@ -21,6 +23,10 @@ class LineInput(Input):
 
     def on_mount(self) -> None:
         self.cursor_blink = False
+
+    async def _on_key(self, event: Key) -> None:
+        if not types_text(event):
+            await run_own_binding(self, event)
 
     def replace(self, text: str, start: int, end: int) -> None:
         """Every way text comes in, typed or pasted."""

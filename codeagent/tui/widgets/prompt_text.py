@@ -15,7 +15,7 @@ from textual.widgets.text_area import Edit, EditResult, Location, Selection
 from codeagent.tui.rendering.lines import line
 from codeagent.tui.rendering.palette import palette_of
 from codeagent.tui.widgets.paste import Chips, harmless, is_long
-from codeagent.tui.widgets.terminal_keys import give_usual_name, tell_alt_enter_from_enter, types_text
+from codeagent.tui.widgets.terminal_keys import give_usual_name, run_own_binding, tell_alt_enter_from_enter, types_text
 
 _MARK = "❯ "
 _SHELL_MARK = "$ "
@@ -136,17 +136,11 @@ class PromptText(TextArea, inherit_bindings=False):
         self.load_text("")
 
     async def _on_key(self, event: Key) -> None:
-        """Runs its own bindings at once: left to the app they would run after keys that were typed later."""
         give_usual_name(event)
         if types_text(event) and self.typed:
             return
-        bound = self.screen.active_bindings.get(event.key)
-        own = bound is not None and bound.node is self
-        if types_text(event) and not own:
-            return
-        event.prevent_default()
-        if bound is not None and own and await self.app.run_action(bound.binding.action, self):
-            event.stop()
+        if not await run_own_binding(self, event) and not types_text(event):
+            event.prevent_default()
 
     async def _on_paste(self, event: Paste) -> None:
         event.stop()

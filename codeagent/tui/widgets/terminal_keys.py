@@ -6,6 +6,7 @@ from typing import cast
 
 from textual import _ansi_sequences
 from textual.events import Key
+from textual.widget import Widget
 
 _ODD_NAMES = {"shift+\r": "shift+enter", "ctrl+\r": "ctrl+enter", "\r": "alt+enter"}
 """What Textual calls the keys of xterm's modifyOtherKeys."""
@@ -25,6 +26,20 @@ def tell_alt_enter_from_enter() -> None:
 def give_usual_name(event: Key) -> None:
     """Rename a key to what bindings call it; those of Textual's odd names cannot be bound."""
     event.key = _ODD_NAMES.get(event.key, event.key)
+
+
+async def run_own_binding(widget: Widget, event: Key) -> bool:
+    """Run at once what the key is bound to in this widget: left to the app it would run after keys typed later.
+
+    False where it is bound to nothing there.
+    """
+    bound = widget.screen.active_bindings.get(event.key)
+    if bound is None or bound.node is not widget:
+        return False
+    event.prevent_default()
+    if await widget.app.run_action(bound.binding.action, widget):
+        event.stop()
+    return True
 
 
 def types_text(event: Key) -> bool:
