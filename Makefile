@@ -3,7 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check snap docs bench engine lock
+# Tests wait more than they compute: more workers than processors. SOAK is how many times the usual effort a soak makes.
+WORKERS ?= $(shell echo $$(( 2 * $$(nproc) + 1 )))
+SOAK ?= 20
+MINUTES ?= 60
+SEED ?= $(shell date +%s)
+
+.PHONY: setup demo test soak check snap docs bench engine lock
 
 setup: $(READY)
 
@@ -22,7 +28,11 @@ demo: setup engine ## an agent fixes a bug in a throwaway repository: on the scr
 	fi
 
 test: setup engine ## every test; docker tests need an engine
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+soak: setup engine ## the tests marked soak with SOAK times the effort, for at most MINUTES; SEED repeats a run
+	CODEAGENT_SOAK=$(SOAK) CODEAGENT_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -m soak -n $(WORKERS) --dist load \
+		--hypothesis-seed=$(SEED) --timeout=1200
 
 check: setup ## formatting, lint, types, import contracts
 	$(BIN)/ruff check .
@@ -39,5 +49,5 @@ docs: setup ## write the generated reference pages
 bench: setup engine ## print the measured figures beside their floors
 	$(BIN)/python -m benchmarks
 
-lock: setup ## write requirements.lock anew from pyproject.toml
+lock: setup ## write requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock

@@ -1,22 +1,34 @@
-"""What tests share: the engine that docker tests need, and workspaces to run commands in."""
+"""What tests share: how much they try, the engine that docker tests need, and workspaces to run commands in."""
 
 import os
 import signal
+import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from hypothesis import is_hypothesis_test, settings
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.reach import engine_socket, probe_socket
+from tests import warm
+from tests.effort import ENDS, FACTOR, times
 from tests.sandboxes import make_repository, sandbox_spec
 
 MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
 
+os.environ.setdefault(warm.RUN, str(os.getpid()))
+# Where the environment forbids byte code, every test process would rewrite every test module again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Under nohup SIGHUP arrives ignored and would be handed on to every process the tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# `make test` tries the same examples every time; new ones are found by `make soak`, with the seed it prints.
+settings.register_profile("codeagent", max_examples=times(40), deadline=None, derandomize=not FACTOR)
+settings.load_profile("codeagent")
 
 
 def engine_problem() -> str | None:
@@ -28,7 +40,41 @@ def engine_problem() -> str | None:
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _mark_properties(items)
+    _look_for_the_engine(items)
+
+
+def _mark_properties(items: list[pytest.Item]) -> None:
+    """Every property is part of the soak."""
+    for item in items:
+        test = getattr(item, "obj", None)
+        if is_hypothesis_test(test):
+            used: settings = test._hypothesis_internal_use_settings  # hypothesis says it nowhere else
+            item.add_marker(pytest.mark.soak(tried=used.max_examples))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not FACTOR:
+        return
+    if time.monotonic() > ENDS:
+        pytest.skip("the time of this soak is up")
+    if (mark := item.get_closest_marker("soak")) is not None:
+        item.user_properties.append(("tried", mark.kwargs["tried"]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a soak tried, and how often."""
+    if not FACTOR:
+        return
+    tried = {report.nodeid: dict(report.user_properties)["tried"] for report in terminalreporter.getreports("passed")}
+    terminalreporter.section(f"{len(tried)} tests tried {sum(tried.values()):,} cases")
+    for name, number in sorted(tried.items()):
+        terminalreporter.write_line(f"{number:>9,}  {name}")
+
+
+def _look_for_the_engine(items: list[pytest.Item]) -> None:
     """A docker test is skipped only on a probed reason, and where CI is set not even then."""
     needing = [item for item in items if item.get_closest_marker("docker")]
     problem = engine_problem() if needing else None

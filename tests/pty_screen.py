@@ -21,6 +21,8 @@ from typing import Any
 
 import pyte
 
+from tests.warm import launch
+
 PATIENCE = 30.0
 """Seconds to wait for something that happens within one."""
 KEYS = {
@@ -44,7 +46,7 @@ _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([<>])[0-9]*u")
 _INCOMPLETE = re.compile(rb"\x1b(\[[0-?]*[ -/]*)?\Z")
 _LAST = b"\0"
-"""Written behind a program that has ended; pyte ignores it."""
+"""Written behind what a program wrote; pyte ignores it."""
 _MUST_BE_OFF = (1000, 1002, 1003, 1004, 1006, 1015, 1016, 1049, 2004, 2026, 2048)
 _MUST_BE_ON = (7, 25)
 
@@ -95,16 +97,7 @@ class PtyScreen:
         _set_size(slave, size)
         self.attributes_before = termios.tcgetattr(slave)
         environment = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PATH": os.environ["PATH"], **(env or {})}
-        self.process = subprocess.Popen(
-            argv,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            env=environment,
-            start_new_session=True,
-            preexec_fn=_take_terminal,
-        )
+        self.process = launch(argv, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=environment, terminal=True)
         self._stop_reading, self._stopped = os.pipe()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -159,16 +152,19 @@ class PtyScreen:
         deadline = time.monotonic() + timeout
         while True:
             over = self.process.poll() is not None or time.monotonic() > deadline
+            if over:
+                self._read_to_the_end()
             with self._heard:
                 seen = len(self._raw)
                 on_screen = isinstance(what, str) and what in "\n".join(self._emulated.display)
             if on_screen or (callable(what) and what()):
                 return
+            if over:
+                raise AssertionError(f"never seen: {what!r}; the screen was\n{self.text()}\n{self.raw[-400:]!r}")
             with self._heard:
                 # A predicate may depend on more than the screen, and the end of the program writes nothing.
-                heard = len(self._raw) > seen or self._heard.wait(0.02 if callable(what) else 0.2)
-            if over and not heard:
-                raise AssertionError(f"never seen: {what!r}; the screen was\n{self.text()}\n{self.raw[-400:]!r}")
+                if len(self._raw) == seen:
+                    self._heard.wait(0.02 if callable(what) else 0.2)
 
     def wait_until_silent(self, seconds: float = 0.15, timeout: float = PATIENCE) -> None:
         """Until nothing was written for that long."""
@@ -185,11 +181,7 @@ class PtyScreen:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running; the screen is\n{self.text()}") from None
-        if self._slave >= 0:
-            os.write(self._slave, _LAST)
-            self.wait_for(lambda: self.raw.endswith(_LAST))
-            with self._lock:
-                del self._raw[-len(_LAST) :]
+        self._read_to_the_end()
         return code
 
     def hang_up(self) -> None:
@@ -232,6 +224,17 @@ class PtyScreen:
         if self._master >= 0:
             self.hang_up()
 
+    def _read_to_the_end(self) -> None:
+        """Until everything that was written before now was read, however busy the machine is."""
+        if self._slave < 0:
+            return
+        with self._heard:
+            before = self._raw.count(_LAST)
+            os.write(self._slave, _LAST)
+            if not self._heard.wait_for(lambda: self._raw.count(_LAST) > before, PATIENCE):
+                raise AssertionError("nobody reads what the program wrote")
+            del self._raw[self._raw.rindex(_LAST)]
+
     def _end_reading(self) -> None:
         os.write(self._stopped, b"\0")
         self._reader.join()
@@ -258,10 +261,6 @@ class PtyScreen:
         cut = _INCOMPLETE.search(data)
         self._rest = data[cut.start() :] if cut else b""
         self._stream.feed(_PRIVATE.sub(b"", data[: cut.start()] if cut else data))
-
-
-def _take_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _set_size(fd: int, size: tuple[int, int]) -> None:

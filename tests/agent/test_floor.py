@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.floor import Floor
+from tests.effort import times
 
 visitor = st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 3), st.booleans())
 
 
 @given(st.lists(visitor, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(40), deadline=None)
 def test_whoever_is_alone_is_alone_and_everybody_gets_in_or_is_cancelled(
     visitors: list[tuple[bool, int, int, bool]],
 ) -> None:

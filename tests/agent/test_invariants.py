@@ -31,6 +31,7 @@ from codeagent.session.history import fold
 from codeagent.session.records import Recording
 from codeagent.session.resume import closing_events
 from tests.agent.doubles import Scene, Turn, do, of, scene
+from tests.effort import times
 from tests.fakes import FakeSandbox
 
 call = st.one_of(
@@ -79,7 +80,7 @@ def random_hooks(choices: list[str]) -> Hooks:
     st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6),
     st.integers(1, 6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(40), deadline=None)
 def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
     turns: list[Turn], strategy: str, acts: list[tuple[int, str]], answers: list[str], vetoes: list[str], max_calls: int
 ) -> None:

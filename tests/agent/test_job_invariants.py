@@ -28,6 +28,7 @@ from codeagent.session.records import Recording
 from codeagent.session.resume import closing_events
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
+from tests.effort import times
 
 KEYS = "abcdef"
 call = st.one_of(
@@ -129,7 +130,7 @@ def resumed(events: Sequence[KnownEvent]) -> list[KnownEvent]:
     return [*events, *closing_events(events, "s1", events[-1].seq + 1 if events else 1, 2e9)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(20), deadline=None)
 @given(st.lists(turn, max_size=6), st.lists(act, max_size=25), st.booleans(), st.booleans(), st.data())
 def test_every_end_is_told_once_and_every_call_answered_once_also_after_a_crash_anywhere(
     turns: list[Turn], acts: list[tuple[str, str]], attended: bool, to_the_end: bool, data: st.DataObject

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from codeagent.agent.job_output import JobOutput
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
+from tests.effort import times
 
 piece = st.one_of(
     st.text(alphabet="ab é\n", max_size=30),
@@ -18,7 +19,7 @@ piece = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=times(30))
 @given(st.lists(piece, max_size=8), st.data())
 def test_any_page_is_the_same_lines_of_what_was_printed(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[str], data: st.DataObject

@@ -25,6 +25,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.runtime import Queued
 from tests.agent.doubles import Scene, Turn, do, of, scene
+from tests.effort import times
 
 NEVER = "secret"
 
@@ -240,7 +241,7 @@ async def test_closing_while_a_hook_thinks_ends_and_keeps_the_prompt_in_the_log(
 TYPED = st.tuples(st.sampled_from(["steer", "interrupt", "follow_up"]), st.booleans(), st.integers(1, 4))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(20), deadline=None)
 @given(typed=st.lists(TYPED, max_size=5), strategy=st.sampled_from(["sequential", "parallel"]))
 async def test_whenever_it_is_typed_denied_text_never_reaches_the_model_and_all_other_does_once(
     typed: list[tuple[str, bool, int]], strategy: str

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
+from tests.effort import times
 
 LINE = st.sampled_from(["", "a", "b", "}", "a\r", "é", "\u2028x"])
 TEXT = st.one_of(st.lists(LINE, max_size=20).map("\n".join), st.text("ab\r\n", max_size=20))
@@ -41,7 +42,7 @@ def by_hand(before: str, hunks: tuple[Hunk, ...], answers: list[HunkAnswer]) -> 
     return "\n".join(lines)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(80))
 @given(edits())
 def test_all_hunks_taken_is_the_new_text_and_none_the_old_one(texts: tuple[str, str]) -> None:
     before, after = texts
@@ -52,7 +53,7 @@ def test_all_hunks_taken_is_the_new_text_and_none_the_old_one(texts: tuple[str, 
     assert bool(hunks) == (before != after)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(80))
 @given(edits(), st.data())
 def test_any_answers_give_exactly_the_text_with_those_hunks(texts: tuple[str, str], data: st.DataObject) -> None:
     before, after = texts
@@ -63,7 +64,7 @@ def test_any_answers_give_exactly_the_text_with_those_hunks(texts: tuple[str, st
     assert landed(before, hunks, answers) == by_hand(before, hunks, answers)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(80))
 @given(edits(), st.data())
 def test_what_was_left_out_is_what_can_still_be_taken(texts: tuple[str, str], data: st.DataObject) -> None:
     before, after = texts
@@ -74,7 +75,7 @@ def test_what_was_left_out_is_what_can_still_be_taken(texts: tuple[str, str], da
     assert landed(now, cut(now, after), [True] * len(cut(now, after))) == after
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(80))
 @given(edits())
 def test_hunks_are_the_old_and_new_lines_in_order_and_apart(texts: tuple[str, str]) -> None:
     before, after = texts

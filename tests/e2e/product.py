@@ -14,6 +14,7 @@ from typing import IO, Any
 from unittest.mock import patch
 
 from codeagent.cli import main
+from tests.warm import WarmProcess
 
 Turn = dict[str, Any]
 Event = dict[str, Any]
@@ -53,16 +54,14 @@ class Product:
         path.write_text(json.dumps(turns))
         return f"script:{path}"
 
-    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
-        settings: dict[str, Any] = {
+    def start(self, *arguments: str, **options: Any) -> WarmProcess:
+        settings = {
             "cwd": self.workspace,
             "env": self.environment,
-            "text": True,
-            "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
         }
-        return subprocess.Popen([sys.executable, "-m", "codeagent", *arguments], **{**settings, **options})
+        return WarmProcess(arguments, **{**settings, **options})
 
     def call(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Done:
         """The command's own `main` in this process, which spares its start-up; descriptors are the real ones."""

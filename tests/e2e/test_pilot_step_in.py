@@ -14,6 +14,7 @@ from codeagent.tui.conversation import Conversation
 from codeagent.tui.ports import Talk, Wish
 from codeagent.tui.stage import Paused, Stage
 from tests.e2e.product import Product, results
+from tests.tui.guards import long_enough, stop_time
 
 CALLS = [
     ["write", {"path": "first.txt", "content": "1\n"}],
@@ -30,6 +31,7 @@ async def screen(product: Product, model: str, patch: pytest.MonkeyPatch) -> Asy
     async def open_talk(stage: Stage) -> Talk:
         return Conversation(LocalLauncher(product.workspace), stage)
 
+    stop_time(patch)
     folders = Folders(product.home / "state", product.home / "config", product.workspace)
     app = CodeagentApp(open_talk, Wish(model=model, sandbox="off", step=True, proceed=True), folders)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -46,9 +48,9 @@ async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Keys of a card, which takes none in its first half second and none that is held down."""
+    """Keys of a card that was there long enough to be read."""
     for key in keys:
-        await asyncio.sleep(0.6)
+        long_enough()
         await pilot.press(key)
 
 

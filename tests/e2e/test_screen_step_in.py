@@ -1,14 +1,12 @@
 """Stepping in with keys on a terminal: skip one call, edit another, go on; take it back and bring it again."""
 
 import json
-import time
 
 import pytest
 
 from tests.e2e.product import Product, Turn, of, results
 from tests.e2e.screens import READY, open_screen
 from tests.e2e.test_screen_tour import SIZES, answer
-from tests.pty_screen import PtyScreen
 
 pytestmark = pytest.mark.docker
 
@@ -23,12 +21,6 @@ SCRIPT: list[Turn] = [
 ]
 
 
-def press(screen: PtyScreen, *keys: str) -> None:
-    for key in keys:
-        time.sleep(0.7)  # a card takes no key in its first half second
-        screen.send(key)
-
-
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_one_of_three_is_skipped_another_edited_and_all_of_it_taken_back(
     product: Product, size: tuple[int, int]
@@ -37,13 +29,18 @@ def test_one_of_three_is_skipped_another_edited_and_all_of_it_taken_back(
         screen.send("go", "enter")
         screen.wait_for("paused before batch 1")
         assert not (product.workspace / "third.txt").exists()
-        press(screen, "tab", "x")
+        screen.send("tab")
+        screen.wait_for("Tab to type here")
+        screen.send("x")
         screen.wait_for("skipped")
-        press(screen, "j", "e", "ctrl+u")
-        press(screen, "echo right > second.txt", "enter")
+        screen.send("j", "e")
+        screen.wait_for("run this command instead")
+        screen.send("ctrl+u", "echo right > second.txt")
+        screen.wait_for("echo right > second.txt")
+        screen.send("enter")
         screen.wait_for("edited")
-        press(screen, "c")
-        answer(screen, "y", "echo right")
+        screen.send("c")
+        answer(screen, "y", "$ echo right")
         answer(screen, "y", "third.txt")
         screen.wait_for("I see what you did.")
         screen.wait_for(READY)

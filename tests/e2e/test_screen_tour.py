@@ -2,9 +2,9 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,37 +22,30 @@ from tests.servers import FakeProvider, anthropic_server, openai_server
 pytestmark = pytest.mark.docker
 
 SIZES = ((80, 24), (120, 40))
-REASON = "say where the rule comes from"
 ALT_PAGE_DOWN = "\x1b[6;3~"
+REASON = "say where the rule comes from"
 
 
-def answer(screen: PtyScreen, key: str, about: str) -> None:
-    """Answer the question that shows `about`, as often as the card says that it is too soon."""
+def answer(screen: PtyScreen, key: str, about: str, last: str = "") -> None:
+    """Answer the question that shows `about`, once it shows its `last` line."""
     screen.wait_for(lambda: about in _card(screen))
-    deadline = time.monotonic() + 20
-    while about in _card(screen):
-        assert time.monotonic() < deadline, screen.text()
+    if last not in _card(screen):
         screen.send(ALT_PAGE_DOWN)
-        time.sleep(0.8)  # a question takes no key in its first half second, and no key that is held down
-        screen.send(f"\x1b{key}")
-        time.sleep(0.2)
+        screen.wait_for(lambda: last in _card(screen))
+    screen.send(f"\x1b{key}")
+    screen.wait_for(lambda: about not in _card(screen))
 
 
 def _card(screen: PtyScreen) -> str:
     """What the card shows; empty where there is none."""
-    rows = screen.screen()
-    top = next((number for number, row in enumerate(rows) if row.startswith("╭")), None)
-    return "" if top is None else "\n".join(rows[top:])
+    card = re.search(r"^╭.*?^╰.*?$", screen.text(), re.DOTALL | re.MULTILINE)
+    return card[0] if card else ""
 
 
 def deny_because(screen: PtyScreen, about: str) -> None:
     screen.wait_for(lambda: about in _card(screen))
-    deadline = time.monotonic() + 20
-    while "deny, with this reason" not in screen.text():
-        assert time.monotonic() < deadline, screen.text()
-        time.sleep(0.8)
-        screen.send("\x1br")
-        time.sleep(0.2)
+    screen.send("\x1br")
+    screen.wait_for("deny, with this reason")
     screen.send(REASON, "enter")
 
 
@@ -64,7 +57,7 @@ def tour(screen: PtyScreen, prompt: str) -> None:
     screen.wait_for("will be read after this batch")
     deny_because(screen, "library/calendar.py")
     screen.wait_for("you (while running)")
-    answer(screen, "y", "library/calendar.py")
+    answer(screen, "y", "library/calendar.py", "def days_in_month")
     answer(screen, "y", "unittest -v")
     screen.wait_for("All tests pass now.")
     screen.wait_for(lambda: " ready" in screen.screen()[-1])
@@ -148,7 +141,7 @@ def test_the_demo_opens_with_its_prompt_and_goes_from_red_to_green(product: Prod
         screen.wait_for(DEMO_PROMPT)
         screen.send("enter")
         answer(screen, "y", "python3 -m unittest")
-        answer(screen, "y", "library/calendar.py")
+        answer(screen, "y", "library/calendar.py", "def days_in_month")
         answer(screen, "y", "unittest -v")
         screen.wait_for("All tests pass now.")
         screen.wait_for(READY)

@@ -1,6 +1,6 @@
-"""The real chat screen on a recorded event list: `python recorded_screen.py FOLDER FROM TO` shows these payloads.
+"""The real chat screen on a recorded event list: `python recorded_screen.py FOLDER NUMBER...` shows those payloads.
 
-Without any payloads (`0 0`) the same screen shows harmless words: what Textual writes for those is what it may write.
+Without a number the same screen shows harmless words: what Textual writes for those is what it may write.
 """
 
 import asyncio
@@ -136,8 +136,8 @@ def numbered(texts: list[str], letter: str, between: str = "\n") -> str:
     return between.join(f"{letter}{number}:{text}" for number, text in enumerate(texts))
 
 
-def main(folder: Path, first: int, last: int) -> int:
-    texts = PAYLOADS[first:last] or BENIGN
+def main(folder: Path, shown: list[int]) -> int:
+    texts = [PAYLOADS[number] for number in shown] or BENIGN
 
     async def open_talk(stage: Stage) -> Talk:
         talk: Any = RecordedTalk(stage, texts)
@@ -147,4 +147,4 @@ def main(folder: Path, first: int, last: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+    sys.exit(main(Path(sys.argv[1]), [int(number) for number in sys.argv[2:]]))

@@ -1,14 +1,10 @@
-"""T02-T04, T09-T13 for checkpoints: nothing of the workspace is run, nothing outside is read or written.
-
-CODEAGENT_RACE_SECONDS sets how long each race is run (default 1).
-"""
+"""T02-T04, T09-T13 for checkpoints: nothing of the workspace is run, nothing outside is read or written."""
 
 import contextlib
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -17,11 +13,12 @@ import pytest
 from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
+from tests.effort import times
 from tests.fakes import put
 from tests.security.race import CANARY, Arena, make_arena, swapping
 from tests.workspace.trees import git, look
 
-SECONDS = float(os.environ.get("CODEAGENT_RACE_SECONDS", "1"))
+TRIES = times(6)
 
 
 @pytest.fixture
@@ -224,7 +221,7 @@ async def replace(checkpoints: GitCheckpoints, ids: tuple[str, str], turn: int) 
     await checkpoints.replace(path, Node("file", b"turn %d" % turn), present=there)
 
 
-@pytest.mark.timeout(3 * SECONDS + 60)
+@pytest.mark.soak(tried=TRIES)
 @pytest.mark.parametrize("attempt", [back_and_forth, take_and_restore, take_and_compare, replace])
 async def test_nothing_outside_is_read_or_written_while_a_directory_becomes_a_link(
     tmp_path: Path, attempt: Callable[[GitCheckpoints, tuple[str, str], int], Awaitable[None]]
@@ -240,7 +237,6 @@ async def test_nothing_outside_is_read_or_written_while_a_directory_becomes_a_li
     tries, worked = await _raced(arena, checkpoints, ids, attempt)
     sys.stdout.write(f"\n{attempt.__name__}: {tries} tries, {worked} worked\n")
     assert arena.outside_state() == before
-    assert worked, "nothing ever worked, so nothing was tested"
     assert all(CANARY.encode() not in data for _, data, _ in look(arena.root).values())
     assert b"inside-value" in objects(arena) and CANARY.encode() not in objects(arena)
     checkpoints.close()
@@ -254,8 +250,7 @@ async def _raced(
 ) -> tuple[int, int]:
     tries = worked = 0
     with swapping(arena.root):
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
+        while tries < TRIES or not worked:
             tries += 1
             try:
                 await attempt(checkpoints, ids, tries)

@@ -19,6 +19,7 @@ from codeagent.tools.reading.surroundings import SURROUNDINGS
 from codeagent.tools.reading.texts import TEXTS
 from codeagent.tools.reading.words import strict_commands
 from codeagent.tools.shell_syntax import command_key
+from tests.effort import times
 from tests.security.everyday_commands import EVERYDAY, EXPANDING
 from tests.security.hostile_commands import HOSTILE, SHAPES
 
@@ -115,7 +116,7 @@ def outside_quotes(line: str) -> list[int]:
     return [*places, len(line)] if not quote else places
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=times(300), deadline=None)
 @given(st.data())
 def test_a_benign_line_with_an_operator_in_it_is_never_taken_to_only_read(data: st.DataObject) -> None:
     line = data.draw(st.sampled_from(READS))

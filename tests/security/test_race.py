@@ -1,12 +1,7 @@
-"""T04: no file tool reads, lists, finds or changes anything outside, however the tree is swapped under it.
-
-CODEAGENT_RACE_SECONDS sets how long each tool is tried (default 1).
-"""
+"""T04: no file tool reads, lists, finds or changes anything outside, however the tree is swapped under it."""
 
 import json
-import os
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -23,10 +18,12 @@ from codeagent.tools.builtin.write import Write
 from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
+from tests.effort import times
 from tests.fakes import tool_context
 from tests.security.race import CANARY, INSIDE, Arena, make_arena, naive_read, swapping
 
-SECONDS = float(os.environ.get("CODEAGENT_RACE_SECONDS", "1"))
+TRIES = times(400)
+"""Calls of each tool, half of them without the kernel's help."""
 Call = Callable[..., Awaitable[str]]
 
 
@@ -88,7 +85,7 @@ async def edit_it(call: Call, turn: int) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.timeout(3 * SECONDS + 60)
+@pytest.mark.soak(tried=TRIES)
 @pytest.mark.parametrize("attempt", [read_it, list_it, search_it, write_it, edit_it])
 async def test_no_tool_escapes_while_a_directory_becomes_a_link(
     arena: Arena, attempt: Callable[[Call, int], Awaitable[tuple[str, ...]]]
@@ -97,8 +94,7 @@ async def test_no_tool_escapes_while_a_directory_becomes_a_link(
     calls = [caller(arena, kernel=True), caller(arena, kernel=False)]
     tries = worked = 0
     with swapping(arena.root):
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
+        while tries < TRIES or not worked:
             for call in calls:
                 for answer in await attempt(call, tries):
                     # A refusal names the link's target: that much is meant to be seen, its content is not.
@@ -107,18 +103,15 @@ async def test_no_tool_escapes_while_a_directory_becomes_a_link(
                     worked += not answer.startswith("error")
     report(f"{attempt.__name__}: {tries} tries, {worked} worked, 0 escapes")
     assert arena.outside_state() == before
-    assert worked, "nothing ever worked, so nothing was tested"
 
 
 def test_the_race_is_real_because_checking_first_loses_it(arena: Arena) -> None:
     leaks = tries = 0
     with swapping(arena.root):
-        end = time.monotonic() + max(SECONDS, 2)
-        while time.monotonic() < end and (leaks == 0 or SECONDS > 5):
+        while leaks == 0 or tries < TRIES:
             tries += 1
             try:
                 leaks += CANARY in (naive_read(arena.root, "d/f.txt") or "")
             except OSError:
                 continue
     report(f"control: {tries} tries, {leaks} leaks")
-    assert leaks > 0

@@ -1,18 +1,19 @@
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from codeagent.core.sanitize import visible
+from tests.effort import part
 from tests.pty_screen import PtyScreen, environment
 from tests.security.terminal_bytes import sequences, text_of
 from tests.security.terminal_payloads import CONTROL, END, HIDDEN, MARKUP, PAYLOADS
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("recorded_screen.py"))]
 CHUNK = 40
-AT_A_TIME = 4
+SHOWN = part(range(len(PAYLOADS)), 2 * CHUNK)
+"""Numbers of payloads; they are shown so many at a time."""
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""
 BENIGN = ["pasted words", "and others"]
@@ -22,9 +23,9 @@ _FRAMES = {"CSI position", "CSI colours", "CSI ?2026h", "CSI ?2026l", "'\\r'", "
 """What there is more of the more is drawn."""
 
 
-def start(folder: Path, first: int, last: int) -> PtyScreen:
+def start(folder: Path, shown: list[int]) -> PtyScreen:
     env = environment(folder, PYTHONPATH=str(Path(__file__).parents[2]))
-    return PtyScreen([*PROGRAM, str(folder), str(first), str(last)], env=env, size=SIZE, emulate=False)
+    return PtyScreen([*PROGRAM, str(folder), *map(str, shown)], env=env, size=SIZE, emulate=False)
 
 
 def everything_shown(screen: PtyScreen, pasted: list[str]) -> None:
@@ -56,7 +57,7 @@ def press(screen: PtyScreen, keys: list[str], expected: str) -> None:
 @pytest.fixture(scope="module")
 def allowed(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
     """What the screen writes for harmless words."""
-    with start(tmp_path_factory.mktemp("benign"), 0, 0) as screen:
+    with start(tmp_path_factory.mktemp("benign"), []) as screen:
         everything_shown(screen, BENIGN)
         return sequences(screen.raw)
 
@@ -68,26 +69,17 @@ def test_there_are_at_least_500_payloads_of_every_family() -> None:
     assert len(MARKUP) > 40
 
 
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory: pytest.TempPathFactory) -> dict[int, bytes]:
-    """What the screen writes for the payloads from each number on; it mostly waits, so several are shown at a time."""
-
-    def show(first: int) -> bytes:
-        with start(tmp_path_factory.mktemp(f"from{first}"), first, first + CHUNK) as screen:
-            everything_shown(screen, PAYLOADS[first : first + CHUNK])
-            return screen.raw
-
-    numbers = range(0, len(PAYLOADS), CHUNK)
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return dict(zip(numbers, pool.map(show, numbers), strict=True))
-
-
-@pytest.mark.parametrize("first", range(0, len(PAYLOADS), CHUNK))
+@pytest.mark.soak(tried=CHUNK)
+@pytest.mark.xdist_group("terminal payloads")
+@pytest.mark.parametrize("first", range(0, len(SHOWN), CHUNK))
 def test_no_payload_acts_on_the_terminal_wherever_it_is_shown(
-    raw: dict[int, bytes], allowed: Counter[str], first: int
+    tmp_path: Path, allowed: Counter[str], first: int
 ) -> None:
-    foreign = sequences(raw[first]) - allowed
+    shown = SHOWN[first : first + CHUNK]
+    with start(tmp_path, shown) as screen:
+        everything_shown(screen, [PAYLOADS[number] for number in shown])
+    foreign = sequences(screen.raw) - allowed
     assert {name for name in foreign if name not in _FRAMES} == set()
-    shown = text_of(raw[first])
-    for number, payload in enumerate(PAYLOADS[first : first + CHUNK]):
-        assert f"n{number}:{visible(payload)}".rstrip() in shown
+    text = text_of(screen.raw)
+    for place, number in enumerate(shown):
+        assert f"n{place}:{visible(PAYLOADS[number])}".rstrip() in text

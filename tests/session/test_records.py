@@ -13,6 +13,7 @@ from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent, Notice, UnknownEvent
 from codeagent.core.redact import Redactor
 from codeagent.session.records import FIRST, checksum_of, read_head, read_kinds, read_recording, seal, unseal
+from tests.effort import times
 from tests.session.eventlogs import SESSION, finished_run
 
 NOTHING = Redactor({})
@@ -149,7 +150,7 @@ def test_the_head_of_a_log_is_read_without_the_rest(tmp_path: Path) -> None:
     assert read_head(tmp_path / "none", 100) == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(80))
 @given(chance=st.randoms(use_true_random=False))
 def test_a_mutated_log_is_always_read_without_an_error(
     tmp_path_factory: pytest.TempPathFactory, chance: random.Random

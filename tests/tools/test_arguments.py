@@ -12,6 +12,7 @@ from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.write import Write
+from tests.effort import times
 
 TOOLS = [object.__new__(kind) for kind in (Bash, Read, Write, Edit)]
 BASH, READ, WRITE, EDIT = TOOLS
@@ -176,7 +177,7 @@ _KEYS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(80), deadline=None)
 @example('{"edits":[[[')
 @given(
     st.text()

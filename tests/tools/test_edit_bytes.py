@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from codeagent.core.tool import ToolError
 from codeagent.tools.edit.match import NoMatch, find
 from codeagent.tools.encoding import NotEncodable, NotText, Span, read_text
+from tests.effort import times
 from tests.fakes import put
 from tests.tools.conftest import Toolbox
 
@@ -40,7 +41,7 @@ def encoded(text: str, codec: str) -> bytes:
     return (mark + text).encode(name)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=times(100), deadline=None)
 @given(file=files(), data=st.data())
 def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.DataObject) -> None:
     text, codec = file
@@ -73,7 +74,7 @@ def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.Da
     assert middle.replace("\r\n", "\n") == new.replace("\r\n", "\n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(20), deadline=None)
 @given(file=files(), data=st.data())
 def test_the_whole_tool_keeps_the_bytes_too(file: tuple[str, str], data: st.DataObject) -> None:
     text, codec = file
@@ -101,7 +102,7 @@ def test_the_whole_tool_keeps_the_bytes_too(file: tuple[str, str], data: st.Data
     assert asyncio.run(edit()) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(80), deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_back_as_they_are_or_refused_as_no_text(data: bytes) -> None:
     try:

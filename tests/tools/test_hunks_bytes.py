@@ -12,6 +12,7 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import cut, landed
 from codeagent.core.tool import Denied
 from codeagent.tools.builtin.write import WriteArgs
+from tests.effort import times
 from tests.fakes import put, tool_context
 from tests.tools.conftest import Toolbox
 
@@ -38,7 +39,7 @@ def changes(draw: st.DrawFn) -> tuple[str, str, str]:
     return codec, texts[0], texts[1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(40), deadline=None)
 @given(change=changes(), data=st.data())
 def test_any_subset_of_hunks_is_exactly_what_the_file_becomes(
     change: tuple[str, str, str], data: st.DataObject

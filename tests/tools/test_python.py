@@ -17,6 +17,7 @@ from codeagent.core.tool import Failed
 from codeagent.sandbox.host import HostSandbox
 from codeagent.tools.extra.python import Python, PythonArgs, command_for
 from codeagent.tools.schema import arguments_schema
+from tests.effort import times
 from tests.fakes import FakeSandbox, tool_context
 from tests.tools.conftest import Toolbox
 
@@ -39,7 +40,7 @@ def delivered(folder: Path, command: str) -> bytes:
     return subprocess.run(["bash", str(script)], env=environment, capture_output=True, check=True, timeout=60).stdout
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(20), deadline=None)
 @given(
     CODE
     | st.lists(st.sampled_from(["END_OF_CODE", "_", "\n", "'", '"', "\\", "$x", "`", "\r", " ", "\t"])).map("".join)

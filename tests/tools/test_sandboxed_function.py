@@ -24,6 +24,7 @@ from codeagent.sandbox.host import HostSandbox
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.sources import answer_tap
 from codeagent.tools.sources.answer_tap import AnswerTap
+from tests.effort import times
 from tests.fakes import FakeSandbox, tool_context
 from tests.tools.python_tools import HEAD, SHOWN, Author
 
@@ -197,7 +198,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(JSON, min_size=20, max_size=40))
 def test_any_values_arrive_and_return_equal(tmp_path: Path, values: list[Any]) -> None:
     async def echoed() -> list[Any]:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
 from codeagent.tools.shell_syntax import command_key
+from tests.effort import times
 
 ALLOW = tuple(
     Rule.parse(f"bash({pattern})", "auto")
@@ -309,7 +310,7 @@ def test_characters_that_are_no_ascii_are_letters_of_their_word_and_never_end_th
     assert not key.opaque
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(80), deadline=None)
 @given(st.text(alphabet="ls;&|()<>{}$`'\"\\ \n\r#=!*~-aé\x00", max_size=40) | st.text(max_size=40))
 def test_any_text_has_a_key(command: str) -> None:
     key = command_key(command)

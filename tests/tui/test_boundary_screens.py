@@ -1,6 +1,5 @@
 """Stepping in and going back as pictures, at two sizes, from recorded events with frozen time."""
 
-import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.boundary_scenes import SCENES, BoundaryScene
+from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled
 
 SIZES = ((80, 24), (120, 40))
@@ -31,7 +31,7 @@ def play(scene: BoundaryScene, app: ReplayApp) -> Any:
         scene.prepare(app.talks[-1])
         for key in scene.keys:
             if key == "wait":
-                await asyncio.sleep(0.6)  # a card takes no key in its first half second
+                long_enough()
                 await pilot.pause()
             else:
                 await pilot.press(key)

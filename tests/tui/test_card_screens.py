@@ -1,6 +1,5 @@
 """The card with a rule, an edit and hunks to answer with, and what waits to be read: as pictures and key by key."""
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.hunks import cut
 from codeagent.core.policy import Decision
 from codeagent.tui.bridge import Bridge
+from tests.tui.guards import long_enough
 from tests.tui.replay import settled
 from tests.tui.scenes import Scene, queued
 from tests.tui.scripts import AFTER, BEFORE, EDIT, Recording, after_failing_tests, running_tests
@@ -84,9 +84,9 @@ def test_letters_of_a_rule_that_look_like_others_are_said(snap_compare: Any, tmp
 async def test_a_rule_is_given_from_the_composer_and_what_is_written_there_stays(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_test()) as (pilot, app):
         await write(pilot, "and then")
-        await asyncio.sleep(0.6)  # a question takes no key within half a second of typing
+        long_enough()
         await pilot.press("alt+p", "down")
-        await asyncio.sleep(0.6)  # nor does its rule
+        long_enough()
         await pilot.press("enter")
         assert app.told == [("answer", "c6.1", Decision("rule", rule="bash(pytest *)", keep=True))]
         assert app.chat.composer.text == "and then"
@@ -94,17 +94,17 @@ async def test_a_rule_is_given_from_the_composer_and_what_is_written_there_stays
 
 async def test_an_edited_command_is_asked_about_again(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_test()) as (pilot, app):
-        await asyncio.sleep(0.6)  # as above
+        long_enough()
         await pilot.press("alt+e", "x", "enter")
         assert app.told == [("answer", "c6.1", Decision("edit", arguments=json.dumps({"command": f"{COMMAND}x"})))]
 
 
 async def test_hunks_are_answered_one_by_one(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_for_all()) as (pilot, app):
-        await asyncio.sleep(0.6)  # as above
+        long_enough()
         await pilot.press("alt+h")
         await until(pilot, lambda: app.screen is not app.chat)
-        await asyncio.sleep(0.6)  # the review has a guard of its own
+        long_enough()
         await pilot.press("enter")
         await until(pilot, lambda: bool(app.told))
         hunks = (True,) * len(cut(BEFORE, AFTER))
@@ -114,7 +114,7 @@ async def test_hunks_are_answered_one_by_one(tmp_path: Path) -> None:
 
 async def test_a_review_that_is_left_answers_nothing(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_for_all()) as (pilot, app):
-        await asyncio.sleep(0.6)  # as above
+        long_enough()
         await pilot.press("alt+h")
         await until(pilot, lambda: app.screen is not app.chat)
         await pilot.press("escape")
@@ -124,11 +124,11 @@ async def test_a_review_that_is_left_answers_nothing(tmp_path: Path) -> None:
 
 async def test_a_question_that_went_away_during_its_review_is_said(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_for_all()) as (pilot, app):
-        await asyncio.sleep(0.6)  # as above
+        long_enough()
         await pilot.press("alt+h")
         await until(pilot, lambda: app.screen is not app.chat)
         app.chat.stage.desk.clear()
-        await asyncio.sleep(0.6)  # as above
+        long_enough()
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.chat)
         assert app.told == []

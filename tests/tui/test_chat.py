@@ -17,6 +17,7 @@ from codeagent.tui.screens.first_run import FirstRun
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.stage import QueuedText, Waiting
 from codeagent.tui.transcript.blocks import Remark
+from tests.tui.guards import long_enough
 from tests.tui.replay import ROWS, ReplayApp, settled
 from tests.tui.scripts import Recording, asks_to_edit, running_tests
 
@@ -110,14 +111,14 @@ async def test_enter_alone_ends_a_pause(tmp_path: Path) -> None:
 
 async def test_what_is_written_before_a_batch_is_said_instead_of_it(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
-        await asyncio.sleep(0.6)  # a pause takes no key in its first half second
+        long_enough()
         await write(pilot, "use the helper", "enter")
         assert app.told == [("correct", "use the helper")]
 
 
 async def test_enter_alone_runs_the_batch_that_a_pause_is_before(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
-        await asyncio.sleep(0.6)  # as above
+        long_enough()
         await pilot.press("enter")
         assert app.told == [("go_on",)]
 
@@ -190,7 +191,7 @@ async def test_typing_at_full_speed_while_a_question_appears_approves_nothing_an
 
 async def test_a_paste_approves_nothing_and_is_not_sent(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
-        await asyncio.sleep(0.6)  # a question takes no key in its first half second
+        long_enough()
         app.post_message(events.Paste("y\ny\na\n"))
         await pilot.pause()
         assert app.told == []
@@ -200,7 +201,7 @@ async def test_a_paste_approves_nothing_and_is_not_sent(tmp_path: Path) -> None:
 async def test_alt_y_answers_from_the_composer_and_what_is_written_stays(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
         await write(pilot, "and then")
-        await asyncio.sleep(0.6)  # nor within half a second of typing
+        long_enough()
         await pilot.press("alt+y")
         assert app.told == [("answer", "c5.1", Decision("once"))]
         assert app.chat.composer.text == "and then"
@@ -208,7 +209,7 @@ async def test_alt_y_answers_from_the_composer_and_what_is_written_stays(tmp_pat
 
 async def test_tab_in_an_empty_line_gives_the_keys_to_the_question(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
-        await asyncio.sleep(0.6)  # as above
+        long_enough()
         await pilot.press("tab", "n")
         assert app.told == [("answer", "c5.1", Decision("deny"))]
 

@@ -28,7 +28,7 @@ from codeagent.tui.screens.folder_question import FolderQuestion
 from codeagent.tui.screens.hunks import HunkReview
 from codeagent.tui.screens.output import OutputScreen
 from codeagent.tui.stage import Paused, PlanReady, QueuedText
-from codeagent.tui.widgets import boundary_card, guard
+from codeagent.tui.widgets import guard
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.job_scenes import TOOLBOX, every_state
@@ -390,7 +390,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cards take keys at once: what they do before somebody could have read them is another test's subject."""
     monkeypatch.setattr(guard, "QUIET", 0.0)
     monkeypatch.setattr(guard, "REPEAT", 0.0)
-    monkeypatch.setattr(boundary_card, "QUIET", 0.0)
 
 
 @pytest.fixture

@@ -14,12 +14,11 @@ from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.rewind_picker import RewindPicker
 from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.fake_rewind import FakeRewind
+from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scripts import Recording, running_tests
 
 _KEYS = {" ": "space", "/": "slash", "-": "minus"}
-SEEN = 0.6
-"""Seconds after which a page can have been read."""
 LONG = "add a test for 1900\nand one for 2000, please"
 
 
@@ -53,7 +52,7 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
 async def seen(pilot: Pilot[None], kind: type) -> None:
     """That screen is shown, long enough to be read."""
     await until(pilot, lambda: type(pilot.app.screen) is kind)
-    await asyncio.sleep(SEEN)
+    long_enough()
 
 
 def shown(app: ReplayApp) -> str:

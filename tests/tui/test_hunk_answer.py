@@ -1,10 +1,10 @@
 """From the card to the hunks and back: the conversation is answered with what the person took."""
 
-import asyncio
 from pathlib import Path
 
 from codeagent.core.display import DiffBlock
 from codeagent.core.policy import Decision
+from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scripts import Recording
 
@@ -19,7 +19,7 @@ async def test_the_hunks_that_were_taken_are_the_answer(tmp_path: Path) -> None:
     async with app.run_test(size=(80, 30)) as pilot:
         await settled(pilot)
         for keys in (["tab"], ["h"], ["j", "space"], ["enter"]):
-            await asyncio.sleep(0.6)  # neither card nor page takes a key in its first half second
+            long_enough()
             await pilot.press(*keys)
             await pilot.pause()
         await pilot.pause()

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.screens.hunks import HunkReview
 from tests.tui.fake_rewind import FakeRewind
+from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scripts import Recording
 
@@ -111,7 +112,7 @@ def test_what_changed_in_the_session(name: str, size: tuple[int, int], snap_comp
         app.talks[-1].past.left_out = changed.left_out
         await pilot.press(*"/diff", "enter")
         await pilot.pause()
-        await asyncio.sleep(0.55)  # no key counts in the first half second
+        long_enough()
         for key in changed.keys:
             await pilot.press(key)
             await pilot.pause()

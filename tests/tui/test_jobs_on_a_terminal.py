@@ -1,6 +1,5 @@
 """Jobs on a real terminal with the real agent: moved to the background, read, stopped, and lost with their process."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,9 @@ def begun(product: Product, **arguments: Any) -> PtyScreen:
     turns = ({"calls": [["bash", {"command": COUNTS, **arguments}]]}, {"text": "I go on."}, {"text": "It ended."})
     screen = open_screen(product, "--model", product.script(*turns), sandbox="off", size=SIZE)
     screen.send("go", "enter")
-    screen.wait_for("tab, or alt+")
-    time.sleep(0.8)  # a card takes no key in its first half second
+    screen.wait_for("Run this command?")
     screen.send("tab")
-    screen.wait_for(lambda: "tab, or alt+" not in screen.text())
+    screen.wait_for("Tab to type here")
     screen.send("y")
     return screen
 

@@ -1,6 +1,5 @@
 """Every state of the chat screen as a picture, at two sizes, from recorded events with frozen time."""
 
-import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from codeagent.tui.themes import Themes
+from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scenes import SCENES, Scene
 
@@ -31,7 +31,7 @@ def play(scene: Scene) -> Any:
         await settled(pilot)
         for key in scene.keys:
             if key == "wait":
-                await asyncio.sleep(0.55)  # a question takes no key in its first half second
+                long_enough()
             else:
                 await pilot.press(key)
         await pilot.pause()

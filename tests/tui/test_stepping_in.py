@@ -24,12 +24,11 @@ from tests.tui.boundary_scenes import (
     plan_ready,
     with_a_question,
 )
+from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scripts import Recording, running_tests
 
 _KEYS = {" ": "space", "/": "slash", "$": "dollar_sign", "-": "minus"}
-SEEN = 0.6
-"""Seconds after which a card can have been read."""
 
 
 @asynccontextmanager
@@ -40,7 +39,7 @@ async def chat(
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         if seen:
-            await asyncio.sleep(SEEN)
+            long_enough()
         yield pilot, app
     assert app.crash is None
 
@@ -128,7 +127,7 @@ async def test_what_does_not_fit_is_said_in_the_card_and_is_there_for_the_next_t
         await pilot.press("alt+2", "alt+e")
         await write(pilot, " -Z", "enter")
         assert "command: no such option" in shown(app)
-        await asyncio.sleep(0.8)  # the same key sooner is one held down
+        long_enough()
         await pilot.press("e", "end")
         assert f"{COMMAND} -Z" in shown(app)
 
@@ -242,7 +241,7 @@ async def test_an_edited_plan_is_what_is_started(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
         await pilot.press("alt+e")
         await until(pilot, lambda: "as you changed it" in shown(app))
-        await asyncio.sleep(SEEN)
+        long_enough()
         await pilot.press("alt+p")
         await pilot.pause()
         assert app.told == [("start_plan", "1. Only this", "ask")]
@@ -256,7 +255,7 @@ async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path, keys: 
         assert not app.chat.boundary_card.display
         assert isinstance(app.chat.stage.boundary.now, PlanReady)
         await write(pilot, "also 1900", "enter")
-        await asyncio.sleep(0.8)  # the same key sooner is one held down
+        long_enough()
         await pilot.press("tab")
         await pilot.pause()
         assert app.chat.boundary_card.display

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.workspace.checkpoints import GitCheckpoints
+from tests.effort import times
 from tests.workspace.trees import empty, look
 
 NAMES = st.one_of(
@@ -64,7 +65,7 @@ async def round_trip(base: Path, trees: list[Tree], way: list[int]) -> None:
     checkpoints.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=times(15), deadline=None)
 @given(st.lists(TREES, min_size=2, max_size=4), st.lists(st.integers(0, 3), min_size=1, max_size=5))
 def test_any_way_through_any_trees_gives_back_each_of_them(trees: list[Tree], way: list[int]) -> None:
     with tempfile.TemporaryDirectory(prefix="codeagent-test-") as folder:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from codeagent.core.wildmatch import ignore_line, wildmatch
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
+from tests.effort import times
 from tests.fakes import put
 
 _NAMES = st.sampled_from(["a", "b", "ab", "a.b", ".a", "c"])
@@ -47,7 +48,7 @@ def kept_by_git(root: Path) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")) - {""}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=times(15), deadline=None)
 @given(
     files=st.lists(st.lists(_NAMES, min_size=1, max_size=4).map("/".join), min_size=5, max_size=20),
     rules=st.dictionaries(st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(_PATTERNS, min_size=1, max_size=4)),

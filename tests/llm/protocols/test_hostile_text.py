@@ -1,11 +1,12 @@
-"""Up to a megabyte of what begins and never ends: read to the end, nothing run, nothing lost."""
+"""Much of what begins and never ends, a megabyte in a soak: read to the end, nothing run, nothing lost."""
 
 import pytest
 
 from codeagent.llm.protocols.protocol import TextProtocol
+from tests.effort import FACTOR
 from tests.llm.protocols.reading import PROTOCOLS, broken, calls, read, text
 
-_SIZE, _LARGEST = 200_000, 1_000_000
+_SIZE, _LARGEST = (200_000, 1_000_000) if FACTOR else (20_000, 100_000)
 _LONGEST = {"<", "{", "`"}
 _TEXT = [*sorted(_LONGEST), "[", "~", "` ", "{ ", "\n", "<tool", '{"a": ', "```\n"]
 _OPEN = [
@@ -22,6 +23,7 @@ def chunks(pattern: str) -> list[str]:
     return [whole[start : start + 997] for start in range(0, len(whole), 997)]
 
 
+@pytest.mark.soak(tried=_SIZE)
 @pytest.mark.parametrize("pattern", _TEXT)
 @pytest.mark.parametrize("protocol", PROTOCOLS[:4], ids=lambda protocol: protocol.name)
 def test_text_that_never_becomes_a_call_comes_out_whole(protocol: TextProtocol, pattern: str) -> None:
@@ -30,6 +32,7 @@ def test_text_that_never_becomes_a_call_comes_out_whole(protocol: TextProtocol, 
     assert not calls(pieces) and not broken(pieces)
 
 
+@pytest.mark.soak(tried=_SIZE)
 @pytest.mark.parametrize("pattern", _OPEN)
 @pytest.mark.parametrize("protocol", PROTOCOLS[:4], ids=lambda protocol: protocol.name)
 def test_blocks_that_never_end_never_run(protocol: TextProtocol, pattern: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from codeagent.tools.sources.template_argv import ArgvTemplate
 from codeagent.tools.sources.template_shell import ShellTemplate
 from codeagent.tools.sources.template_text import Parameter
+from tests.effort import times
 
 HOSTILE = 10_000
 TEXT = {"x": Parameter("x", "string", allow_dash=True)}
@@ -133,7 +134,7 @@ def test_a_list_becomes_one_argument_for_each_item(tmp_path: Path) -> None:
         assert bash(scripts, tmp_path) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(20), deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), min_size=20, max_size=60))
 def test_any_text_at_all_arrives(values: list[str]) -> None:
     single = ShellTemplate(SHOW + "\"{{args.x}}\" '{{args.x}}' $'{{args.x}}' {{args.x}}", TEXT)

@@ -11,6 +11,7 @@ from codeagent.tui.rendering.growing import GrowingMarkdown
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.palette import Palette
+from tests.effort import times
 
 PALETTE = Palette()
 LINES = st.one_of(
@@ -172,7 +173,7 @@ def test_a_closing_fence_is_not_shown_while_it_is_written() -> None:
     assert [line.text for line in drawing.lines] == ["x"]
 
 
-@settings(max_examples=20)
+@settings(max_examples=times(8))
 @given(st.lists(st.text("ab* `\n", min_size=1, max_size=50), min_size=300, max_size=400))
 def test_a_very_long_paragraph_is_drawn_in_pieces(pieces: list[str]) -> None:
     text = " ".join(pieces).replace("\n\n", "\n") * 2

@@ -232,9 +232,9 @@ def test_what_runs_is_drawn_again_with_every_tick() -> None:
     assert texts(sheet, sheet.show(None, HEIGHT))[1].endswith("running 5 s")
 
 
-@given(st.integers(0, 180), st.integers(0, 20), st.integers(1, 60))
+@given(st.integers(0, 60), st.integers(0, 20), st.integers(1, 60))
 def test_so_many_rows_further_up_is_exact_whatever_was_estimated(index: int, line: int, rows: int) -> None:
-    sheet, exact = shown(conversation(60)), shown(conversation(60))
+    sheet, exact = shown(conversation(20)), shown(conversation(20))
     index = min(index, len(sheet.layout) - 1)
     for number in range(len(exact.layout)):
         exact.drawn(number)

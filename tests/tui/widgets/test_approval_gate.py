@@ -8,10 +8,11 @@ from codeagent.tui.widgets.approval_body import asked, pieces
 from codeagent.tui.widgets.approval_gate import Gate
 from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.line_pane import LinePane
+from tests.effort import FACTOR
 from tests.tui.widgets.cards import CardApp, asking, command, edit
 
 SIZES = [(120, 40), (80, 24), (40, 12)]
-COMMANDS = 1_000
+COMMANDS = 1_000 if FACTOR else 60
 PIECES = [
     "git status",
     "\n",
@@ -65,8 +66,9 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
     assert gated
 
 
+@pytest.mark.soak(tried=COMMANDS)
 @pytest.mark.parametrize("size", SIZES)
-async def test_of_a_thousand_commands_every_row_was_on_screen_before_the_gate_opens(size: tuple[int, int]) -> None:
+async def test_of_many_commands_every_row_was_on_screen_before_the_gate_opens(size: tuple[int, int]) -> None:
     """One card for all of them, without waiting for frames: what the pane would draw now is what is looked at."""
     app = CardApp(command("\n".join(map(str, range(200)))))
     opened_at_once = 0
