@@ -64,7 +64,7 @@ async def test_none_taken_is_a_denial_after_which_the_run_goes_on(
 
     assert (folder.root / "a.txt").read_text() == OLD
     assert result.error is not None
-    assert (result.error.kind, result.executed) == ("denied", False)
+    assert (result.error.kind, result.executed) == ("denied", True)
     assert len(s.model.requests) == 2
     assert of(s.events, RunFinished)[0].reason in ("done", "denied")
 

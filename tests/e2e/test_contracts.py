@@ -49,7 +49,8 @@ def test_f4_a_turn_that_was_cut_off_executes_none_of_its_calls(product: Product)
 
 @pytest.mark.docker
 def test_f5_after_kill_9_in_a_batch_in_the_container_the_session_is_sound_and_resumes(product: Product) -> None:
-    model = product.script(calls(read("a.txt"), bash("sleep 30.25"), read("b.txt")), say("never"))
+    alone = bash("touch began; sleep 30.25")
+    model = product.script(calls(read("a.txt"), alone, read("b.txt")), say("never"))
     process = product.start("run", "go", "--model", model, "--yes")
     product.wait_for(lambda log: any(event["name"] == "bash" for event in of(log, "tool.started")))
     process.kill()
