@@ -19,15 +19,13 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_effort(text: str) -> Effort:
-    """Raises ConfigError for what is neither a level nor a number of tokens."""
+    """Raises ConfigError for what is neither a level nor a number of tokens up to a million."""
     plain = text.strip().lower()
     if (level := next((level for level in _LEVELS if level == plain), None)) is not None:
         return level
     if re.fullmatch("[0-9]{1,7}", plain) and 0 < int(plain) <= _MOST_THOUGHT:
         return int(plain)
-    raise ConfigError(
-        f"{text.strip()[:40]!r} is not off, low, medium, high or a number of tokens up to {_MOST_THOUGHT}"
-    )
+    raise ConfigError(f"use off, low, medium, high or a number of tokens, not {text.strip()[:40]!r}")
 
 
 def said_effort(effort: Effort) -> str:

@@ -294,7 +294,7 @@ async def test_how_much_the_model_thinks_is_changed_and_said() -> None:
     assert await talk.set_effort("high") == "thinking: high, from the next answer on"
     assert await talk.set_effort("9000") == "thinking: up to 9000 tokens, from the next answer on"
     assert await talk.set_effort("") == "thinking: up to 9000 tokens"
-    with pytest.raises(ConfigError, match="is not off, low, medium, high"):
+    with pytest.raises(ConfigError, match="use off, low, medium, high or a number of tokens, not 'a lot'"):
         await talk.set_effort("a lot")
     assert launcher.efforts == ["high", 9000]
     await talk.close()
