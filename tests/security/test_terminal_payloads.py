@@ -17,7 +17,7 @@ SHOWN = part(range(len(PAYLOADS)), 2 * CHUNK)
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""
 BENIGN = ["pasted words", "and others"]
-EMPTY_COMPOSER = "hat shall we do?"
+EMPTY_COMPOSER = "hat would you like to do?"
 """Its first letter may be under the cursor."""
 _FRAMES = {"CSI position", "CSI colours", "CSI ?2026h", "CSI ?2026l", "'\\r'", "'\\n'"}
 """What there is more of the more is drawn."""
