@@ -15,7 +15,7 @@ from benchmarks.screen_pty import READY, Terminal, p95, terminal
 
 BARE = [sys.executable, "-m", "benchmarks.screen_floor", "input"]
 PROMPT = "say something"
-FIRST_FRAME = b"hat shall we do?"
+FIRST_FRAME = b"hat would you like to do?"
 """The composer's placeholder, without the letter under the cursor."""
 
 
