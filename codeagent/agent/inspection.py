@@ -273,7 +273,8 @@ class Inspection:
         """The user's word on all of it; no answer is a no."""
         target = named(found)
         blocks = await leftover_blocks(store, before, now, found)
-        reason = f"left by a command: {'; '.join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))}"
+        why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
+        reason = f"left by a command, a no takes it back: {why}"
         proposal = f"{_WRITE}({found[0].path})" if len(found) == 1 and not set(found[0].path) & set("*?") else ""
         binding = fingerprint(_WRITE, {"left": target}, now.id)
         while True:

@@ -50,7 +50,10 @@ class DockerSandbox:
         self._way_out = WayOut(spec, EgressProxy(spec.state_dir, internet or Internet()), make)
         self._unswept = False
         """A command ran since nothing was seen to live."""
-        self._last_look = Swept()
+        self._found: tuple[str, ...] = ()
+        """What was moved away and nobody was told of yet."""
+        self._looking: asyncio.Task[bool] | None = None
+        self._closed = False
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
@@ -82,10 +85,13 @@ class DockerSandbox:
         if command.read_only:
             return await self._run(command, on_output)
         self._unswept = self._unswept or not self._ground.shut
-        result = await within_disk(self._spec.root, self._run(command, on_output))
+        try:
+            result = await within_disk(self._spec.root, self._run(command, on_output))
+        finally:
+            self._look_soon()
         if result.left_running and self._watching is None:
             self._watching = asyncio.create_task(self._watch_what_is_left(Room(self._spec.root)))
-        return replace(result, notices=(*result.notices, *(await self.sweep()).notices))
+        return result
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.hosts:
@@ -119,16 +125,13 @@ class DockerSandbox:
     async def sweep(self) -> Swept:
         """See the port."""
         if self._ground.shut:
-            last, self._last_look = self._last_look, Swept()
-            return last
-        if not self._unswept:
-            return Swept()
-        self._unswept, alive = False, True
-        try:
-            alive = self._way_out.busy or not await self._usual.is_quiet()
-            return Swept(self._planted(), alive)
-        finally:
-            self._unswept = self._unswept or alive
+            found, self._found = self._found, ()
+            return Swept(found)
+        if self._looking is not None:
+            await asyncio.wait({self._looking})
+        alive = self._unswept and await self._look()
+        found, self._found = self._found, ()
+        return Swept(found, alive)
 
     async def set_aside(self, path: str) -> str:
         """See the port."""
@@ -139,9 +142,29 @@ class DockerSandbox:
         if self._watching is not None:
             self._watching.cancel()
         await asyncio.gather(self._usual.close(), self._read_only.close(), self._way_out.close())
-        if self._unswept:
-            self._unswept, self._last_look = False, Swept(self._planted())
+        if self._looking is not None:
+            await asyncio.wait({self._looking})
+        if self._unswept and not self._closed:
+            self._found += self._planted()
+        self._closed = True
         self._ground.close()
+
+    def _look_soon(self) -> None:
+        """Beside whatever comes next: who is at rest may make a repository of their own, which is not to be moved."""
+        if self._ground.shut or (self._looking is not None and not self._looking.done()):
+            return
+        self._looking = asyncio.create_task(self._look())
+        self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _look(self) -> bool:
+        """Moves away what was planted; whether something may still run that could plant more."""
+        self._unswept, alive = False, True
+        try:
+            alive = self._way_out.busy or not await self._usual.is_quiet()
+            self._found += self._planted()
+            return alive
+        finally:
+            self._unswept = self._unswept or alive
 
     def _set_aside(self, path: str) -> Path:
         root = PinnedRoot(Path(os.path.realpath(self._spec.root)))
@@ -152,9 +175,8 @@ class DockerSandbox:
 
     def _planted(self) -> tuple[str, ...]:
         """Moves away what was not at the root, protected by name, when the last container was made."""
-        root, _ = self._ground.opened()
         known = self._ground.guarded
-        return () if known is None else move_planted(root, known, self._spec.state_dir)
+        return () if known is None else move_planted(self._ground.opened()[0], known, self._spec.state_dir)
 
     async def _pause(self) -> None:
         await asyncio.gather(*(container.pause() for container in self._containers()))

@@ -332,6 +332,7 @@ async def test_a_git_directory_that_the_person_makes_is_kept_and_protected(
     root.mkdir()
     sandbox = await make_sandbox(root)
     await run(sandbox, "true")
+    await sandbox.sweep()
     make_repository(tmp_path / "other")
     (tmp_path / "other" / ".git").rename(root / ".git")
     ran = await run(sandbox, "touch .git/x; git log --oneline")
