@@ -128,12 +128,13 @@ class SessionContainer:
 
     async def is_quiet(self) -> bool:
         """Whether nothing that a command started may still run."""
-        if self._running or self._ground.shut:
-            return not self._running and self._container is None
-        _, wire = self._ground.opened()
-        if self._stale is not None and not await end(wire, self._stale):
+        idle = not self._running and (self._container is None or self._idle)
+        if self._running or self._ground.shut or (idle and self._stale is None):
+            return idle
+        wire = self._ground.opened()[1]
+        if not await wire.answers() or (self._stale is not None and not await end(wire, self._stale)):
             return False
-        return self._container is None or self._idle or await is_idle(wire, self._container.container_id)
+        return idle or await self.is_empty(0)
 
     async def pause(self) -> None:
         """Nothing runs inside afterwards; free where nothing does. Raises SandboxLost where that cannot be said."""
@@ -226,10 +227,9 @@ class SessionContainer:
         container = await self._ready()
         if self._left and not await self.is_quiet():
             call.notices += self._guard.quarantined(container)
-        changed = await self._guard.outdated(container, busy=bool(self._running))
-        if not changed:
+        names = ", ".join(await self._guard.outdated(container, busy=bool(self._running)))
+        if not names:
             return container
-        names = ", ".join(changed)
         if self._running:
             raise SandboxUnavailable(f"{names} changed while another command runs", "try again when that has ended")
         lost = "background processes and /tmp are lost" if self._left else "/tmp in it is empty"
