@@ -157,7 +157,7 @@ class SessionLog:
         self._names_durable = True
 
     def _write_error(self, error: OSError) -> SessionWriteError:
-        kept = len(self._pending)
+        kept = len(self._pending) + len(self._written)
         counted = f"{kept} event{'s are' if kept != 1 else ' is'} kept in memory"
         if error.errno in (errno.ENOENT, errno.ESTALE):
             return SessionWriteError(
