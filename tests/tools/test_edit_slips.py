@@ -188,6 +188,12 @@ def test_one_blank_line_more_or_less_stays_as_it_is_in_the_file(
     assert text(file, old, new) == wanted
 
 
+def test_a_block_that_is_elsewhere_with_another_indentation_is_refused() -> None:
+    file = "    else:\n        x\nmiddle\n        else:\n    x\n"
+    with pytest.raises(NoMatch, match="several times"):
+        text(file, "  else:\n    x", "  else:\n    y")
+
+
 def test_a_place_that_needs_fewer_slips_is_the_one() -> None:
     assert text("  go()\nx\n    go()\n", "  go() ", "  stop()") == "  stop()\nx\n    go()\n"
 

@@ -35,7 +35,9 @@ def carried(old: Block, new: Block, there: Block) -> str:
     repeated = _repeated(old) | _repeated(new)
     sure = [pair for pair in pairs if not {old.lines[pair[0]].key, new.lines[pair[1]].key} & repeated]
     found = ways(old, new, there, sure)
-    if any(way.is_irregular for way in found) and len(sure) < len(pairs) and len(even) < len(codes):
+    if len(sure) < len(pairs):
+        found += ways(old, new, there, pairs)
+    if old.indents != there.indents and len(sure) < len(pairs) and len(even) < len(codes):
         raise Doubt("some of its lines are there several times, with different indentation")
     if not found:
         raise Doubt("its indentation fits neither old_string nor the file")
@@ -70,7 +72,7 @@ class _Merge:
     def _paired(self, at: int, new_at: int) -> _Placed:
         old, new, there = self._old.lines[at], self._new.lines[new_at], self._there.lines[at]
         indent = there.indent
-        if new.indent != self._way.base[at]:
+        if new.indent != self._way.base[at] and not (self._way.is_irregular and new.indent == there.indent):
             if self._way.is_irregular:
                 raise Doubt("it changes the indentation of a line that has another one in the file")
             indent = self._way.moved(new.indent)

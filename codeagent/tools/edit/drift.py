@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from codeagent.tools.edit.canonical import Block, Line, block_of, folded, is_blank, line_of, offsets_of_folded, plain
 from codeagent.tools.edit.carry import carried
-from codeagent.tools.edit.indentation import Doubt, is_tab_drift
+from codeagent.tools.edit.indentation import Doubt, is_explained, is_tab_drift
 from codeagent.tools.edit.reading import Reading, readings
 
 _INDENTATION = "indentation"
@@ -43,11 +43,6 @@ class _Place:
     """None where the reading does not tell what it is."""
     slips: frozenset[str]
 
-    @property
-    def weight(self) -> frozenset[str]:
-        """Less of a slip is a part of it: tabs for spaces of other indentation."""
-        return self.slips | ({_TABS} if _INDENTATION in self.slips else set())
-
 
 def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Found]:
     """Every place that `old` means, in order, up to the fewest slips; many are not counted to the end. Raises Doubt.
@@ -56,8 +51,8 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Found]:
     """
     lines = _FileLines(text)
     places = [place for reading in readings(old, new) for place in _places(lines, reading, replace_all=replace_all)]
-    weights = {place.weight for place in places}
-    least = [place for place in places if not any(weight < place.weight for weight in weights)]
+    kinds = {place.slips for place in places}
+    least = [place for place in places if not any(slips < place.slips for slips in kinds)]
     if not replace_all and len({(place.start, place.end) for place in least}) > 1:
         return [Found(place.start, place.end, "", place.slips) for place in least]
     found_at: dict[tuple[int, int], Found] = {}
@@ -99,6 +94,8 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Found 
             pass
         case _:
             return None
+    if had and len(_places(_FileLines(text), Reading(old, new, None), replace_all=False)) > 1:
+        raise Doubt("up to indentation the text is there several times")
     result = carried(block_of(old), block_of(new), block_of(text[begin:end]))
     if result == text[begin:end]:
         if not had:
@@ -259,7 +256,7 @@ def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Block, new:
         return None
     there = block_of(lines.text[start:stop])
     missing = sum(abs(a.count("\n") - b.count("\n")) for a, b in zip(old.gaps, there.gaps, strict=True))
-    if missing > _BLANK_LINES:
+    if missing > _BLANK_LINES or not is_explained(old, there):
         return None
     slips = set(_slips(old, there)) | ({reading.slip} if reading.slip else set())
     return _Place(start, stop, there, old, new, frozenset(slips))

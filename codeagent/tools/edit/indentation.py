@@ -66,6 +66,11 @@ def is_tab_drift(old: Block, there: Block) -> bool:
     return _width(old.indents, there.indents) is not None
 
 
+def is_explained(old: Block, there: Block) -> bool:
+    """Whether the indentation differs only as slips do: not where no width of a tab makes tabs of spaces."""
+    return not _Mapping(old.indents, there.indents).is_unlike
+
+
 class _Mapping:
     """From the indentation of the old text to that of the file, line by line."""
 
