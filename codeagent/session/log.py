@@ -97,7 +97,7 @@ class SessionLog:
             if self._written:
                 self._flush()
         except OSError as error:
-            raise self._write_error(error) from error
+            raise self._write_error(error, len(self._written)) from error
         finally:
             os.close(self._fd)
             self._fd = -1
@@ -156,8 +156,8 @@ class SessionLog:
                 os.close(fd)
         self._names_durable = True
 
-    def _write_error(self, error: OSError) -> SessionWriteError:
-        kept = len(self._pending) + len(self._written)
+    def _write_error(self, error: OSError, unflushed: int = 0) -> SessionWriteError:
+        kept = len(self._pending) + unflushed
         counted = f"{kept} event{'s are' if kept != 1 else ' is'} kept in memory"
         if error.errno in (errno.ENOENT, errno.ESTALE):
             return SessionWriteError(

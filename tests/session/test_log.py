@@ -271,7 +271,7 @@ async def test_a_log_that_is_no_longer_at_its_place_is_a_write_error_at_the_next
     with pytest.raises(SessionWriteError, match="removed or replaced") as failure:
         await log.sync()
     assert "1 event is kept in memory, what was done in the workspace is kept" in str(failure.value)
-    with pytest.raises(SessionWriteError):
+    with pytest.raises(SessionWriteError, match="1 event is kept in memory"):
         log.close()
 
 
