@@ -37,8 +37,8 @@ def carried(old: Block, new: Block, there: Block) -> str:
     found = ways(old, new, there, sure)
     if len(sure) < len(pairs):
         found += ways(old, new, there, pairs)
-    if old.indents != there.indents and len(sure) < len(pairs) and len(even) < len(codes):
-        raise Doubt("some of its lines are there several times, with different indentation")
+    if old != there and len(sure) < len(pairs) and len(even) < len(codes):
+        raise Doubt("some of its lines are there several times, and which is which cannot be told")
     if not found:
         raise Doubt("its indentation fits neither old_string nor the file")
     results = {_Merge(old, new, there, codes, way).text() for way in found}
