@@ -2,17 +2,22 @@
 
 import asyncio
 import os
+import re
 import select
 import signal
 import sys
 from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from typing import Any, TextIO, assert_never
 
 from textual import constants, events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
+from textual.keys import _character_to_key
+from textual.message import Message
 
 from codeagent.tui.pasting import Pasted, PasteReader, Typed
 from codeagent.tui.terminal import TerminalGuard
@@ -22,6 +27,81 @@ _CHUNK = 64 * 1024
 
 _ESCAPE_DELAY = 0.005
 """Seconds an escape character waits for the rest of a paste's mark, and then for that of a key, to be the key Esc."""
+
+_SS3 = re.escape("".join(keys[2] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1bO") and len(keys) == 3))
+_CSI = r"\x1b\[(?:M[^\0-\x1f]{3}|\[[ -~]|\d+\$|(?![M[])[ -?]*[@-~])"
+"""With X10's mouse, the Linux console's function keys and rxvt's keys with Shift, which do not end as others do."""
+_BROKEN_CSI = r"\x1b\[(?:(?!M)[ -~]*(?=[^ -~])|M[^\0-\x1f]{0,2}(?=[\0-\x1f]))"
+_UNIT = re.compile(
+    rf"(?P<text>[^\x1b]+)|(?P<sequence>{_CSI}|\x1bO[{_SS3}])"
+    rf"|(?P<alt>\x1bO(?=[^{_SS3}])|\x1b\[(?=[^ -~])|\x1b[^\x1b[O])|(?P<esc>\x1b(?=\x1b))|(?P<broken>{_BROKEN_CSI})"
+)
+_AMBIGUOUS = ("\x1b", "\x1bO", "\x1b[")
+"""Whole keys, Esc and two with Alt, if nothing follows; more than that is the beginning of a sequence."""
+
+
+class KeyReader:
+    """Cuts what is typed into keys before Textual's parser reads them, so that it sees one at a time.
+
+    That parser ends a sequence it does not know, as Alt with a letter, only when nothing follows for a while: with the
+    next sequence right behind, it makes the two characters `^y` of Alt+Y. A sequence that nobody knows means nothing.
+    """
+
+    def __init__(self, *, debug: bool = False) -> None:
+        self._debug = debug
+        self._parser = XTermParser(debug)
+        self._held = ""
+
+    @property
+    def holds(self) -> bool:
+        """What came last is a key unless more follows: without more input soon, `release` it."""
+        return self._held in _AMBIGUOUS
+
+    def feed(self, text: str) -> Iterator[Message]:
+        """What is certain by now; the rest is kept for the next piece."""
+        text, self._held = self._held + text, ""
+        end = 0
+        while (unit := _UNIT.match(text, end)) is not None:
+            end = unit.end()
+            yield from self._messages(unit[0], unit.lastgroup)
+        self._held = text[end:]
+
+    def release(self) -> Iterator[Message]:
+        """The key that was held, now that nothing followed."""
+        held, self._held = self._held, ""
+        yield from self._messages(held, "esc" if held == "\x1b" else "alt")
+
+    def _messages(self, unit: str, kind: str | None) -> Iterator[Message]:
+        match kind:
+            case "esc":
+                yield events.Key("escape", "\x1b")
+            case "alt" if unit[1].isprintable():
+                yield events.Key(f"alt+{_name(unit[1])}", None)
+            case "alt":
+                yield from self._parsed(unit)
+                yield from self._parsed_at_last()
+            case "broken":
+                return
+            case _:
+                yield from self._parsed(unit)
+                list(self._parsed_at_last())
+
+    def _parsed(self, text: str) -> Iterator[Message]:
+        try:
+            yield from self._parser.feed(text)
+        except (ValueError, OverflowError):  # a number in a sequence that stands for no character
+            self._parser = XTermParser(self._debug)
+
+    def _parsed_at_last(self) -> Iterator[Message]:
+        """What the parser makes of a sequence that it waits for more of."""
+        if self._parser._timeout_time is not None:
+            self._parser._timeout_time = 0.0
+            yield from self._parser.tick()
+
+
+def _name(character: str) -> str:
+    name = _character_to_key(character)
+    return f"shift+{name.lower()}" if len(name) == 1 and name.isupper() else name
 
 
 class TerminalOutput:
@@ -132,7 +212,7 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Sleeps until there is something to read; Esc is told from the begin of a sequence by what follows in time."""
-        parser, pastes = XTermParser(self._debug), PasteReader()
+        keys, pastes = KeyReader(debug=self._debug), PasteReader()
         decode = getincrementaldecoder("utf-8")("replace").decode
         patience: float | None = None
         while True:
@@ -144,19 +224,21 @@ class TerminalDriver(LinuxDriver):
                 if not data:
                     return  # the terminal is gone, which its guard tells
                 for part in pastes.feed(decode(data)):
-                    self._take(part, parser)
+                    self._take(part, keys)
             elif pastes.holds:
-                self._take(pastes.release(), parser)
-            for message in parser.tick():
-                self.process_message(message)
-            undecided = pastes.holds or parser._timeout_time is not None
-            patience = constants.ESCAPE_DELAY if undecided else None
+                self._take(pastes.release(), keys)
+            elif keys.holds:
+                self._tell(keys.release())
+            patience = constants.ESCAPE_DELAY if pastes.holds or keys.holds else None
 
-    def _take(self, part: Typed | Pasted, parser: XTermParser) -> None:
+    def _tell(self, messages: Iterator[Message]) -> None:
+        for message in messages:
+            self.process_message(message)
+
+    def _take(self, part: Typed | Pasted, keys: KeyReader) -> None:
         match part:
             case Typed(text):
-                for message in parser.feed(text):
-                    self.process_message(message)
+                self._tell(keys.feed(text))
             case Pasted(text):
                 self.process_message(events.Paste(text.replace("\0", "")))
             case _:

@@ -30,8 +30,8 @@ class PasteReader:
 
     @property
     def holds(self) -> bool:
-        """What came last may be the beginning of a paste: without more input soon, `release` it."""
-        return bool(self._held) and self._paste is None
+        """What came last may be a key or the beginning of a paste: without more input soon, `release` it."""
+        return self._paste is None and START[:2].startswith(self._held) and bool(self._held)
 
     def feed(self, text: str) -> Iterator[Typed | Pasted]:
         """What is certain by now; the rest is kept for the next piece."""

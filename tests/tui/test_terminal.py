@@ -159,6 +159,11 @@ def test_the_escape_key_alone_is_told_without_a_further_key(screen: PtyScreen) -
     screen.wait_for("escaped")
 
 
+def test_keys_with_alt_that_arrive_in_one_read_type_nothing(screen: PtyScreen) -> None:
+    screen.write(b"\x1by\x1by" + b"words" + b"\x1by\x1by\r")
+    screen.wait_for("said 'words'")
+
+
 def test_a_terminal_whose_owner_was_killed_is_reset_at_the_next_start(state: Path) -> None:
     with start(state, "sh", "-c", '"$@"; "$@"', "sh") as screen:
         [marker] = markers(state)

@@ -1,5 +1,8 @@
 """One line to write in, where what is pasted becomes one harmless line."""
 
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
 from textual.events import Key
 from textual.widgets import Input
 
@@ -20,6 +23,11 @@ class LineInput(Input):
         & .input--placeholder { color: $text-muted; }
     }
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+b", "cursor_left_word", "a word back", show=False),
+        Binding("alt+f", "cursor_right_word", "a word forward", show=False),
+    ]
 
     def on_mount(self) -> None:
         self.cursor_blink = False
