@@ -68,10 +68,10 @@ class NotAStream(Exception):
 class Failure:
     """What one exception says, with what the request knew: the pieces of a ModelError."""
 
-    def __init__(self, error: BaseException, *, model: str, address: str, idle: float) -> None:
-        """`address` is where the request went, for the person; `idle` the limit of silence, in seconds."""
+    def __init__(self, error: BaseException, *, model: str, address: str, owner: str, idle: float) -> None:
+        """`address` is where the request went and `owner` whose key it took; `idle` is the limit of silence, in s."""
         self._chain = list(_causes(error))
-        self._model, self._address, self._idle = model, address, idle
+        self._model, self._address, self._owner, self._idle = model, address, owner, idle
         self._text = " ".join(str(each) for each in self._chain)
         self._quote = _quote(_provider_words(self._chain))
         self._status = _status(self._chain)
@@ -129,7 +129,7 @@ class Failure:
         said = self._quote
         match status:
             case 401:
-                return self._error("auth", f"key refused by {self._address}: {said}", retryable=False)
+                return self._error("auth", f"key refused by {self._owner}: {said}", retryable=False)
             case 403:
                 return self._error("auth", f"the key may not use this model: {said}", retryable=False)
             case 404:

@@ -70,6 +70,23 @@ def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
     return _KEYS.get(provider, ())
 
 
+def own_base(provider: str, environment: Mapping[str, str]) -> str | None:
+    """The address of a server that stands in for the provider's own, where a variable names one."""
+    return next((base for variable in _KEYS.get(provider, ()) if (base := _own_base(variable, environment))), None)
+
+
+def usual_host(provider: str) -> str | None:
+    """Where the provider's own server is, such as `api.anthropic.com`; None where it is not known."""
+    bases = (_LISTS[variable][0] for variable in _KEYS.get(provider, ()) if variable in _LISTS)
+    return next((urlsplit(base).netloc for base in bases), None)
+
+
+def _own_base(variable: str, environment: Mapping[str, str]) -> str | None:
+    """The same, for the provider that takes its key from that variable."""
+    names = _LISTS[variable][1] if variable in _LISTS else ()
+    return next((environment[name] for name in names if environment.get(name)), None)
+
+
 @dataclass(frozen=True)
 class KeyTrial:
     """What a provider made of a key."""
@@ -86,8 +103,8 @@ async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> Ke
         return KeyTrial("unknown", "not tried")
     import httpx  # not needed before a key is pasted
 
-    usual, others, path, header = _LISTS[variable]
-    base = next((environment[name] for name in others if environment.get(name)), usual).rstrip("/")
+    usual, _, path, header = _LISTS[variable]
+    base = (_own_base(variable, environment) or usual).rstrip("/")
     host = urlsplit(base).netloc or base
     headers = {header: f"Bearer {key}" if header == _BEARER else key, "anthropic-version": "2023-06-01"}
     try:

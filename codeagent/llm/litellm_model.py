@@ -174,7 +174,7 @@ class LitellmModel:
         return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts)
 
     def _model_error(self, error: Exception, target: Target, streaming: bool) -> ModelError:
-        failure = Failure(error, model=self._name, address=target.address, idle=self._idle)
+        failure = Failure(error, model=self._name, address=target.address, owner=target.owner, idle=self._idle)
         made = failure.model_error(streaming=streaming)
         return ModelError(
             self._redactor.clean(str(made)),

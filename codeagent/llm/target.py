@@ -4,8 +4,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from codeagent.core.errors import ModelError
+from codeagent.llm.hosted import own_base, usual_host
 from codeagent.llm.wire import Family
 
 _DEFAULT_MAX_TOKENS = 8_192
@@ -26,7 +28,9 @@ class Target:
     error_flag: bool
     """A failed call's result is flagged as such on the wire."""
     address: str
-    """For the person: the server's address, or whose API it is."""
+    """For messages: the server's address as it was given, else the host of the provider, else whose API it is."""
+    owner: str
+    """For messages: who takes or refuses the key, the provider's name or the address of a server of the user's own."""
     api_key: str | None
     """None: litellm takes it from the environment itself."""
     context_window: int | None
@@ -40,7 +44,7 @@ def resolve(library: Any, name: str, api_base: str | None, api_key: str | None, 
     """`library` is litellm. Raises ModelError for a name nobody serves and for a missing key."""
     wire_name = _wire_name(library, name, api_base)
     try:
-        bare, provider, *_ = library.get_llm_provider(wire_name, api_base=api_base)
+        bare, provider, _, base = library.get_llm_provider(wire_name, api_base=api_base)
     except Exception:
         raise ModelError(
             f"{name}: no provider has this model; write provider/model, as in openai/gpt-5, or give --api-base for a"
@@ -49,13 +53,15 @@ def resolve(library: Any, name: str, api_base: str | None, api_key: str | None, 
         ) from None
     info = _info(library, name, wire_name, bare)
     known = max_tokens or min(_int(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT)
+    own = api_base or own_base(provider, os.environ)
     return Target(
         wire_name=wire_name,
         provider=provider,
         bare_name=bare,
         family=_family(provider, bare),
         error_flag=not provider.startswith("bedrock"),
-        address=api_base or f"the {provider} API",
+        address=own or usual_host(provider) or urlsplit(base or "").netloc or f"the {provider} API",
+        owner=own or provider,
         api_key=api_key or _key(library, name, wire_name, provider, api_base),
         context_window=_int(info.get("max_input_tokens")),
         max_tokens=known,

@@ -26,8 +26,8 @@ def stopped_lines(data: Mapping[str, object]) -> tuple[str, ...]:
 
 def failed_lines(error: str) -> tuple[str, ...]:
     """The next steps after a run that failed."""
-    model = "/model chooses another model, or another key for this one" if _REFUSED in error else ""
-    return tuple(line for line in (model, "Up brings your prompt back") if line)
+    back = "Up brings your prompt back"
+    return (f"/model to change it · {back}" if _REFUSED in error else back,)
 
 
 def _kept(files: list[str]) -> str:

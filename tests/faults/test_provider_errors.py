@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -15,9 +16,10 @@ import pytest
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Retrying
-from codeagent.llm.errors import retry_after
+from codeagent.llm.errors import Failure, retry_after
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.retry import RetryingModel
+from codeagent.llm.target import resolve
 from tests.llm.asking import Heard, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
@@ -110,6 +112,45 @@ async def test_a_host_without_an_address_is_named(name: str) -> None:
         await ask(model)
     await model.close()
     assert (caught.value.kind, caught.value.retryable) == ("connection", True)
+
+
+async def test_a_provider_that_cannot_be_reached_is_named_by_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    for name in ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
+    model = LitellmModel("anthropic/claude-sonnet-4-5", api_key="k")
+    with pytest.raises(ModelError) as caught:
+        await ask(model)
+    await model.close()
+    assert str(caught.value) == "anthropic/claude-sonnet-4-5: cannot reach api.anthropic.com: are you offline?"
+
+
+async def test_a_server_named_by_the_providers_variable_is_named_by_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with anthropic_server([Turn(status=401, body=said("invalid x-api-key"))]) as fake:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.base_url)
+        model = LitellmModel("anthropic/claude-sonnet-4-5", api_key="k")
+        with pytest.raises(ModelError, match=f"key refused by {fake.base_url}: invalid x-api-key"):
+            await ask(model)
+        await model.close()
+
+
+def test_a_refused_key_names_the_provider_it_belongs_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    import litellm
+
+    class Refused(Exception):
+        status_code = 401
+
+    monkeypatch.delenv("ANTHROPIC_API_BASE", raising=False)
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    name = "anthropic/claude-sonnet-4-5"
+    target = resolve(litellm, name, None, "k", None)
+    failure = Failure(Refused("no"), model=name, address=target.address, owner=target.owner, idle=1.0)
+    assert str(failure.model_error(streaming=False)) == f"{name}: key refused by anthropic: no"
 
 
 @pytest.fixture(scope="module")

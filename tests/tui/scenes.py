@@ -74,9 +74,7 @@ def cancelled() -> Recording:
 
 def failed() -> Recording:
     recording = Recording().run("fix the date parser")
-    return recording.finish(
-        "failed", error="anthropic/claude-sonnet-4-5: key refused by the anthropic API: invalid x-api-key"
-    )
+    return recording.finish("failed", error="anthropic/claude-sonnet-4-5: key refused by anthropic: invalid x-api-key")
 
 
 def retrying() -> Recording:

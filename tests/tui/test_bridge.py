@@ -225,6 +225,21 @@ def test_a_failed_run_says_why() -> None:
     assert (ending.reason, ending.text) == ("failed", "the provider refused the key")
 
 
+@pytest.mark.parametrize(
+    ("error", "next_step"),
+    [
+        ("anthropic/x: key refused by anthropic: no", "/model to change it · Up brings your prompt back"),
+        ("anthropic/x: cannot reach api.anthropic.com: are you offline?", "Up brings your prompt back"),
+    ],
+)
+def test_a_failed_run_says_the_next_step(error: str, next_step: str) -> None:
+    stage = show(Recording().run("x").finish("failed", error=error))
+
+    ending = stage.document.blocks[-1]
+    assert isinstance(ending, Ending)
+    assert ending.lines == (next_step,)
+
+
 def test_a_question_that_was_open_when_the_run_ended_no_longer_waits() -> None:
     stage = show(asks_to_edit().finish("interrupted"))
 
