@@ -20,6 +20,7 @@ from codeagent.core.policy import Mode
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.headless import Headless, Output, Streams
+from codeagent.session.history import last_model
 from codeagent.session.store import SessionStore
 
 _SILENCE = 3.0
@@ -112,10 +113,12 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     if args.resume is not None and args.cwd is None:
         workspace = folder_of_session(args.resume, workspace)
     settings = settings_of(args, workspace)
+    resume = _last_session(workspace) if args.go_on else args.resume
+    if settings.model is None and resume is not None:
+        settings = _as_recorded(settings, resume)
     prompt = _scripted(settings) if args.prompt is None else args.prompt
     require_model(settings)
     injections = [Injection.parse(text) for text in args.inject]
-    resume = _last_session(workspace) if args.go_on else args.resume
     prompt = read_prompt(prompt)
     if args.prompt not in (None, "-"):
         prompt += read_piped()
@@ -171,7 +174,23 @@ def _scripted(settings: Settings) -> str:
 
 def _last_session(workspace: Path) -> str:
     """Raises SessionNotFound."""
-    return SessionStore(state_dir(), Redactor(os.environ)).last(str(workspace.resolve()))
+    return _store().last(str(workspace.resolve()))
+
+
+def _as_recorded(settings: Settings, session: str) -> Settings:
+    """With the model the session used last, which is said on standard error. Raises SessionError."""
+    store = _store()
+    found = store.find(session)
+    last = last_model(store.read(found).events)
+    if last is None:
+        return settings
+    name, api_base, _ = last
+    _say(f"no model is set: session {found} goes on with {one_line(name, 120)}")
+    return settings.model_copy(update={"model": name, "api_base": settings.api_base or api_base})
+
+
+def _store() -> SessionStore:
+    return SessionStore(state_dir(), Redactor(os.environ))
 
 
 def read_prompt(argument: str) -> str:

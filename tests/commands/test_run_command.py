@@ -149,6 +149,33 @@ def test_continue_goes_on_with_the_session_of_this_folder_written_to_last(produc
     assert [event["resumed"] for event in of(done.events, "run.started")] == [True]
 
 
+@pytest.mark.parametrize("which", ["--resume", "--continue"])
+def test_a_session_goes_on_with_its_own_model_where_none_is_set(product: Product, which: str) -> None:
+    model = product.script(say("ok"))
+    assert product.run(model).code == 0
+    session = product.sessions[0].name
+    arguments = ("--resume", session[:-2]) if which == "--resume" else ("--continue",)
+    done = product.call("run", "again", "--sandbox", "off", *arguments)
+    assert (done.code, done.out) == (0, "ok\n")
+    assert f"codeagent: no model is set: session {session} goes on with {model}" in done.err.splitlines()
+    assert [event["model"] for event in of(product.log(), "run.started")] == [model, model]
+
+
+@pytest.mark.parametrize("named_by", ["flag", "environment", "file"])
+def test_a_model_that_is_named_goes_before_the_one_of_the_session(product: Product, named_by: str) -> None:
+    assert product.run(product.script(say("ok"))).code == 0
+    model = product.script(say("by another"))
+    flags = ("--model", model) if named_by == "flag" else ()
+    variables = {"CODEAGENT_MODEL": model} if named_by == "environment" else {}
+    if named_by == "file":
+        file = Path(product.environment["XDG_CONFIG_HOME"], "codeagent", "config.toml")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'model = "{model}"\n')
+    done = product.call("run", "again", "--sandbox", "off", "--continue", *flags, env=product.environment | variables)
+    assert (done.code, done.out) == (0, "by another\n")
+    assert "no model is set" not in done.err
+
+
 def test_continue_without_a_session_of_this_folder_is_a_usage_error(product: Product) -> None:
     done = product.run(product.script(say("on")), "--continue")
     assert (done.code, done.out) == (2, "")
