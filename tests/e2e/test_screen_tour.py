@@ -22,18 +22,17 @@ from tests.servers import FakeProvider, anthropic_server, openai_server
 pytestmark = pytest.mark.docker
 
 SIZES = ((80, 24), (120, 40))
-ALT_PAGE_DOWN = "\x1b[6;3~"
+_NOT_YET = re.compile("press again|read on")
 REASON = "say where the rule comes from"
 
 
-def answer(screen: PtyScreen, key: str, about: str, last: str = "") -> None:
-    """Answer the question that shows `about`, once it shows its `last` line."""
+def answer(screen: PtyScreen, key: str, about: str) -> None:
+    """Answer the question that shows `about`, as often as its card says to read on."""
     screen.wait_for(lambda: about in _card(screen))
-    if last not in _card(screen):
-        screen.send(ALT_PAGE_DOWN)
-        screen.wait_for(lambda: last in _card(screen))
-    screen.send(f"\x1b{key}")
-    screen.wait_for(lambda: about not in _card(screen))
+    while about in _card(screen):
+        screen.send(f"\x1b{key}")
+        screen.wait_for(lambda: about not in _card(screen) or _NOT_YET.search(_card(screen)) is not None)
+        screen.wait_for(lambda: _NOT_YET.search(_card(screen)) is None)
 
 
 def _card(screen: PtyScreen) -> str:
@@ -57,16 +56,17 @@ def tour(screen: PtyScreen, prompt: str) -> None:
     screen.wait_for("will be read after this batch")
     deny_because(screen, "library/calendar.py")
     screen.wait_for("you (while running)")
-    answer(screen, "y", "library/calendar.py", "def days_in_month")
+    answer(screen, "y", "library/calendar.py")
     answer(screen, "y", "unittest -v")
     screen.wait_for("All tests pass now.")
     screen.wait_for(lambda: " ready" in screen.screen()[-1])
-    screen.send("!sleep 600", "enter")
+    sleep = f"sleep 600.{screen.pid}"
+    screen.send(f"!{sleep}", "enter")
     screen.wait_for("Esc stops it")
-    screen.wait_for(lambda: any(b"sleep 600" in command for command in running()))
+    screen.wait_for(lambda: any(sleep.encode() in command for command in running()))
     screen.send("esc")
     screen.wait_for("cancelled")
-    assert not any(b"sleep 600" in command for command in running())
+    assert not any(sleep.encode() in command for command in running())
 
 
 def come_back(product: Product, size: tuple[int, int], *arguments: str) -> None:
@@ -141,7 +141,7 @@ def test_the_demo_opens_with_its_prompt_and_goes_from_red_to_green(product: Prod
         screen.wait_for(DEMO_PROMPT)
         screen.send("enter")
         answer(screen, "y", "python3 -m unittest")
-        answer(screen, "y", "library/calendar.py", "def days_in_month")
+        answer(screen, "y", "library/calendar.py")
         answer(screen, "y", "unittest -v")
         screen.wait_for("All tests pass now.")
         screen.wait_for(READY)
