@@ -142,8 +142,9 @@ class DockerSandbox:
         if self._watching is not None:
             self._watching.cancel()
         await asyncio.gather(self._usual.close(), self._read_only.close(), self._way_out.close())
-        if self._looking is not None:
-            await asyncio.wait({self._looking})
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            await asyncio.wait({looking})
         if self._unswept and not self._closed:
             self._found += self._planted()
         self._closed = True

@@ -119,7 +119,7 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
 def told_of(note: str) -> str:
     """What a note for the model is about, in the user's words; empty where something else on the screen says it."""
     known = next((words for start, words in _TOLD.items() if note.startswith(start)), None)
-    return cut(flat(note.lstrip("(")), 60) if known is None else known
+    return cut(flat(note.removeprefix("(").removesuffix(")")), 60) if known is None else known
 
 
 def job_line(ended: JobFinished) -> str:

@@ -12,7 +12,7 @@ from tests.llm.asking import Heard, ask
 from tests.servers import FakeProvider, Turn, anthropic_server, anthropic_stream, openai_server, openai_stream
 
 EVERY = 7 if FACTOR else 61
-"""Bytes from one cut to the next; odd, so that both ways to cut take turns."""
+"""Bytes from one cut to the next, but for the last fifty; odd, so that both ways to cut take turns."""
 TURN = Turn(
     text="größe 😀",
     thinking=(("Hm?", "signature=="),),
@@ -32,7 +32,7 @@ async def test_a_stream_cut_anywhere_is_whole_or_an_error(
 ) -> None:
     """Cuts that look like the end of the response and cuts that break the connection take turns."""
     data = render(TURN)
-    places = range(0, len(data) + 1, EVERY)
+    places = sorted({*range(0, len(data) + 1, EVERY), *range(0, len(data) + 1, 7)[-8:]})
     cuts = [Turn(raw=data, cut_after=place, clean_cut=place % 2 == 0) for place in places]
     cut = whole = 0
     async with server([Turn(raw=data), *cuts]) as fake:

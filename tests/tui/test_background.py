@@ -6,7 +6,7 @@ from codeagent.core.messages import UserMessage
 from codeagent.tui.background import Background
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import Stage
-from codeagent.tui.transcript.blocks import Card, Prompt, Remark
+from codeagent.tui.transcript.blocks import Card, Remark
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
 from tests.tui.scripts import Recording, looked_around
 
@@ -157,5 +157,5 @@ def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
     then = Bridge(stage, live=True)  # the session goes on with another reader
     for event in recording.events[-2:]:
         then.show(event)
-    said = [block.text for block in stage.document.blocks if isinstance(block, Prompt) and block.source == "note"]
-    assert said == ["(the person undid batch 2)"]
+    told = [block.text for block in stage.document.blocks if isinstance(block, Remark) and block.level == "told"]
+    assert told == ["the person undid batch 2"]

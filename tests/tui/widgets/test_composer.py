@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from codeagent.tui.prompt_history import PromptHistory
+from codeagent.tui.stage import Stage
 from codeagent.tui.widgets.composer import Composer
 from codeagent.tui.widgets.composer_area import ComposerArea
 from codeagent.tui.widgets.submission import CommandRow
@@ -32,7 +33,7 @@ class Stand(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static("transcript")
-        yield ComposerArea(self.composer)
+        yield ComposerArea(self.composer, Stage(), mode_key="Shift+Tab")
 
     def on_mount(self) -> None:
         self.query_one(Static).styles.height = "1fr"
