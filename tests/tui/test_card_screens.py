@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.geometry import Region
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.hunks import cut
 from codeagent.core.policy import Decision
 from codeagent.tui.bridge import Bridge
+from codeagent.tui.widgets.approval import ApprovalCard
+from codeagent.tui.widgets.lanes import LanesView
+from codeagent.tui.widgets.status_line import StatusLine
 from tests.tui.guards import long_enough
 from tests.tui.replay import settled
 from tests.tui.scenes import Scene, queued
@@ -164,3 +168,21 @@ async def test_an_empty_queue_is_said(tmp_path: Path) -> None:
         await until(pilot, lambda: "the queue is empty" in app.chat.stage.status.now.notice)
         await settled(pilot)
         assert app.screen is app.chat
+
+
+@pytest.mark.parametrize("size", [(20, 3), (20, 4), (20, 5), (30, 6), (40, 8), (40, 10), (80, 24)])
+@pytest.mark.parametrize("draft", ["", "one\ntwo\nthree"], ids=["nothing written", "three lines written"])
+async def test_what_is_written_stays_on_the_screen_beside_a_card(
+    draft: str, size: tuple[int, int], tmp_path: Path
+) -> None:
+    recording = asks_to_test().queue("q1", "steer", "also cover 1900")
+    async with chat(tmp_path, recording, size=size) as (pilot, app):
+        app.chat.composer.set_text(draft)
+        await pilot.pause()
+        composer, status = app.chat.composer.region, app.chat.query_one(StatusLine).region
+        row_of_cursor = composer.y + draft.count("\n") - app.chat.composer.scroll_offset.y
+        assert status == Region(0, size[1] - 1, size[0], 1)
+        assert 0 <= composer.y <= row_of_cursor < composer.bottom <= status.y
+        assert app.chat.query_one(LanesView).region.bottom <= composer.y
+        card = app.chat.query_one(ApprovalCard).region
+        assert card.height >= 1 and card.bottom > 0

@@ -27,14 +27,19 @@ QUESTION = Waiting("c9.1", "c9", "bash", "rm -rf build", "", (ShownTerminal("rm 
 
 @asynccontextmanager
 async def chat(
-    folder: Path, recording: Recording | None = None, *, keys_file: str = "", **status: Any
+    folder: Path,
+    recording: Recording | None = None,
+    *,
+    keys_file: str = "",
+    size: tuple[int, int] = (80, 24),
+    **status: Any,
 ) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
     recording = recording or Recording()
     if keys_file:
         (folder / "config").mkdir()
         (folder / "config/keys.yaml").write_text(keys_file)
     app = ReplayApp(recording.events, folder, now=recording.now, **status)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=size) as pilot:
         await settled(pilot)
         yield pilot, app
     assert app.crash is None

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import TextArea
 
@@ -34,6 +35,8 @@ from codeagent.tui.widgets.status_line import StatusLine
 
 _FIRST_KEYS = 0.05
 """Seconds after the first frame in which only keys are answered: imports, also in a thread, would hold them up."""
+_LOW = 7
+"""Rows of a screen from which on it has a header, and there is more than one row to write in."""
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
 """The round of Ctrl+O."""
 
@@ -43,10 +46,9 @@ class ChatScreen(Screen[None]):
 
     DEFAULT_CSS = """
     ChatScreen {
-        layout: vertical;
-    }
-    ChatScreen > TranscriptView {
-        height: 1fr;
+        overflow: hidden;
+        & > TranscriptView { height: 1fr; }
+        & > .chat--foot { dock: bottom; height: auto; }
     }
     """
     AUTO_FOCUS = "Composer"
@@ -79,7 +81,9 @@ class ChatScreen(Screen[None]):
         self._cards = AnsweredCards(self, lambda act: self._slash.act(act), now=host.now)
         self._area = ComposerArea(self.composer, self.stage, mode_key=host.keys.shown("chat.mode"))
         self._escape = Escape()
+        self._header = Header(self.stage.status)
         self._find_bar = FindBar()
+        self._lanes = LanesView(self.stage.lanes)
         self._draft = host.draft
         self._host = host
         self.wish = wish
@@ -90,19 +94,20 @@ class ChatScreen(Screen[None]):
         self._sending = Sending(self, self._draft)
 
     def compose(self) -> ComposeResult:
-        yield Header(self.stage.status)
+        yield self._header
         yield self.view
-        yield self._find_bar
-        yield self._cards
-        yield LanesView(self.stage.lanes)
-        yield self._area
-        yield StatusLine(self.stage, clock=self._host.now, to_background=self._host.keys.shown("chat.background"))
+        with Vertical(classes="chat--foot"):
+            yield self._find_bar
+            yield self._cards
+            yield self._lanes
+            yield self._area
+            yield StatusLine(self.stage, clock=self._host.now, to_background=self._host.keys.shown("chat.background"))
 
     def on_mount(self) -> None:
         self.stage.give_back = self.composer.insert_back
         self.stage.failed = self._failed
         self.stage.prefer = self._prefer
-        for model in (self.stage.status, self.stage.lanes):
+        for model in (self.stage.status, self.stage.lanes, self.stage.desk, self.stage.boundary):
             model.watch(self._sync_composer)
         self.composer.set_text(self._draft.load())
         self.composer.insert_back(self.wish.prompt)
@@ -168,9 +173,16 @@ class ChatScreen(Screen[None]):
 
         return Slash(self, self._host, self._sending)
 
+    @on(events.Resize)
     def _sync_composer(self) -> None:
+        """A card takes some of the room of what is written and of what waits to be read."""
         self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
         self.composer.has_queue = bool(self.stage.lanes.items)
+        rows, asked = self.app.size.height, self.stage.desk.waiting or self.stage.boundary.now is not None
+        self._header.display = rows >= _LOW
+        # In cells: Textual passes over parts of the screen where what holds them is as high as its content.
+        self.composer.styles.max_height = most = max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
+        self._lanes.styles.max_height = 0 if asked and rows < _LOW else most
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""

@@ -17,7 +17,7 @@ _AIRY = 16
 _WIDE = 60
 """Columns from which on the rule says what the mode means, and how it is changed."""
 _ROOMY = 10
-"""Rows of a screen from which on there is a rule."""
+"""Rows of a screen from which on there is a rule; below a card, which has one, it takes two more."""
 
 
 class ComposerArea(Vertical):
@@ -71,7 +71,7 @@ class ComposerArea(Vertical):
         """A card above has a frame of its own, and needs no air below."""
         height = self.app.size.height
         framed = bool(self._stage.desk.waiting) or self._stage.boundary.now is not None
-        self._rule.display = height >= _ROOMY
+        self._rule.display = height >= _ROOMY + 2 * framed
         self.set_class(height >= _AIRY and not framed, "-airy")
 
     def on_choice_list_picked(self, event: ChoiceList.Picked) -> None:

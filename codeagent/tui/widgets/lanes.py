@@ -34,7 +34,6 @@ class LanesView(Widget):
     DEFAULT_CSS = """
     LanesView {
         height: auto;
-        max-height: 40%;
         display: none;
     }
     """

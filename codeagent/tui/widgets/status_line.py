@@ -29,12 +29,6 @@ class StatusLine(Row):
     `clock` gives seconds since the epoch.
     """
 
-    DEFAULT_CSS = """
-    StatusLine {
-        dock: bottom;
-    }
-    """
-
     def __init__(
         self,
         stage: Stage,
