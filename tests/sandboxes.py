@@ -29,6 +29,24 @@ def make_repository(path: Path) -> Path:
     return path
 
 
+def make_worktree(repository: Path) -> Path:
+    """A linked worktree beside the repository it belongs to."""
+    _git(repository, "worktree", "add", "-q", "../linked")
+    return repository.parent / "linked"
+
+
+def make_submodule(repository: Path) -> Path:
+    """A submodule in the repository."""
+    make_repository(repository.parent / "other")
+    _git(repository, "submodule", "add", "-q", "../other", "inner")
+    return repository / "inner"
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+
+
 def sandbox_spec(root: Path, state_dir: Path, **fields: object) -> SandboxSpec:
     """This machine's toolchain, so that nothing is pulled; `fields` replace what SandboxSpec has."""
     values: dict[str, object] = {

@@ -14,10 +14,10 @@ from codeagent.config.trust import TrustFile
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
 from codeagent.core.programs import find_program
+from codeagent.core.repository import OutsideGit, repository_of
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import internet_of
 from codeagent.sandbox.host import HostSandbox
-from codeagent.sandbox.repository import OutsideGit, repository_of
 from codeagent.sandbox.spec import SandboxSpec
 
 SandboxKind = Literal["docker", "host"]
@@ -55,6 +55,12 @@ def git_elsewhere(workspace: Path, config_dir: Path | None) -> GitElsewhere | No
     if config_dir is None or repository is None or repository.outside is None:
         return None
     return GitElsewhere(repository.outside, TrustFile(config_dir, workspace, Path.home(), "git.jsonl"))
+
+
+def agrees_to(git: OutsideGit, workspace: Path, config_dir: Path | None) -> bool:
+    """Whether the user agreed to this very directory for the workspace; blocks on a small file. Raises ConfigError."""
+    elsewhere = git_elsewhere(workspace, config_dir)
+    return elsewhere is not None and elsewhere.git.digest == git.digest and elsewhere.answer is True
 
 
 @dataclass(frozen=True)

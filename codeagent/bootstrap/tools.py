@@ -9,9 +9,12 @@ from typing import Any
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.place import Place
-from codeagent.bootstrap.sandboxes import SandboxKind
+from codeagent.bootstrap.sandboxes import SandboxKind, agrees_to
 from codeagent.config.trust import TrustFile
+from codeagent.core.commits import CommitRefused
+from codeagent.core.errors import ConfigError
 from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.repository import OutsideGit
 from codeagent.core.scratchpad import Scratchpad
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
@@ -132,8 +135,16 @@ class ToolMakings:
                 return [*files, self._commit(), *self._kept()]
 
     def _commit(self) -> GitCommit:
-        committer = GitCommitter(self.workspace, self.place.environment, hooks=self.commit_hooks)
-        return GitCommit(self.workspace, committer, hooks=self.commit_hooks)
+        hooks, environment = self.commit_hooks, self.place.environment
+        committer = GitCommitter(self.workspace, environment, hooks=hooks, agreed=self._agreed)
+        return GitCommit(self.workspace, committer, hooks=hooks)
+
+    def _agreed(self, git: OutsideGit) -> bool:
+        """Raises CommitRefused where the answer cannot be read."""
+        try:
+            return agrees_to(git, self.workspace.root, self.place.config_dir)
+        except ConfigError as error:
+            raise CommitRefused(str(error)) from error
 
     def _jobs(self) -> tuple[Tool[Any], ...]:
         jobs = self.jobs

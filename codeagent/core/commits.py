@@ -1,4 +1,4 @@
-"""What a commit would hold, and making it: what the `git_commit` tool asks of the person's repository."""
+"""What a commit would hold, and making it: what the `git_commit` tool asks of the user's repository."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -41,6 +41,8 @@ class CommitPlan:
     """It is not signed, although the person's settings ask for it."""
     base: str
     """Changes with anything the commit is made from: the branch, the last commit, author, index, contents."""
+    around: str = ""
+    """The work tree that the workspace is a folder of; empty where it is the workspace itself."""
 
 
 @dataclass(frozen=True)

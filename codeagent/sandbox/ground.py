@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.repository import OutsideGit, repository_of
 from codeagent.sandbox.masks import Mask, Secrets, SecretScan
 from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
 from codeagent.sandbox.reach import engine_socket
-from codeagent.sandbox.repository import OutsideGit, refused, repository_of
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.thaw import Frozen
 from codeagent.sandbox.wire import Wire
@@ -108,7 +108,7 @@ def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset
     no_git = "git does not work in bash: "
     if repository.problem:
         warnings.append(no_git + repository.problem)
-    if git is not None and (why := refused(git.directory, home, private)):
+    if git is not None and (why := _refused(git.directory, home, private)):
         warnings.append(no_git + why)
         git = None
     elif git is not None and git.digest not in agreed:
@@ -116,11 +116,21 @@ def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset
         warnings.append(f"{no_git}{pointing}; codeagent sandbox git --allow lets commands read it")
         git = None
     if repository.top != root:
-        why = repository.problem or refused(repository.top, home, private)
+        why = repository.problem or _refused(repository.top, home, private)
         top = None if why else PinnedRoot(repository.top)
         said = f"not there: {why}" if why else "read-only; only this folder can be changed"
         warnings.append(f"this is a folder of the repository {repository.top}, whose other files are {said}")
     return Around(top, git, tuple(warnings))
+
+
+def _refused(directory: Path, home: Path, private: tuple[Path, ...]) -> str:
+    """Why commands may never see this directory, as a phrase; empty where they may. `private`: see pinned."""
+    try:
+        refuse_unsuitable(directory, home, private)
+        PinnedRoot(directory).close()
+    except SandboxUnavailable as error:
+        return str(error)
+    return ""
 
 
 def _closed() -> SandboxUnavailable:

@@ -1,4 +1,4 @@
-"""git over a git directory of ours: the person's objects, branches and index, and nothing that could be run.
+"""git over a git directory of ours: the user's objects, branches and index, and nothing that could be run.
 
 What the repository's configuration names (hooks, filters, fsmonitor, signing, diff drivers, …) is never seen by git,
 because that configuration is not there. New objects stay in the directory of ours until the commit is approved.
@@ -52,7 +52,7 @@ class ShadowGit:
             "LC_ALL": "C",
             "HOME": str(folder),
             "GIT_DIR": str(folder),
-            "GIT_WORK_TREE": str(repository.root),
+            "GIT_WORK_TREE": str(repository.top),
             "GIT_INDEX_FILE": str(self.index),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
@@ -72,10 +72,12 @@ class ShadowGit:
         stdin: bytes = b"",
         index: Path | None = None,
         final: bool = False,
+        whole: bool = False,
         codes: tuple[int, ...] = (0,),
     ) -> bytes:
-        """Standard output. `final`: with the person's own objects alone. Raises CommitRefused.
+        """Standard output. `final`: with the user's own objects alone. Raises CommitRefused.
 
+        Runs in the workspace, so that git takes and gives paths relative to it; `whole`: in the work tree's top.
         Paths are taken as they are, whatever characters they hold; `check-ignore` wants them to begin with `./`.
         """
         environment = self.environment(final=final)
@@ -86,7 +88,7 @@ class ShadowGit:
         try:
             done = subprocess.run(
                 [self._program, "--no-pager", *self._options, *arguments],
-                cwd=self._repository.root,
+                cwd=self._repository.top if whole else self._repository.root,
                 env=environment,
                 input=stdin,
                 capture_output=True,
@@ -102,7 +104,7 @@ class ShadowGit:
         return done.stdout
 
     def environment(self, *, final: bool = False) -> dict[str, str]:
-        real = str(self._repository.git / "objects")
+        real = str(self._repository.shared / "objects")
         if final:
             return self._environment | {"GIT_OBJECT_DIRECTORY": real}
         return self._environment | {
@@ -117,19 +119,26 @@ class ShadowGit:
 @contextmanager
 def shadow_git(program: str, repository: Repository, environment: Mapping[str, str]) -> Iterator[ShadowGit]:
     """Raises CommitRefused."""
-    git = repository.git
+    git, shared = repository.git, repository.shared
+    links = {
+        "refs": shared / "refs",
+        "packed-refs": shared / "packed-refs",
+        "logs/refs": shared / "logs/refs",
+        "logs/HEAD": git / "logs/HEAD",
+    }
+    copies = {"info/exclude": shared, "info/attributes": shared, "index": git}
     with tempfile.TemporaryDirectory(prefix="codeagent-commit-") as own:
         folder = Path(own)
         try:
-            for name in ("objects", "info"):
+            for name in ("objects", "info", "logs"):
                 (folder / name).mkdir()
             (folder / "HEAD").write_text(f"ref: refs/heads/{repository.branch}\n", encoding="utf-8")
             (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
-            for name in ("refs", "logs", "packed-refs"):
-                (folder / name).symlink_to(git / name)
-            for name in ("info/exclude", "info/attributes", "index"):
-                if (git / name).exists():
-                    shutil.copy2(git / name, folder / name, follow_symlinks=False)
+            for name, target in links.items():
+                (folder / name).symlink_to(target)
+            for name, place in copies.items():
+                if (place / name).exists():
+                    shutil.copy2(place / name, folder / name, follow_symlinks=False)
         except OSError as error:
             raise CommitRefused(f"the repository cannot be read ({error.strerror}); nothing was changed") from error
         yield ShadowGit(program, repository, folder, environment)

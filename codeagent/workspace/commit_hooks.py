@@ -21,7 +21,7 @@ class Hooks:
         self._program = program
         self._repository = repository
         kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-        self._environment = kept | {"GIT_DIR": str(repository.git), "GIT_WORK_TREE": str(repository.root)}
+        self._environment = kept | {"GIT_DIR": str(repository.git), "GIT_WORK_TREE": str(repository.top)}
 
     def before(self, git: ShadowGit, message: str) -> str:
         """Those that may refuse the commit or change its message; returns the message. Raises CommitRefused."""
@@ -50,7 +50,7 @@ class Hooks:
         try:
             done = subprocess.run(
                 words,
-                cwd=self._repository.root,
+                cwd=self._repository.top,
                 env=self._environment | more,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -1,18 +1,19 @@
-"""The person's repository before a commit: whether it may be committed to from here, and its settings as data."""
+"""The user's repository before a commit: whether it may be committed to from here, and its settings as data."""
 
 import os
 import re
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.commits import CommitRefused
+from codeagent.core.repository import OutsideGit, repository_of
 
-NO_GIT_DIRECTORY = "there is no repository at the top of the workspace"
 _SECONDS = 20.0
 _OWN = "global"
+_SHARED = "local"
 _BUSY = {
     "MERGE_HEAD": "a merge",
     "CHERRY_PICK_HEAD": "a cherry-pick",
@@ -35,16 +36,26 @@ _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "refe
 
 @dataclass(frozen=True)
 class Repository:
-    """A plain repository at the top of the workspace, in which nothing is under way."""
+    """The repository the workspace is in, in which nothing is under way."""
 
     root: Path
+    """The workspace: the work tree or a folder in it."""
+    top: Path
+    """The work tree."""
     git: Path
-    """Its `.git`."""
+    """The git directory with the HEAD and index of this work tree."""
+    shared: Path
+    """The one with objects, branches and configuration; another one only in a linked worktree."""
     branch: str
     settings: Mapping[str, str]
     """The last value of every key, section and name in lower case."""
     own: Mapping[str, str]
-    """The same of the person's own configuration alone."""
+    """The same of the user's own configuration alone."""
+
+    @property
+    def prefix(self) -> str:
+        """What git puts before the workspace's paths: empty, or folders of the work tree that end with `/`."""
+        return "" if self.root == self.top else f"{self.root.relative_to(self.top)}/"
 
     def value(self, *keys: str) -> str:
         """Of the first of the keys that has one; empty where none has."""
@@ -60,104 +71,107 @@ class Repository:
     def hooks(self) -> tuple[str, ...]:
         """Names of the hooks that a commit made by hand would run."""
         folder = self.value("core.hookspath")
-        place = self.root / Path(folder).expanduser() if folder else self.git / "hooks"
+        place = self.top / Path(folder).expanduser() if folder else self.shared / "hooks"
         return tuple(name for name in _HOOKS if os.access(place / name, os.X_OK))
 
 
-def open_repository(program: str, root: Path, environment: Mapping[str, str]) -> Repository:
+def open_repository(
+    program: str, root: Path, environment: Mapping[str, str], agreed: Callable[[OutsideGit], bool]
+) -> Repository:
     """Reads, and runs `git config --list`, which runs nothing. Raises CommitRefused.
 
-    `environment` is this process's: where the person's own configuration is found.
+    `environment` is this process's: where the user's own configuration is found. `agreed`: see GitCommitter.
     """
-    git = root / ".git"
-    try:
-        found = git.lstat()
-    except OSError:
-        above = next((folder for folder in root.parents if os.path.lexists(folder / ".git")), None)
-        if above is not None:
-            raise CommitRefused(
-                f"this is a folder of the repository {above}; ask the user to commit, or to start codeagent there"
-            ) from None
-        raise CommitRefused(f"{NO_GIT_DIRECTORY}; ask the person to run git init or to commit where it is") from None
-    if not stat.S_ISDIR(found.st_mode):
+    found = repository_of(root)
+    if found is None:
+        raise CommitRefused("the workspace is in no git repository; ask the user to run git init")
+    if found.problem:
+        raise CommitRefused(f"{found.problem}; ask the user to commit")
+    outside, pointer = found.outside, found.top / ".git"
+    if outside is not None and not agreed(outside):
         raise CommitRefused(
-            ".git is no plain folder (a linked worktree or a submodule); ask the person to commit there"
+            f"{pointer} leads to {outside.directory}, outside the workspace, and the user has not agreed to it; "
+            "ask the user to run codeagent sandbox git --allow, then commit again"
         )
-    if found.st_uid != os.geteuid():
-        raise CommitRefused(".git belongs to somebody else; ask them to commit")
+    git, shared = (pointer, pointer) if outside is None else (outside.own, outside.directory)
+    for place in (pointer, git, shared):
+        if place.lstat().st_uid != os.geteuid():
+            raise CommitRefused(f"{place} belongs to another user; ask them to commit")
     for name, what in _BUSY.items():
         if os.path.lexists(git / name):
-            raise CommitRefused(f"{what} is under way; ask the person to finish or abort it first")
-    _refuse_unusual(git)
+            raise CommitRefused(f"{what} is under way; ask the user to finish or abort it first")
+    _refuse_unusual(git, shared)
     branch = _branch(git)
-    _refuse_links(git, branch)
-    entries = _settings(program, root, git, environment)
-    _refuse_settings(entries)
+    _refuse_links(git, shared, branch)
+    entries = _settings(program, git, environment)
+    _refuse_settings(entries, found.top, git, linked=git != shared)
     settings = {key: value for _, key, value in entries}
     own = {key: value for scope, key, value in entries if scope == _OWN}
-    return Repository(root, git, branch, settings, own)
+    return Repository(root, found.top, git, shared, branch, settings, own)
 
 
 def is_locked(git: Path) -> bool:
     return os.path.lexists(git / "index.lock")
 
 
-def locked() -> CommitRefused:
-    problem = ".git/index.lock is there: another git runs, or one was killed"
-    return CommitRefused(f"{problem}; wait for it, or ask the person to remove the file when no git runs")
+def locked(git: Path) -> CommitRefused:
+    problem = f"{git / 'index.lock'} is there: another git runs, or one was killed"
+    return CommitRefused(f"{problem}; wait for it, or ask the user to remove the file when no git runs")
 
 
-def _refuse_unusual(git: Path) -> None:
+def _refuse_unusual(git: Path, shared: Path) -> None:
     reasons = {
-        "commondir": "its .git borrows from another one (commondir)",
+        "commondir": "its git directory borrows from another one (commondir)",
         "objects/info/alternates": "it borrows objects from elsewhere (objects/info/alternates)",
         "reftable": "its branches are kept in reftables",
     }
     for name, reason in reasons.items():
-        if os.path.lexists(git / name):
-            raise CommitRefused(f"this repository cannot be committed to from here: {reason}; ask the person to commit")
+        if os.path.lexists(shared / name):
+            raise CommitRefused(f"this repository cannot be committed to from here: {reason}; ask the user to commit")
     if any(git.glob("sharedindex.*")):
-        raise CommitRefused("the index is split; ask the person to run git update-index --no-split-index")
+        raise CommitRefused("the index is split; ask the user to run git update-index --no-split-index")
 
 
 def _branch(git: Path) -> str:
     try:
         head = _text(git / "HEAD")
     except OSError:
-        raise CommitRefused(".git/HEAD cannot be read; ask the person to look at the repository") from None
+        raise CommitRefused(f"{git / 'HEAD'} cannot be read; ask the user to look at the repository") from None
     match = _BRANCH.fullmatch(head)
     if match is None or ".." in match["branch"] or match["branch"].endswith(("/", ".lock")):
-        raise CommitRefused("no branch is checked out; ask the person to make one: git switch -c NAME")
+        raise CommitRefused("no branch is checked out; ask the user to make one: git switch -c NAME")
     return match["branch"]
 
 
-def _refuse_links(git: Path, branch: str) -> None:
+def _refuse_links(git: Path, shared: Path, branch: str) -> None:
     """Where git will write there must be no link that leads the writing elsewhere, say to a start-up file."""
     parts = Path("refs/heads", branch).parts
-    folders = ["objects", "info", *("/".join(parts[:end]) for end in range(1, len(parts)))]
-    folders += ["logs", *(f"logs/{folder}" for folder in folders if folder.startswith("refs"))]
-    files = ["index", "packed-refs", "info/exclude", "info/attributes", "/".join(parts), "logs/HEAD"]
-    files.append(f"logs/{'/'.join(parts)}")
-    for names, kind in ((folders, stat.S_ISDIR), (files, stat.S_ISREG)):
-        for name in names:
+    refs = ["/".join(parts[:end]) for end in range(1, len(parts))]
+    folders = [shared / name for name in ("objects", "info", "logs", *refs, *(f"logs/{ref}" for ref in refs))]
+    ref = "/".join(parts)
+    files = [shared / name for name in ("packed-refs", "info/exclude", "info/attributes", ref, f"logs/{ref}")]
+    folders.append(git / "logs")
+    files += [git / "index", git / "logs/HEAD"]
+    for paths, kind in ((folders, stat.S_ISDIR), (files, stat.S_ISREG)):
+        for path in paths:
             try:
-                mode = (git / name).lstat().st_mode
+                mode = path.lstat().st_mode
             except FileNotFoundError:
                 continue
             if not kind(mode):
-                raise CommitRefused(f".git/{name} is not what git makes; ask the person to look at it")
-    if any(entry.is_symlink() for entry in os.scandir(git / "objects")):
-        raise CommitRefused(".git/objects holds a link; ask the person to look at it")
+                raise CommitRefused(f"{path} is not what git makes; ask the user to look at it")
+    if any(entry.is_symlink() for entry in os.scandir(shared / "objects")):
+        raise CommitRefused(f"{shared / 'objects'} holds a link; ask the user to look at it")
 
 
-def _settings(program: str, root: Path, git: Path, environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
+def _settings(program: str, git: Path, environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Scope, key and value of every entry, the weakest first."""
     kept = {name: environment[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in environment}
     asked = {"PATH": os.defpath, "LC_ALL": "C", "GIT_DIR": str(git), "GIT_CONFIG_NOSYSTEM": "1", **kept}
     try:
         done = subprocess.run(
             [program, "--no-pager", "config", "--list", "-z", "--show-scope"],
-            cwd=root,
+            cwd=git,
             env=asked,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -165,7 +179,7 @@ def _settings(program: str, root: Path, git: Path, environment: Mapping[str, str
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        raise CommitRefused("git cannot read its configuration; ask the person to try git config --list") from None
+        raise CommitRefused("git cannot read its configuration; ask the user to try git config --list") from None
     words = done.stdout.decode("utf-8", "replace").split("\0")
     entries = (entry.partition("\n") for entry in words[1::2])
     return [
@@ -174,20 +188,23 @@ def _settings(program: str, root: Path, git: Path, environment: Mapping[str, str
     ]
 
 
-def _refuse_settings(entries: list[tuple[str, str, str]]) -> None:
-    """What would make git see another repository or other rules than are looked at here. Fails closed."""
+def _refuse_settings(entries: list[tuple[str, str, str]], top: Path, git: Path, *, linked: bool) -> None:
+    """What would make git see another repository or other rules than are looked at here. Fails closed.
+
+    In a linked worktree git itself leaves out what the shared configuration says of the main one.
+    """
     for scope, key, value in entries:
         section, _, name = key.partition(".")
         if section == "extensions" and name not in _EXTENSIONS and (name, value) != ("objectformat", "sha1"):
-            raise CommitRefused(f"the repository uses {key}={value}, which is unknown here; ask the person to commit")
-        if scope == _OWN:
+            raise CommitRefused(f"the repository uses {key}={value}, which is unknown here; ask the user to commit")
+        if scope == _OWN or (linked and scope == _SHARED and key in ("core.worktree", "core.bare")):
+            continue
+        if key == "core.worktree" and Path(os.path.realpath(git / value)) == top:
             continue
         if key in ("core.worktree", "core.attributesfile"):
-            raise CommitRefused(
-                f"the repository sets {key}: its files are not what they seem; ask the person to commit"
-            )
+            raise CommitRefused(f"the repository sets {key}: its files are not what they seem; ask the user to commit")
         if key == "core.bare" and value.lower() not in ("false", "no", "off", "0", ""):
-            raise CommitRefused("the repository is bare; ask the person to look at it")
+            raise CommitRefused("the repository is bare; ask the user to look at it")
 
 
 def _text(path: Path) -> str:

@@ -19,13 +19,16 @@ class Selection:
     entries: tuple[tuple[str, str, str], ...]
     """Path, mode and blob; mode `0` for a file that is gone."""
 
+    prefix: str
+    """See Repository; the paths are the workspace's, without it."""
+
     def index_info(self) -> bytes:
         """For `git update-index -z --index-info`: what is gone comes first, so that a folder can take its place."""
         rows = sorted(self.entries, key=lambda entry: entry[1] != "0")
-        return b"".join(f"{mode} {blob}\t".encode() + _raw(path) + b"\0" for path, mode, blob in rows)
+        return b"".join(f"{mode} {blob}\t".encode() + _raw(self.prefix + path) + b"\0" for path, mode, blob in rows)
 
 
-def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent: str) -> Selection:
+def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent: str, prefix: str) -> Selection:
     """Reads the files and writes their blobs to the directory of ours. Raises CommitRefused, WorkspaceError."""
     named = list(dict.fromkeys(workspace.relative(path) for path in paths))
     _refuse_names(named)
@@ -44,7 +47,7 @@ def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent:
     present = [path for path, there in found.items() if there is not None]
     _refuse_ignored(git, present)
     _refuse_filtered(git, present)
-    return Selection(tuple(_entry(git, path, there) for path, there in found.items()))
+    return Selection(tuple(_entry(git, path, there) for path, there in found.items()), prefix)
 
 
 def _file(workspace: Workspace, path: str) -> OnDisk | None:
@@ -89,7 +92,8 @@ def _below(git: ShadowGit, folder: str, parent: str) -> list[str]:
     """What differs below a folder from the last commit or is new and not ignored. Raises CommitRefused."""
     out = git.run("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", folder)
     if parent:
-        out += git.run("diff-index", "--cached", "-z", "--name-only", "--no-renames", parent, "--", folder)
+        names = ("--relative", "--name-only", "--no-renames")
+        out += git.run("diff-index", "--cached", "-z", *names, parent, "--", folder)
     else:
         out += git.run("ls-files", "-z", "--", folder)
     paths = sorted({_text(raw) for raw in out.split(b"\0") if raw})

@@ -1,7 +1,7 @@
-"""Commits files of the workspace to the person's repository; nothing the repository holds is run on the way."""
+"""Commits files of the workspace to the user's repository; nothing the repository holds is run on the way."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -11,6 +11,7 @@ from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Comm
 from codeagent.core.errors import ContentChanged
 from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
+from codeagent.core.repository import OutsideGit
 from codeagent.workspace.commit_git import ShadowGit, shadow_git
 from codeagent.workspace.commit_hooks import Hooks
 from codeagent.workspace.commit_repository import Repository, is_locked, locked, open_repository
@@ -36,19 +37,29 @@ class _Prepared:
 class GitCommitter:
     """`codeagent.core.commits.Committer` with git's plumbing over a git directory of ours."""
 
-    def __init__(self, workspace: Workspace, environment: Mapping[str, str], *, hooks: bool = False) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        environment: Mapping[str, str],
+        *,
+        hooks: bool = False,
+        agreed: Callable[[OutsideGit], bool] = lambda _: False,
+    ) -> None:
         """`environment` is this process's; of git's own variables in it none is used.
 
         `hooks`: run the repository's hooks, unconfined, as a commit made by hand does.
+        `agreed`: whether the user lets a worktree or submodule use this git directory; asked for every commit.
+        It may raise CommitRefused.
         """
         self._workspace = workspace
         self._environment = environment
         self._hooks = hooks
+        self._agreed = agreed
 
     def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
         program, repository = self._open()
         if is_locked(repository.git):
-            raise locked()
+            raise locked(repository.git)
         with shadow_git(program, repository, self._environment) as git:
             return self._prepare(git, repository, message, paths).plan
 
@@ -77,25 +88,34 @@ class GitCommitter:
         program = find_program("git", root)
         if program is None:
             raise CommitRefused("git is not installed outside the workspace; ask the person to install it")
-        return program, open_repository(program, root, self._environment)
+        return program, open_repository(program, root, self._environment, self._agreed)
 
     def _prepare(self, git: ShadowGit, repository: Repository, message: str, paths: tuple[str, ...]) -> _Prepared:
         _tidied(message)
         parent = _line(git.run("rev-parse", "--verify", "-q", f"refs/heads/{repository.branch}", codes=(0, 1)))
         if parent:
             git.run("read-tree", parent, index=git.committed)
-        selection = select(git, self._workspace, paths, parent)
+        staged = git.run("ls-files", "--stage", "-z", whole=True)
+        _refuse_in_place(staged, repository)
+        selection = select(git, self._workspace, paths, parent, repository.prefix)
         git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info(), index=git.committed)
         tree = _line(git.run("write-tree", "--missing-ok", index=git.committed))
-        changes = tuple(_changes(git, parent, tree))
+        changes = tuple(_changes(git, parent, tree, repository.prefix))
         if not changes:
             raise CommitRefused(f"nothing to commit: {_listed(paths)} is as in the last commit")
         author = git.run("var", "GIT_AUTHOR_IDENT").decode("utf-8", "replace").rsplit(" ", 2)[0]
-        staged = git.run("ls-files", "--stage", "-z")
-        parts = (repository.branch.encode(), parent.encode(), tree.encode(), author.encode(), staged)
+        parts = (
+            bytes(repository.git),
+            repository.branch.encode(),
+            parent.encode(),
+            tree.encode(),
+            author.encode(),
+            staged,
+        )
         base = sha256(b"\0\0".join(sha256(part).digest() for part in parts)).hexdigest()
         skipped = () if self._hooks else repository.hooks()
-        plan = CommitPlan(repository.branch, parent, author, changes, skipped, repository.is_on("commit.gpgsign"), base)
+        unsigned, around = repository.is_on("commit.gpgsign"), str(repository.top) if repository.prefix else ""
+        plan = CommitPlan(repository.branch, parent, author, changes, skipped, unsigned, base, around)
         return _Prepared(plan, tree, selection)
 
 
@@ -107,9 +127,9 @@ class _IndexLock:
         try:
             self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except FileExistsError:
-            raise locked() from None
+            raise locked(git) from None
         except OSError as error:
-            raise CommitRefused(f".git cannot be written to ({error.strerror}); ask the person to commit") from None
+            raise CommitRefused(f"{git} cannot be written to ({error.strerror}); ask the user to commit") from None
 
     def fill(self, data: bytes) -> None:
         with os.fdopen(os.dup(self._fd), "wb") as file:
@@ -137,18 +157,36 @@ def _index_lock(git: Path) -> Iterator[_IndexLock]:
     lock.release(kept=True)
 
 
-def _changes(git: ShadowGit, parent: str, tree: str) -> Iterator[CommitChange]:
-    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree)
+def _refuse_in_place(staged: bytes, repository: Repository) -> None:
+    """Refuses where git knows the workspace's folder, or one above it, as something else, which would be lost."""
+    parts = repository.prefix.split("/")[:-1]
+    above = {"/".join(parts[: end + 1]) for end in range(len(parts))}
+    known = (row.partition(b"\t")[2].decode("utf-8", "surrogateescape") for row in staged.split(b"\0") if above)
+    for path in known:
+        if path in above:
+            raise _replaced(path)
+
+
+def _replaced(path: str) -> CommitRefused:
+    return CommitRefused(f"git knows {path}, outside the workspace, as a file or a submodule; ask the user to commit")
+
+
+def _changes(git: ShadowGit, parent: str, tree: str, prefix: str) -> Iterator[CommitChange]:
+    """Those of the commit, by paths of the workspace. Raises CommitRefused where one is outside of it."""
+    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True)
     words = raw.decode("utf-8", "surrogateescape").split("\0")
     rows = [(*facts.lstrip(":").split(" "), path) for facts, path in zip(words[0::2], words[1::2], strict=False)]
     wanted = {blob for row in rows[:_MOST_READ] for blob in row[2:4] if blob != _NOTHING}
     contents = _contents(git, sorted(wanted))
     for number, (mode_before, mode_after, blob_before, blob_after, status, path) in enumerate(rows):
+        if not path.startswith(prefix):
+            raise _replaced(path)
         before, after = contents.get(blob_before), contents.get(blob_after)
         kind = {"A": "new", "D": "deleted"}.get(status, "changed")
         left_out = "" if number < _MOST_READ else "one of many"
         missing = any(blob != _NOTHING and blob not in contents for blob in (blob_before, blob_after))
-        change = CommitChange(path, kind, before, after, _note(mode_before, mode_after), left_out)  # type: ignore[arg-type]  # one of the three
+        name = path.removeprefix(prefix)
+        change = CommitChange(name, kind, before, after, _note(mode_before, mode_after), left_out)  # type: ignore[arg-type]  # one of the three
         yield replace(change, before=None, after=None, left_out=left_out or "too large") if missing else change
 
 
@@ -192,7 +230,8 @@ def _keep_objects(git: ShadowGit) -> None:
 def _move_branch(git: ShadowGit, repository: Repository, plan: CommitPlan, commit: str, message: str) -> None:
     """With its entry in the reflog; refuses where the branch has moved since."""
     if repository.value("core.logallrefupdates").lower() not in ("false", "no", "off", "0"):
-        (repository.git / "logs").mkdir(exist_ok=True)
+        for folder in (repository.git / "logs", repository.shared / "logs/refs"):
+            folder.mkdir(parents=True, exist_ok=True)
     subject = message.strip().splitlines()[0]
     initial = "" if plan.parent else " (initial)"
     words = ("update-ref", "-m", f"commit{initial}: {subject}", f"refs/heads/{plan.branch}", commit)

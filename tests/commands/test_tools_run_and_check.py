@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -204,3 +205,26 @@ def test_what_a_tool_is_restricted_to_is_shown(product: Product) -> None:
     facts = json.loads(product.call("tools", "show", "count_words", "--trust-project", "--json").out)
     assert facts["restrictions"] == {"commands": ["curl"], "hosts": ["example.org"]}
     assert "restricted to" not in product.call("tools", "show", "read").out
+
+
+def test_a_worktree_is_committed_to_once_the_user_agreed_to_its_git_directory(product: Product) -> None:
+    git = ("git", "-C", str(product.workspace))
+    for words in (
+        ["init", "-q"],
+        ["config", "user.name", "T"],
+        ["config", "user.email", "t@example.org"],
+        ["commit", "-q", "--allow-empty", "-m", "x"],
+        ["worktree", "add", "-q", "../tree"],
+    ):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    tree = product.workspace.parent / "tree"
+    (tree / "a.txt").write_text("a\n")
+    commit = ("tools", "run", "git_commit", "message=Add a", 'paths=["a.txt"]', "--yes", "--cwd", str(tree))
+    assert "ask the user to run codeagent sandbox git --allow" in product.call(*commit).err
+    product.call("sandbox", "git", "--allow", "--cwd", str(tree))
+    assert product.call(*commit).code == 0
+    product.call("sandbox", "git", "--refuse", "--cwd", str(tree))
+    (tree / "a.txt").write_text("b\n")
+    assert product.call(*commit).code != 0
+    log = subprocess.run([*git, "log", "--format=%s", "tree"], check=True, capture_output=True, text=True)
+    assert log.stdout == "Add a\nx\n"

@@ -25,14 +25,25 @@ class Ground:
 
     base: Path
     environment: dict[str, str] = field(default_factory=dict)
+    folder: str = "."
+    """The workspace, in the work tree."""
+    linked: bool = False
+    """The work tree is a linked one of the repository `main`."""
 
     @property
     def root(self) -> Path:
+        """The work tree."""
         return self.base / "project"
 
     @property
     def git(self) -> Path:
-        return self.root / ".git"
+        """With configuration, hooks and objects."""
+        return self.base / "main/.git" if self.linked else self.root / ".git"
+
+    @property
+    def own(self) -> Path:
+        """With the HEAD and index of the work tree."""
+        return self.git / "worktrees/project" if self.linked else self.git
 
     @property
     def program(self) -> Path:
@@ -54,8 +65,8 @@ class Ground:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(self.program, path)
 
-    def config(self, *lines: str, file: str = "project/.git/config") -> None:
-        path = self.base / file
+    def config(self, *lines: str, file: str = "") -> None:
+        path = self.base / file if file else self.git / "config"
         path.parent.mkdir(parents=True, exist_ok=True)
         text = "\n".join(lines).replace("PROGRAM", str(self.program)).replace("BASE", str(self.base))
         path.write_text((path.read_text() if path.exists() else "") + text + "\n")
@@ -186,8 +197,8 @@ def linked(name: str) -> Act:
     """A link where git writes: what is written there lands in the person's file."""
 
     def plant(ground: Ground) -> None:
-        (ground.git / name).unlink()
-        (ground.git / name).symlink_to(ground.mark)
+        (ground.own / name).unlink()
+        (ground.own / name).symlink_to(ground.mark)
 
     return plant
 
@@ -237,7 +248,7 @@ VECTORS: dict[str, Vector] = {
     "core.fsmonitor of the person": Vector(lambda g: g.config(*FSMONITOR, file="home/.gitconfig"), STATUS),
     "config.worktree": Vector(
         both(config("[extensions]", "\tworktreeConfig = true"),
-             configured("project/.git/config.worktree", *FSMONITOR)), STATUS),
+             lambda g: g.config(*FSMONITOR, file=str(g.own / "config.worktree"))), STATUS),
     "include.path": Vector(
         both(config("[include]", "\tpath = BASE/evil/config"), configured("evil/config", *FSMONITOR)), STATUS),
     "includeIf gitdir": Vector(
@@ -266,7 +277,7 @@ VECTORS: dict[str, Vector] = {
         attributed("* filter=f", '[filter "f"]', "\tsmudge = PROGRAM"), git("checkout", "--", "a.txt"), refused=True),
     "a filter in info/attributes": Vector(
         both(config('[filter "f"]', "\tclean = PROGRAM"),
-             lambda g: g.attributes("* filter=f", "project/.git/info/attributes")), ADD, refused=True),
+             lambda g: g.attributes("* filter=f", str(g.git / "info/attributes"))), ADD, refused=True),
     "a filter of the person's attributes": Vector(
         both(lambda g: g.config('[filter "f"]', "\tclean = PROGRAM", file="home/.gitconfig"),
              lambda g: g.attributes("* filter=f", "home/.config/git/attributes")), ADD, refused=True),
@@ -305,7 +316,7 @@ VECTORS: dict[str, Vector] = {
         git("--git-dir=.git", "add", "a.txt"), refused=True),
     "a repository within": Vector(nested, STATUS),
     "commondir": Vector(
-        both(elsewhere, lambda g: g.put("project/.git/commondir", f"{g.base}/evil/git\n")), STATUS, refused=True),
+        both(elsewhere, lambda g: g.put(str(g.own / "commondir"), f"{g.base}/evil/git\n")), STATUS, refused=True),
     "a .git that is a file": Vector(as_file, STATUS, refused=True),
     "a link at logs/HEAD": Vector(linked("logs/HEAD"), COMMIT, refused=True),
     "a link at the branch's log": Vector(linked("logs/refs/heads/main"), COMMIT, refused=True),
@@ -368,7 +379,9 @@ def ground(template: Path, tmp_path: Path) -> Ground:
 def operations(ground: Ground, paths: tuple[str, ...]) -> list[str]:
     """What becomes of looking at a commit and of making it."""
     done = []
-    committer = GitCommitter(LocalWorkspace(ground.root), dict(ground.environment))
+    committer = GitCommitter(
+        LocalWorkspace(ground.root / ground.folder), dict(ground.environment), agreed=lambda _: ground.linked
+    )
     for what, act in (
         ("plan", lambda: committer.plan("message", paths)),
         ("commit", lambda: committer.commit("message", paths, None)),
@@ -382,11 +395,8 @@ def operations(ground: Ground, paths: tuple[str, ...]) -> list[str]:
     return done
 
 
-@pytest.mark.parametrize("name", VECTORS)
-def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_plain_git(
-    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vector = VECTORS[name]
+def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatch, *paths: str) -> None:
+    """For each of the paths; and it does under plain git."""
     vector.plant(ground)
     ground.put("project/a.txt", "changed\n")
     ground.put("project/src/c.txt", "changed\n")
@@ -395,8 +405,43 @@ def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_pl
     with monkeypatch.context() as patch:
         for key, value in ground.environment.items():
             patch.setenv(key, value)
-        assert operations(ground, ("a.txt",)) == expected
-        assert operations(ground, ("src",)) == expected
+        for path in paths:
+            assert operations(ground, (path,)) == expected
     ground.put("project/a.txt", "changed again\n")
     vector.control(ground)
     assert ground.fired(), "the positive control did not fire"
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_plain_git(
+    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing_fires(ground, VECTORS[name], monkeypatch, "a.txt", "src")
+
+
+ELSEWHERE = (
+    "the hook pre-commit", "the hook reference-transaction", "the hook post-index-change",
+    "core.hooksPath in the workspace", "core.fsmonitor", "config.worktree", "include.path", "gpg.program",
+    "a filter's clean", "a filter in info/attributes", "a filter of a neighbour", "diff.external",
+    "a promisor that is a program", "a repository within", "GIT_COMMON_DIR",
+)  # fmt: skip
+"""Those whose place depends on where the git directory and the workspace are."""
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_no_vector_fires_in_a_folder_of_a_repository(
+    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground.folder = "src"
+    nothing_fires(ground, VECTORS[name], monkeypatch, ".")
+
+
+@pytest.mark.parametrize("name", [*ELSEWHERE, "commondir", "a link at logs/HEAD", "a link at refs/heads"])
+def test_no_vector_fires_in_a_worktree_whose_git_directory_the_user_agreed_to(
+    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground.root.rename(ground.base / "main")
+    ground.linked = True
+    add = ("git", "-C", str(ground.base / "main"), "worktree", "add", "-q", "-b", "feature", str(ground.root))
+    subprocess.run(add, env=ground.environment, check=True)
+    nothing_fires(ground, VECTORS[name], monkeypatch, "a.txt")

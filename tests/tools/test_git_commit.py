@@ -93,6 +93,13 @@ async def test_what_does_not_happen_is_shown_before_and_said_after(workspace: Lo
     )
 
 
+async def test_the_repository_around_a_folder_is_named(workspace: LocalWorkspace) -> None:
+    tool = GitCommit(workspace, FakeCommitter(replace(PLAN, around="/home/ada/monorepo")))
+    facts = (await preview(tool, workspace)).blocks[0]
+    assert isinstance(facts, TextBlock)
+    assert facts.text.endswith("1 file: 1 changed\nin the repository around this folder, /home/ada/monorepo")
+
+
 async def test_every_file_is_there_as_a_diff_or_by_name(workspace: LocalWorkspace) -> None:
     texts = [CommitChange(f"f{n:02}", "new", None, b"x\n") for n in range(25)]
     others = [

@@ -1,6 +1,7 @@
 """A commit holds exactly what was shown, and leaves everything else of the repository as it was."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.commits import CommitRefused, Committed
 from codeagent.core.errors import ContentChanged, OutsideWorkspace
+from codeagent.core.repository import repository_of
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
 from tests.effort import times
@@ -45,11 +47,12 @@ def repo(tmp_path: Path, environment: dict[str, str]) -> "Repo":
 
 
 class Repo:
-    """A repository, looked at with plain git."""
+    """A work tree or a folder in one, looked at with plain git."""
 
-    def __init__(self, root: Path, environment: dict[str, str]) -> None:
+    def __init__(self, root: Path, environment: dict[str, str], *, agreed: bool = False) -> None:
         self.root = root
         self.environment = environment
+        self.agreed = agreed
         self.workspace = LocalWorkspace(root)
 
     def git(self, *arguments: str) -> str:
@@ -64,7 +67,7 @@ class Repo:
         return target
 
     def committer(self, *, hooks: bool = False) -> GitCommitter:
-        return GitCommitter(self.workspace, self.environment, hooks=hooks)
+        return GitCommitter(self.workspace, self.environment, hooks=hooks, agreed=lambda _: self.agreed)
 
     def commit(self, *paths: str, message: str = "second", hooks: bool = False) -> Committed:
         committer = self.committer(hooks=hooks)
@@ -83,8 +86,11 @@ class Repo:
         return str(caught.value)
 
     def state(self) -> dict[str, bytes]:
-        """Every file of `.git`."""
-        files = (path for path in (self.root / ".git").rglob("*") if path.is_file() and not path.is_symlink())
+        """Every file of the git directory."""
+        found = repository_of(self.root)
+        assert found is not None
+        folder = found.top / ".git" if found.outside is None else found.outside.directory
+        files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         return {str(path): path.read_bytes() for path in files}
 
     def files(self, commit: str = "HEAD") -> list[str]:
@@ -435,23 +441,256 @@ def test_a_repository_in_an_unusual_state_is_refused_with_the_reason(repo: Repo,
     assert reason in repo.refusal("a.txt")
 
 
-def test_a_worktree_a_submodule_and_a_folder_without_git_are_refused(
-    repo: Repo, tmp_path: Path, environment: dict[str, str]
+def folder(repo: Repo) -> Repo:
+    """A folder of the repository, with neighbours that are changed and staged."""
+    repo.put("src/a.txt", "a.txt\n")
+    repo.put("src/b.txt", "b.txt\n")
+    repo.git("add", "src")
+    repo.git("commit", "-qm", "more")
+    repo.put("a.txt", "a neighbour\n")
+    repo.git("add", "a.txt")
+    repo.put("a.txt", "a neighbour, changed again\n")
+    return Repo(repo.root / "src", repo.environment)
+
+
+def worktree(repo: Repo) -> Repo:
+    repo.git("worktree", "add", "-q", "-b", "feature", "../tree")
+    return Repo(repo.root.parent / "tree", repo.environment, agreed=True)
+
+
+def submodule(repo: Repo) -> Repo:
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo.root), "module")
+    repo.git("commit", "-qm", "module")
+    return Repo(repo.root / "module", repo.environment, agreed=True)
+
+
+def bare(repo: Repo) -> Repo:
+    """A worktree of a repository that has no other."""
+    repo.git("clone", "-q", "--bare", ".", "../bare")
+    repo.git("-C", "../bare", "worktree", "add", "-q", "-b", "feature", "../of-bare")
+    return Repo(repo.root.parent / "of-bare", repo.environment, agreed=True)
+
+
+def packed(repo: Repo) -> Repo:
+    """A worktree whose branch is in the packed refs, without a log of any."""
+    repo.git("config", "core.logAllRefUpdates", "false")
+    tree = worktree(repo)
+    repo.git("pack-refs", "--all")
+    return tree
+
+
+PLACES: dict[str, Callable[[Repo], Repo]] = {
+    "a folder": folder,
+    "a worktree": worktree,
+    "a worktree's folder": lambda repo: Repo(worktree(folder(repo)).root / "src", repo.environment, agreed=True),
+    "a worktree of a bare repository": bare,
+    "a worktree with packed refs": packed,
+    "a submodule": submodule,
+    "a worktree of a submodule": lambda repo: worktree(submodule(repo)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_commit_from_a_folder_a_worktree_or_a_submodule_is_as_git_makes_it(repo: Repo, place: str) -> None:
+    here = PLACES[place](repo)
+    here.put("b.txt", "staged\n")
+    here.git("add", "b.txt")
+    here.put("b.txt", "changed again\n")
+    here.put("a.txt", "changed\n")
+    here.put("new/file.txt", "new\n")
+    before, index = here.git("rev-parse", "HEAD").strip(), here.git("ls-files", "--stage", "b.txt", ":/")
+    branch = here.git("symbolic-ref", "--short", "HEAD").strip()
+    done = here.commit("a.txt", "new")
+    assert here.git("rev-parse", "HEAD", branch).split() == [done.commit] * 2
+    assert here.git("log", "-1", "--format=%P %D").strip() == f"{before} HEAD -> {branch}"
+    assert here.git("diff", "--relative", "--name-status", "HEAD~1", "HEAD") == "M\ta.txt\nA\tnew/file.txt\n"
+    assert [change.path for change in done.plan.changes] == ["a.txt", "new/file.txt"]
+    assert here.git("status", "--porcelain", ".").split() == [
+        "MM",
+        here.git("rev-parse", "--show-prefix").strip() + "b.txt",
+    ]
+    rows = {row for row in index.splitlines() if not row.endswith("\ta.txt")}
+    assert rows <= set(here.git("ls-files", "--stage", ":/").splitlines())
+    here.git("fsck", "--strict")
+    if place != "a worktree with packed refs":
+        assert here.git("reflog", "-1", "--format=%gs", "HEAD") == here.git("reflog", "-1", "--format=%gs", branch)
+        assert here.git("reflog", "-1", "--format=%gs").strip() == "commit: second"
+
+
+def test_from_a_folder_nothing_beside_it_is_committed_or_changed(repo: Repo) -> None:
+    here = folder(repo)
+    repo.put("beside.txt", "new\n")
+    here.put("c.txt", "changed\n")
+    here.put("b.txt", "staged\n")
+    here.git("add", "b.txt")
+    (here.root / "a.txt").unlink()
+    staged = repo.git("ls-files", "--stage", "a.txt")
+    assert here.committer().plan("x", (".",)).around == str(repo.root)
+    assert [(change.kind, change.path) for change in here.commit(".").plan.changes] == [
+        ("deleted", "a.txt"),
+        ("changed", "b.txt"),
+        ("changed", "c.txt"),
+    ]
+    assert repo.git("diff", "--name-only", "HEAD~1", "HEAD").split() == ["src/a.txt", "src/b.txt", "src/c.txt"]
+    assert repo.git("ls-files", "--stage", "a.txt") == staged
+    assert repo.git("status", "--porcelain").splitlines() == ["MM a.txt", "?? beside.txt"]
+    with pytest.raises(OutsideWorkspace):
+        here.committer().plan("x", ("../beside.txt",))
+
+
+def test_rules_of_the_folders_above_count_in_a_folder(repo: Repo) -> None:
+    here = folder(repo)
+    repo.put(".gitignore", "*.tmp\n")
+    repo.put(".gitattributes", "src/*.bin filter=lfs\nsrc/*.bat text eol=lf\n")
+    here.put("x.tmp", "x\n")
+    here.put("x.bin", "x\n")
+    here.put("x.bat", "x\r\n")
+    assert "x.tmp is ignored" in here.refusal("x.tmp")
+    assert "x.bin is stored through a filter (lfs)" in here.refusal("x.bin")
+    here.commit("x.bat")
+    assert repo.git("cat-file", "blob", "HEAD:src/x.bat") == "x\n"
+
+
+@pytest.mark.parametrize("where", ["the last commit", "the index"])
+def test_a_folder_that_git_knows_as_something_else_is_not_put_in_its_place(repo: Repo, where: str) -> None:
+    (repo.root / "kept").write_text("a file\n")
+    repo.git("add", "kept")
+    if where == "the last commit":
+        repo.git("commit", "-qm", "a file")
+        repo.git("rm", "-q", "--cached", "kept")
+    (repo.root / "kept").unlink()
+    (repo.root / "kept/inner").mkdir(parents=True)
+    here = Repo(repo.root / "kept/inner", repo.environment)
+    here.put("x", "x\n")
+    assert "git knows kept, outside the workspace" in here.refusal("x")
+
+
+def test_a_folder_takes_its_first_commit(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "empty/src").mkdir(parents=True)
+    here = Repo(tmp_path / "empty/src", environment)
+    here.git("init", "-q", "..")
+    here.put("x", "x\n")
+    here.commit(".")
+    assert here.git("ls-tree", "-r", "--name-only", "--full-tree", "HEAD") == "src/x\n"
+
+
+def test_a_commit_in_a_worktree_leaves_the_others_as_they_are(repo: Repo) -> None:
+    here = worktree(repo)
+    repo.put("a.txt", "staged\n")
+    repo.git("add", "a.txt")
+    kept = {
+        name: (repo.root / ".git" / name).read_bytes() for name in ("HEAD", "index", "logs/HEAD", "refs/heads/main")
+    }
+    here.put("a.txt", "in the worktree\n")
+    here.commit("a.txt")
+    assert {name: (repo.root / ".git" / name).read_bytes() for name in kept} == kept
+    assert repo.git("show", "feature:a.txt") == "in the worktree\n"
+    assert not list((repo.root / ".git").rglob("*.lock"))
+
+
+@pytest.mark.parametrize("place", [worktree, submodule])
+def test_without_the_users_yes_nothing_goes_to_a_git_directory_outside(
+    repo: Repo, place: Callable[[Repo], Repo]
 ) -> None:
-    repo.git("worktree", "add", "-q", str(tmp_path / "tree"))
-    linked = GitCommitter(LocalWorkspace(tmp_path / "tree"), environment)
-    with pytest.raises(CommitRefused, match="no plain folder"):
-        linked.plan("x", ("a.txt",))
-    inside = GitCommitter(LocalWorkspace(repo.root / "src"), environment)
-    with pytest.raises(CommitRefused, match="no repository at the top"):
-        inside.plan("x", ("c.txt",))
+    here = place(repo)
+    here.put("a.txt", "x\n")
+    here.agreed = False
+    assert "codeagent sandbox git --allow" in here.refusal("a.txt")
+
+
+def test_a_yes_is_for_one_git_directory(repo: Repo) -> None:
+    here = worktree(repo)
+    here.put("a.txt", "x\n")
+    found = repository_of(here.root)
+    assert found is not None and found.outside is not None
+    digest = found.outside.digest
+    committer = GitCommitter(here.workspace, here.environment, agreed=lambda git: git.digest == digest)
+    committer.plan("x", ("a.txt",))
+    (repo.root / ".git").rename(repo.root / "moved")
+    shutil.copytree(repo.root / "moved", repo.root / ".git")
+    with pytest.raises(CommitRefused, match="sandbox git --allow"):
+        committer.commit("x", ("a.txt",), None)
+
+
+def test_a_submodule_whose_files_are_elsewhere_is_refused(repo: Repo) -> None:
+    here = submodule(repo)
+    here.put("a.txt", "x\n")
+    here.git("config", "core.worktree", str(repo.root / "src"))
+    assert "core.worktree" in here.refusal("a.txt")
+
+
+def own(repo: Repo) -> Path:
+    return repo.root.parent / "project/.git/worktrees/tree"
+
+
+def replaced(path: Path) -> None:
+    """By a link to itself elsewhere."""
+    path.rename(path.parent / "moved")
+    path.symlink_to(path.parent / "moved")
+
+
+UNDER_WAY: dict[str, Change] = {
+    "a rebase": lambda here: (own(here) / "rebase-merge").mkdir(),
+    "tree/index.lock": lambda here: (own(here) / "index.lock").touch(),
+    "tree/index is not": lambda here: replaced(own(here) / "index"),
+    "tree/logs is not": lambda here: replaced(own(here) / "logs"),
+    "tree/logs/HEAD is not": lambda here: replaced(own(here) / "logs/HEAD"),
+    ".git/refs/heads is not": lambda here: replaced(own(here).parents[1] / "refs/heads"),
+    ".git/logs/refs/heads/feature is not": lambda here: replaced(own(here).parents[1] / "logs/refs/heads/feature"),
+    "alternates": lambda here: (own(here).parents[1] / "objects/info/alternates").write_text("/elsewhere"),
+    "does not point back": lambda here: (own(here) / "gitdir").write_text("/elsewhere/.git\n"),
+    "core.worktree": lambda here: (
+        here.git("config", "extensions.worktreeConfig", "true"),
+        here.git("config", "--worktree", "core.worktree", "/tmp"),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", UNDER_WAY)
+def test_a_worktree_in_an_unusual_state_is_refused_with_the_reason(repo: Repo, reason: str) -> None:
+    here = worktree(repo)
+    here.put("a.txt", "x\n")
+    UNDER_WAY[reason](here)
+    assert reason in here.refusal("a.txt")
+
+
+def test_what_is_under_way_in_the_main_work_tree_does_not_hold_up_a_worktree(repo: Repo) -> None:
+    here = worktree(repo)
+    merging(repo)
+    repo.put(".git/index.lock", "")
+    here.put("a.txt", "x\n")
+    here.commit("a.txt")
+    assert here.git("log", "-1", "--format=%s") == "second\n"
+
+
+@pytest.mark.parametrize("place", [folder, worktree, submodule])
+def test_allowed_hooks_run_at_the_top_of_the_work_tree(
+    repo: Repo, tmp_path: Path, place: Callable[[Repo], Repo]
+) -> None:
+    here = place(repo)
+    shared = here.root / here.git("rev-parse", "--git-common-dir").strip()
+    top = here.git("rev-parse", "--show-toplevel").strip()
+    hooked = shared / "hooks/pre-commit"
+    hooked.write_text(f'#!/bin/sh\necho "$PWD" $(git diff --cached --name-only) > {tmp_path}/seen\n')
+    hooked.chmod(0o755)
+    here.put("a.txt", "x\n")
+    assert here.committer().plan("x", ("a.txt",)).skipped_hooks == ("pre-commit",)
+    here.commit("a.txt", hooks=True)
+    assert (tmp_path / "seen").read_text() == f"{top} {here.git('rev-parse', '--show-prefix').strip()}a.txt\n"
+
+
+def test_a_folder_in_no_repository_is_refused(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "plain").mkdir()
+    committer = GitCommitter(LocalWorkspace(tmp_path / "plain"), environment)
+    with pytest.raises(CommitRefused, match="in no git repository; ask the user to run git init"):
+        committer.plan("x", ("c.txt",))
 
 
 def test_a_repository_of_somebody_else_is_refused(repo: Repo) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give files away")
     os.chown(repo.root / ".git", 1000, 1000)
-    assert "somebody else" in repo.refusal("a.txt")
+    assert "belongs to another user" in repo.refusal("a.txt")
 
 
 def test_a_failure_in_the_middle_leaves_branch_index_and_lock_as_they_were(

@@ -1,102 +1,30 @@
-"""Where the repository of a workspace is, and what of it commands see (SECURITY.md T03, T11)."""
+"""What commands see of the repository around the workspace and of a git directory elsewhere (SECURITY.md T03, T11)."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from codeagent.core.repository import OutsideGit, repository_of
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.ground import Ground
-from codeagent.sandbox.repository import OutsideGit, repository_of
 from tests.conftest import MakeSandbox
-from tests.sandboxes import make_repository, run, sandbox_spec
-
-
-def git(folder: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+from tests.sandboxes import make_repository, make_submodule, make_worktree, run, sandbox_spec
 
 
 @pytest.fixture
 def worktree(workspace_dir: Path) -> Path:
-    """A linked worktree beside the repository it belongs to."""
-    git(workspace_dir, "worktree", "add", "-q", "../linked")
-    return workspace_dir.parent / "linked"
+    return make_worktree(workspace_dir)
 
 
 @pytest.fixture
 def submodule(workspace_dir: Path) -> Path:
-    """A submodule in a repository."""
-    make_repository(workspace_dir.parent / "other")
-    git(workspace_dir, "submodule", "add", "-q", "../other", "inner")
-    return workspace_dir / "inner"
+    return make_submodule(workspace_dir)
 
 
 def outside(root: Path) -> OutsideGit | None:
     repository = repository_of(root)
     return None if repository is None else repository.outside
-
-
-def problem(root: Path) -> str:
-    repository = repository_of(root)
-    return "no repository" if repository is None else repository.problem
-
-
-def test_a_worktree_leads_to_the_git_directory_it_shares(worktree: Path, workspace_dir: Path) -> None:
-    found = outside(worktree)
-    assert found is not None and found.directory == workspace_dir / ".git"
-    (worktree / "folder").mkdir()
-    assert outside(worktree / "folder") == found
-
-
-def test_a_submodule_leads_to_its_own_git_directory(submodule: Path, workspace_dir: Path) -> None:
-    found = outside(submodule)
-    assert found is not None and found.directory == workspace_dir / ".git/modules/inner"
-
-
-def test_a_plain_repository_leads_nowhere(workspace_dir: Path, tmp_path: Path) -> None:
-    repository = repository_of(workspace_dir)
-    assert repository is not None and (repository.top, repository.outside) == (workspace_dir, None)
-    assert repository_of(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("pointer", "said"),
-    {
-        "gitdir: ../victim": "no git directory is there",
-        "gitdir: ../victim/.git/worktrees/x": "does not point back",
-        "gitdir: /nowhere": "No such file",
-        "": "not one line",
-        "gitdir: ../project\nx": "not one line",
-        "gitdir: ../a\0b": "not one line",
-    }.items(),
-)
-def test_a_pointer_to_something_else_is_not_followed(tmp_path: Path, pointer: str, said: str) -> None:
-    root = tmp_path / "project"
-    root.mkdir()
-    own = tmp_path / "victim/.git/worktrees/x"
-    own.mkdir(parents=True)
-    (own / "commondir").write_text("../..\n")
-    (own / "gitdir").write_text("/somebody/else/.git\n")
-    (root / ".git").write_text(pointer)
-    assert outside(root) is None
-    assert said in problem(root)
-
-
-def test_a_pointer_that_is_a_link_is_not_followed(worktree: Path, tmp_path: Path) -> None:
-    (tmp_path / "linked-again").mkdir()
-    (tmp_path / "linked-again/.git").symlink_to(worktree / ".git")
-    assert outside(tmp_path / "linked-again") is None
-    assert "neither a folder nor a file" in problem(tmp_path / "linked-again")
-
-
-def test_another_directory_in_the_same_place_needs_another_yes(worktree: Path, workspace_dir: Path) -> None:
-    before = outside(worktree)
-    (workspace_dir / ".git").rename(workspace_dir / "old")
-    subprocess.run(["cp", "-r", workspace_dir / "old", workspace_dir / ".git"], check=True)
-    after = outside(worktree)
-    assert before is not None and after is not None and before.digest != after.digest
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Where the repository of a workspace is when it is not simply in it: around it, or in a git directory elsewhere.
 
 A folder of a repository sees the rest of that repository read-only. A linked worktree or a submodule has a file `.git`
-that names its git directory. That name is the repository's word and could be any folder of the user's, so it is
-followed to a mount only once the user has agreed to that very directory.
+that names its git directory. That name is the repository's word and could be any folder of the user's, so commands
+read that directory, and commits go to it, only once the user has agreed to that very directory.
 """
 
 import os
@@ -10,9 +10,6 @@ import stat
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-
-from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
 
 _POINTER = "gitdir: "
 _LARGEST = 4096
@@ -28,6 +25,8 @@ class OutsideGit:
     """The file `.git`."""
     directory: Path
     """What git needs of it: with the objects and branches that a worktree shares with others."""
+    own: Path
+    """The folder below it with the HEAD and index of this linked worktree; the same directory for a submodule."""
     device: int
     inode: int
 
@@ -68,16 +67,6 @@ def repository_of(root: Path) -> Repository | None:
     return Repository(top, outside)
 
 
-def refused(directory: Path, home: Path, private: tuple[Path, ...]) -> str:
-    """Why commands may never see this directory, as a phrase; empty where they may. `private`: see pinned."""
-    try:
-        refuse_unsuitable(directory, home, private)
-        PinnedRoot(directory).close()
-    except SandboxUnavailable as error:
-        return str(error)
-    return ""
-
-
 def _followed(pointer: Path, owner: int) -> OutsideGit:
     """Raises OSError, ValueError."""
     own = Path(os.path.realpath(pointer.parent / _text(pointer).removeprefix(_POINTER)))
@@ -93,7 +82,7 @@ def _followed(pointer: Path, owner: int) -> OutsideGit:
         raise ValueError("no git directory is there")
     if owner not in (status.st_uid, 0):
         raise ValueError("it belongs to another user")
-    return OutsideGit(pointer, directory, status.st_dev, status.st_ino)
+    return OutsideGit(pointer, directory, own, status.st_dev, status.st_ino)
 
 
 def _text(path: Path) -> str:
