@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shell = actions.add_parser("shell", help="a shell in a sandbox of its own over this workspace")
     prune = actions.add_parser("prune", help="remove containers whose agent is gone")
     prune.add_argument("--images", action="store_true", help="remove the images made on this machine, too")
-    git = actions.add_parser("git", help="whether commands may read a git directory that a worktree or submodule uses")
+    git = actions.add_parser(
+        "git", help="whether commands and commits may use the git directory of a worktree or submodule"
+    )
     answers = git.add_mutually_exclusive_group()
     answers.add_argument("--allow", dest="answer", action="store_const", const=True, help="they may, from now on")
     answers.add_argument("--refuse", dest="answer", action="store_const", const=False, help="they may not")
@@ -154,8 +156,13 @@ def _git(args: argparse.Namespace) -> int:
         return 0
     if args.answer is not None:
         found.keep(args.answer)
-    allowed = {True: "may read", False: "may not read", None: "may not read, until you allow it,"}[found.answer]
-    print(visible(f"commands {allowed} the git directory {found.git.directory}, which {found.git.pointer} leads to"))
+    refusal = "commands may not read it and commits may not go to it"
+    answers = {
+        True: "commands may read it and commits may go to it",
+        False: refusal,
+        None: f"{refusal}, until you allow it",
+    }
+    print(visible(f"{found.git.pointer} leads to {found.git.directory}: {answers[found.answer]}"))
     return 0
 
 

@@ -221,7 +221,8 @@ def test_a_worktree_is_committed_to_once_the_user_agreed_to_its_git_directory(pr
     (tree / "a.txt").write_text("a\n")
     commit = ("tools", "run", "git_commit", "message=Add a", 'paths=["a.txt"]', "--yes", "--cwd", str(tree))
     assert "ask the user to run codeagent sandbox git --allow" in product.call(*commit).err
-    product.call("sandbox", "git", "--allow", "--cwd", str(tree))
+    allowed = product.call("sandbox", "git", "--allow", "--cwd", str(tree)).out
+    assert allowed.endswith("/work/.git: commands may read it and commits may go to it\n")
     assert product.call(*commit).code == 0
     product.call("sandbox", "git", "--refuse", "--cwd", str(tree))
     (tree / "a.txt").write_text("b\n")

@@ -58,6 +58,9 @@ class FolderQuestion(ModalScreen[bool]):
 class GitQuestion(FolderQuestion):
     """The same for a git directory that a worktree or a submodule uses; `text` names it."""
 
-    TITLE = "Let commands read it?"
-    ASKED = "may commands in the sandbox read it? They cannot change it, and without it git does not work in bash."
+    TITLE = "Use this git directory?"
+    ASKED = (
+        "may commands in the sandbox read it, and may commits you approve be written to it? "
+        "Commands cannot change it, and without it git does not work in bash."
+    )
     HINTS: ClassVar[list[str]] = ["n no (the default)", "y yes, always for this folder"]

@@ -39,7 +39,8 @@ async def test_a_git_directory_elsewhere_is_named_and_read_after_a_yes_alone() -
     async with app.run_test() as pilot:
         app.push_screen(GitQuestion("this is a worktree, at /main/.git", clock), app.given.append)
         await pilot.pause()
-        assert "/main/.git: may commands in the sandbox read it?" in app.shown
+        asked = "/main/.git: may commands in the sandbox read it, and may commits you approve be written to it?"
+        assert asked in " ".join(app.shown.split())
         clock.now = 2.0
         await pilot.press("y")
         await pilot.pause()
