@@ -94,6 +94,8 @@ def open_repository(
             "ask the user to run codeagent sandbox git --allow, then commit again"
         )
     git, shared = (pointer, pointer) if outside is None else (outside.own, outside.directory)
+    if outside is not None and git.name == ".git":
+        raise CommitRefused(f"{git} belongs to the work tree {git.parent}; ask the user to commit there")
     for place in (pointer, git, shared):
         if place.lstat().st_uid != os.geteuid():
             raise CommitRefused(f"{place} belongs to another user; ask them to commit")

@@ -612,6 +612,13 @@ def test_a_yes_is_for_one_git_directory(repo: Repo) -> None:
         committer.commit("x", ("a.txt",), None)
 
 
+def test_a_pointer_to_the_git_folder_of_another_work_tree_is_refused_even_after_a_yes(repo: Repo) -> None:
+    here = worktree(repo)
+    here.put("a.txt", "x\n")
+    (here.root / ".git").write_text(f"gitdir: {repo.root}/.git\n")
+    assert f"belongs to the work tree {repo.root}" in here.refusal("a.txt")
+
+
 def test_a_submodule_whose_files_are_elsewhere_is_refused(repo: Repo) -> None:
     here = submodule(repo)
     here.put("a.txt", "x\n")
@@ -661,6 +668,17 @@ def test_what_is_under_way_in_the_main_work_tree_does_not_hold_up_a_worktree(rep
     here.put("a.txt", "x\n")
     here.commit("a.txt")
     assert here.git("log", "-1", "--format=%s") == "second\n"
+
+
+def test_a_branch_that_another_git_holds_locked_is_not_moved(repo: Repo) -> None:
+    here = worktree(repo)
+    here.put("a.txt", "x\n")
+    (repo.root / ".git/refs/heads/feature.lock").touch()
+    before = here.git("rev-parse", "HEAD"), here.git("ls-files", "--stage")
+    with pytest.raises(CommitRefused, match="cannot lock ref"):
+        here.commit("a.txt")
+    assert (here.git("rev-parse", "HEAD"), here.git("ls-files", "--stage")) == before
+    assert not (own(here) / "index.lock").exists()
 
 
 @pytest.mark.parametrize("place", [folder, worktree, submodule])
