@@ -162,9 +162,10 @@ async def test_ctrl_d_quits_only_where_nothing_is_written(tmp_path: Path) -> Non
 
 
 async def test_the_draft_of_a_screen_that_went_away_is_there_again(tmp_path: Path) -> None:
-    async with chat(tmp_path) as (pilot, _):
+    async with chat(tmp_path) as (pilot, app):
         await write(pilot, "half a thought")
-        await asyncio.sleep(0.7)  # a draft is saved half a second after it changed
+        saved = app.folders.drafts
+        await until(pilot, lambda: saved.exists() and saved.read_text() == "half a thought")
     async with chat(tmp_path) as (pilot, app):
         assert app.chat.composer.text == "half a thought"
 

@@ -22,6 +22,12 @@ async def _until(done: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def _saved(draft: Draft) -> None:
+    """Once everything that is still to be written was written."""
+    await asyncio.get_running_loop().shutdown_default_executor()
+    draft.close()
+
+
 async def test_what_is_typed_is_on_disk_soon_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "new" / "draft"
     draft = Draft(path)
@@ -49,8 +55,7 @@ async def test_nothing_is_left_after_it_was_sent_even_while_a_save_is_under_way(
     await _until(path.exists)
     draft.keep("one two")
     draft.clear()
-    await _until(lambda: not path.exists())
-    await asyncio.sleep(0.05)
+    await _saved(draft)
     assert not path.exists()
     assert Draft(path).load() == ""
 
@@ -61,7 +66,7 @@ async def test_nothing_is_written_again_once_it_is_saved(tmp_path: Path) -> None
     draft.keep("text")
     await _until(path.exists)
     path.unlink()
-    await asyncio.sleep(0.05)
+    await _saved(draft)
     assert not path.exists()
 
 

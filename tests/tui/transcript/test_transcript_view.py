@@ -1,5 +1,6 @@
 """The transcript on screen: following, staying put, folding, selecting, searching."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -85,8 +86,9 @@ async def test_the_end_is_followed_while_it_is_in_view() -> None:
 async def test_a_change_is_drawn_by_itself_soon() -> None:
     async with room(Document()) as (view, pilot):
         view.document.say("hello")
-        await pilot.pause(0.1)
-        assert screen(view)[0] == "▌ you    hello"
+        async with asyncio.timeout(10):
+            while screen(view)[0] != "▌ you    hello":
+                await pilot.pause(0.01)
 
 
 async def test_who_reads_further_up_is_not_moved_and_told_what_is_new() -> None:
