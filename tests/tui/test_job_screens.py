@@ -24,7 +24,11 @@ def play(scene: JobScene, app: ReplayApp) -> Any:
         scene.prepare(app.talks[-1])
         for key in scene.keys:
             if key == "wait":
-                await asyncio.sleep(0.2)  # changes that come together are drawn as one
+                await pilot.pause()
+                async with asyncio.timeout(10):
+                    # Changes that come together are drawn as one.
+                    while getattr(app.screen, "_pending", None) is not None:
+                        await pilot.pause()
                 await pilot.pause()
             else:
                 await pilot.press("slash" if key == "/" else key)
