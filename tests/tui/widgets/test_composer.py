@@ -1,5 +1,6 @@
 """The composer as a person meets it: with keys and pastes, inside an app."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -75,6 +76,13 @@ def keys(app: Stand, *names: str) -> None:
 async def paste(composer: Composer, pilot: Pilot[None], text: str) -> None:
     composer.app.post_message(events.Paste(text))
     await pilot.pause()
+
+
+async def opened(composer: Composer, pilot: Pilot[None]) -> None:
+    """Once the list of choices is open."""
+    async with asyncio.timeout(10):
+        while not composer.choices.is_open:
+            await pilot.pause()
 
 
 async def test_enter_sends_and_keys_that_follow_at_once_belong_to_the_next_prompt(tmp_path: Path) -> None:
@@ -244,9 +252,8 @@ async def test_tab_opens_a_list_again_that_was_closed(tmp_path: Path) -> None:
         composer.set_files(("one.py", "two.py"))
         await app.workers.wait_for_complete()
         await pilot.press("at", "o")
-        await pilot.pause(0.1)
+        await opened(composer, pilot)
         await pilot.press("escape")
-        await pilot.pause(0.1)
         assert not composer.choices.is_open
         await pilot.press("tab")
         assert composer.choices.is_open
@@ -361,8 +368,7 @@ async def test_a_file_name_cannot_act_on_the_terminal(tmp_path: Path) -> None:
         composer.set_files(("bad\x1b]0;x\x07\nname.py",))
         await app.workers.wait_for_complete()
         keys(app, "at", *"bad")
-        await pilot.pause(0.1)
-        assert composer.choices.is_open
+        await opened(composer, pilot)
         assert "\x1b" not in composer.choices.render_line(0).text
         await pilot.press("tab")
         assert "\x1b" not in composer.text
