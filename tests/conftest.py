@@ -1,5 +1,6 @@
 """What tests share: how much they try, the engine that docker tests need, and workspaces to run commands in."""
 
+import gc
 import os
 import signal
 import sys
@@ -43,6 +44,7 @@ def engine_problem() -> str | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _mark_properties(items)
+    _keep_together(items)
     _look_for_the_engine(items)
 
 
@@ -53,6 +55,21 @@ def _mark_properties(items: list[pytest.Item]) -> None:
         if is_hypothesis_test(test):
             used: settings = test._hypothesis_internal_use_settings  # hypothesis says it nowhere else
             item.add_marker(pytest.mark.soak(tried=used.max_examples))
+
+
+def _keep_together(items: list[pytest.Item]) -> None:
+    """Tests that share what their module makes once, such as a container, run in one worker: it is made once."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            used = item._fixtureinfo.name2fixturedefs.values()  # what a test uses is said nowhere else
+            if any(found[-1].scope == "module" and found[-1].baseid for found in used):
+                item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives as long as the run: to look through it again and again is for nothing."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -7,6 +7,7 @@ from codeagent.sandbox.wire import Wire, WireError
 _KEEPERS = 2
 """Processes of a container in which nothing runs: the engine's init and the keeper."""
 _ENDING_SECONDS = 1.0
+_TRIES = 3
 
 
 async def pause(wire: Wire, container_id: str, frozen: Frozen) -> None:
@@ -16,13 +17,22 @@ async def pause(wire: Wire, container_id: str, frozen: Frozen) -> None:
         frozen.add(containers=[(wire.socket, container_id)])
     except OSError as error:
         raise not_held(f"it cannot be written down: {error.strerror}") from error
+    for left in reversed(range(_TRIES)):
+        try:
+            await _pause(wire, path)
+            return
+        except WireError as error:
+            if error.status is None or not left:
+                raise not_held(str(error)) from error
+
+
+async def _pause(wire: Wire, path: str) -> None:
+    """Raises WireError where it runs on; on a busy machine the kernel's freezer gives up now and then."""
     try:
         await wire.request("POST", f"{path}/pause")
     except WireError as error:
-        if error.status == 404:
-            return
-        if error.status is None or await _runs(wire, path):
-            raise not_held(str(error)) from error
+        if error.status != 404 and (error.status is None or await _runs(wire, path)):
+            raise
 
 
 def not_held(reason: str) -> SandboxLost:

@@ -1,8 +1,7 @@
 """The demo's bug, fixed through litellm and real HTTP in both wire formats, five bytes at a time."""
 
+import asyncio
 import json
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, create_subprocess_exec
 from importlib.resources import files
 from typing import Any
 
@@ -37,14 +36,10 @@ async def fix(product: Product, model: str, server: FakeProvider) -> list[Event]
         path.write_text(text)
     arguments = ["--model", model, "--api-base", server.base_url, "--yes", "--output", "jsonl"]
     environment = product.environment | {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
-    process = await create_subprocess_exec(
-        sys.executable, "-m", "codeagent", "run", DEMO_PROMPT, *arguments,
-        cwd=product.workspace, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
-    assert (process.returncode, err) == (0, b"")
+    done = await asyncio.to_thread(product.call_apart, "run", DEMO_PROMPT, *arguments, env=environment)
+    assert (done.code, done.err) == (0, "")
     assert product.call_in(product.workspace, "python3", "-m", "unittest").code == 0
-    events: list[Event] = [json.loads(line) for line in out.splitlines()]
+    events = done.events
     commands = [(result["is_error"], result["sandbox"]) for result in results(events) if result["name"] == "bash"]
     assert commands == [(True, "docker"), (False, "docker")]
     return events

@@ -97,8 +97,11 @@ async def test_a_paused_container_is_removed_when_the_agent_is_killed(tmp_path: 
                 return error.status == 404
             return False
 
+        async def forgotten() -> bool:
+            return not list((tmp_path / "state/sandbox/frozen").iterdir())
+
         await until(gone)
-    assert not list((tmp_path / "state/sandbox/frozen").iterdir())
+        await until(forgotten)
 
 
 async def test_the_next_start_does_what_the_watchdog_could_not(tmp_path: Path) -> None:

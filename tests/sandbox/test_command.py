@@ -3,21 +3,31 @@
 import json
 import os
 import subprocess
-import sys
+import tempfile
 from pathlib import Path
+from subprocess import PIPE, CompletedProcess
 
 import pytest
 
+from tests.warm import WarmProcess
 
-def codeagent(*arguments: str, cwd: Path, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+
+def codeagent(*arguments: str, cwd: Path, stdin: str = "", **environment: str) -> CompletedProcess[str]:
     recently = cwd.parent / "state" / "codeagent" / "sandbox" / "pull-failed"
     recently.parent.mkdir(parents=True, exist_ok=True)
     recently.write_text("tests pull nothing")
     state = {"XDG_STATE_HOME": str(cwd.parent / "state"), "XDG_CONFIG_HOME": str(cwd.parent / "config")}
-    return subprocess.run(
-        [sys.executable, "-m", "codeagent", "sandbox", *arguments],
-        cwd=cwd, input=stdin, env=os.environ | state | environment, capture_output=True, text=True,
-    )  # fmt: skip
+    with tempfile.TemporaryFile("w+") as typed:
+        typed.write(stdin)
+        typed.seek(0)
+        env = os.environ | state | environment
+        process = WarmProcess(["sandbox", *arguments], cwd=cwd, env=env, stdin=typed, stdout=PIPE, stderr=PIPE)
+        return CompletedProcess(arguments, *_ended(process))
+
+
+def _ended(process: WarmProcess) -> tuple[int, str, str]:
+    out, err = process.communicate(100)
+    return process.wait(), out, err
 
 
 @pytest.mark.docker

@@ -16,6 +16,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.wire import Wire
 from tests.conftest import MakeSandbox
+from tests.effort import part
 from tests.sandboxes import Ran, make_repository, run, sandbox_spec
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
@@ -194,7 +195,8 @@ def fingerprint(root: Path) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("command", SHELL_WRITES)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("command", part(SHELL_WRITES, 20))
 async def test_no_program_changes_anything(box: DockerSandbox, project: Path, command: str) -> None:
     before = fingerprint(project)
     ran = await reading(box, f"echo ready; {attempt(command)}")
@@ -203,7 +205,8 @@ async def test_no_program_changes_anything(box: DockerSandbox, project: Path, co
     assert fingerprint(project) == before
 
 
-@pytest.mark.parametrize("call", PYTHON_WRITES)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("call", part(PYTHON_WRITES, 20))
 async def test_no_system_call_changes_anything(box: DockerSandbox, project: Path, call: str) -> None:
     before = fingerprint(project)
     ran = await reading(box, attempt(call))
@@ -222,7 +225,8 @@ async def open_box(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tu
     await sandbox.close()
 
 
-@pytest.mark.parametrize("probe", CONTROLS)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("probe", part(CONTROLS, 20))
 async def test_where_writing_is_allowed_the_same_probe_writes(open_box: tuple[DockerSandbox, Path], probe: str) -> None:
     """The positive control: what fails above fails because of the mount."""
     sandbox, root = open_box

@@ -22,6 +22,7 @@ from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.wire import Wire, WireError
+from tests.effort import part
 from tests.sandboxes import MIB, Ran, make_repository, run, sandbox_spec
 from tests.security.escape_probes import FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
 
@@ -118,7 +119,8 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("probe", part([*PROBES], 40))
 async def test_a_probe_is_stopped(box: DockerSandbox, ground: Ground, probe: str) -> None:
     git = fingerprint(ground.root / ".git")
     ran = await run(box, ground.fill(PROBES[probe]))

@@ -26,7 +26,7 @@ def reports(state: Path) -> list[Path]:
 
 @pytest.mark.parametrize("where", ["raise", "worker", "thread"])
 def test_an_exception_nobody_caught_is_one_line_on_the_terminal(tmp_path: Path, where: str) -> None:
-    with PtyScreen([*SAMPLE, str(tmp_path)], env={"SAMPLE_API_KEY": SECRET}, size=(300, 24)) as screen:
+    with PtyScreen([*SAMPLE, str(tmp_path)], env={"SAMPLE_API_KEY": SECRET}, size=(600, 24)) as screen:
         screen.wait_for("ready")
         screen.send(where, "enter")
         assert screen.exit_code() == 1
