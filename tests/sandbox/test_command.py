@@ -74,6 +74,7 @@ def test_whether_commands_may_read_a_git_directory_elsewhere_is_kept(workspace_d
     linked = workspace_dir.parent / "linked"
     subprocess.run(["git", "-C", workspace_dir, "worktree", "add", "-q", linked], check=True, capture_output=True)
     assert "nothing from outside" in codeagent("git", cwd=workspace_dir).stdout
-    for arguments, said in (((), "until you allow it,"), (("--allow",), "may read"), ((), "may read")):
-        assert f"{said} the git directory {workspace_dir}/.git" in codeagent("git", *arguments, cwd=linked).stdout
-    assert "may not read the git" in codeagent("git", "--refuse", cwd=linked).stdout
+    refused, allowed = "commands may not read it and commits may not go to it", "commands may read it and commits may"
+    steps = (((), f"{refused}, until"), (("--allow",), allowed), ((), allowed), (("--refuse",), refused))
+    for arguments, said in steps:
+        assert f"{workspace_dir}/.git: {said}" in codeagent("git", *arguments, cwd=linked).stdout
