@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.hunks import cut
+from codeagent.tui.rendering.diff import LEAST_FOLDED
 from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.widgets.hunk_rows import CONTEXT, HunkRows, hunk_rows, line_end_notes
 
@@ -45,7 +46,7 @@ def test_what_is_left_out_between_hunks_is_counted(before: str, after: str) -> N
             continue
         apart = hunk.start - hunks[at - 1].start - len(hunks[at - 1].old)
         assert rows.gap in (0, apart - 2 * CONTEXT)
-        assert (rows.gap == 0) == (apart <= 2 * CONTEXT + 1)
+        assert (rows.gap == 0) == (apart < 2 * CONTEXT + LEAST_FOLDED)
 
 
 def test_what_the_person_wrote_stands_in_place_of_what_was_proposed() -> None:
