@@ -55,14 +55,13 @@ async def test_no_process_hides_from_a_stop_whatever_it_calls_itself(
     await beside
 
 
-async def test_what_a_command_leaves_running_is_counted_whatever_it_calls_itself(
-    sandbox: DockerSandbox, workspace_dir: Path
-) -> None:
+async def test_what_a_command_leaves_running_is_counted_whatever_it_calls_itself(sandbox: DockerSandbox) -> None:
     for alive, (disguise, start) in enumerate(DISGUISES.items(), 1):
-        (workspace_dir / "alive").unlink(missing_ok=True)
-        ran = await run(sandbox, f"{start} {LIVES}")
+        # A file for each: those that live already go on touching theirs.
+        ran = await run(sandbox, f"{start} {LIVES}".replace("alive", f"alive{alive}"))
         assert ran.result.left_running >= 1, disguise
-        assert await loops(sandbox) == alive, "the positive control: it is there"
+        # A loop that forks just now is there twice.
+        assert await loops(sandbox) >= alive, "the positive control: it is there"
 
 
 async def test_a_plain_command_leaves_nothing_running_however_late_its_relays_start(sandbox: DockerSandbox) -> None:
