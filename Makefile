@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 # Tests wait more than they compute: more workers than processors. SOAK is how many times the usual effort a soak makes.
-WORKERS ?= $(shell echo $$(( 2 * $$(nproc) + 1 )))
+WORKERS ?= $(shell echo $$(( 2 * $$(nproc) )))
 SOAK ?= 20
 MINUTES ?= 60
 SEED ?= $(shell date +%s)
