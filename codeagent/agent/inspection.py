@@ -202,7 +202,7 @@ class Inspection:
         return [*notes, *look.remarks]
 
     async def _look_late(self) -> None:
-        """What processes did that were left running, where there is no call to ask about."""
+        """Report or undo what processes that were left running have done, with no call under way to ask about."""
         notes = await self._sweep()
         try:
             notes += await self._undone_late()

@@ -100,7 +100,7 @@ async def leftover_blocks(
 
 
 def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
-    """None where one of them is no text, or a diff would not show the difference."""
+    """None where one of them is not text, or a diff would not show the difference."""
     try:
         before, after = (_text(node) for node in (old, new))
     except NotText:

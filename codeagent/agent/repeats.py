@@ -13,7 +13,7 @@ TOO_OFTEN = 3
 class Repeats:
     """Counts answers, not calls: an answer that asks for the same thing twice is not stuck for that.
 
-    To look at a job again is no repetition: time has passed.
+    Looking at a job again does not count as a repetition: time has passed.
     """
 
     def __init__(self, repeatable: Callable[[ToolCall], bool]) -> None:

@@ -226,7 +226,7 @@ def read_piped() -> str:
     except OSError:
         return ""  # a directory, or open for writing only: nothing was piped in
     if b"\0" in data:
-        raise ConfigError("standard input is no text (it holds NUL bytes); nothing was run: < /dev/null leaves it out")
+        raise ConfigError("standard input is not text (it holds NUL bytes); nothing was run: < /dev/null leaves it out")
     text = data.decode("utf-8", "replace").strip("\n")
     if not text.strip():
         return ""

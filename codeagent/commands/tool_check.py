@@ -87,4 +87,4 @@ def _loader(file: ToolFile, place: Place, workspace: LocalWorkspace) -> ToolLoad
         if file.path.suffix in loader.suffixes:
             return loader
     known = ", ".join(suffix for loader in loaders for suffix in loader.suffixes)
-    raise ConfigError(f"{file.shown} is no tool file; they end in {known}")
+    raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")

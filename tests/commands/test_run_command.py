@@ -125,8 +125,8 @@ def test_a_folder_as_standard_input_adds_nothing(tmp_path: Path) -> None:
     os.close(fd)
 
 
-def test_what_is_no_text_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no text"):
+def test_what_is_not_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not text"):
         piped(b"\x89PNG\0\0")
 
 

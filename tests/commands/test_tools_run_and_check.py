@@ -47,7 +47,7 @@ def test_a_broken_file_says_file_line_and_key_and_ends_with_two(product: Product
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("gone.yaml", "gone.yaml cannot be read: No such file"), ("x.txt", "x.txt is no tool file")]
+    ("name", "said"), [("gone.yaml", "gone.yaml cannot be read: No such file"), ("x.txt", "x.txt is not a tool file")]
 )
 def test_what_is_no_tool_file_is_said(product: Product, name: str, said: str) -> None:
     (product.workspace / "x.txt").write_text("")
@@ -222,7 +222,7 @@ def test_a_worktree_is_committed_to_once_the_user_agreed_to_its_git_directory(pr
     commit = ("tools", "run", "git_commit", "message=Add a", 'paths=["a.txt"]', "--yes", "--cwd", str(tree))
     assert "ask the user to run codeagent sandbox git --allow" in product.call(*commit).err
     allowed = product.call("sandbox", "git", "--allow", "--cwd", str(tree)).out
-    assert allowed.endswith("/work/.git: commands may read it and commits may go to it\n")
+    assert allowed.endswith(f"{product.workspace}/.git: commands may read it and commits may go to it\n")
     assert product.call(*commit).code == 0
     product.call("sandbox", "git", "--refuse", "--cwd", str(tree))
     (tree / "a.txt").write_text("b\n")
