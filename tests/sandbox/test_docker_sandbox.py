@@ -33,6 +33,17 @@ async def processes(sandbox: DockerSandbox, name: str) -> int:
     return int(ran.stdout)
 
 
+async def processes_become(sandbox: DockerSandbox, name: str, number: int) -> None:
+    """Return once so many processes of that name live in the sandbox."""
+    found = None
+    try:
+        async with asyncio.timeout(30):
+            while (found := await processes(sandbox, name)) != number:
+                pass
+    except TimeoutError:
+        pytest.fail(f"{found} processes are called {name}, not {number}")
+
+
 async def test_the_two_streams_come_apart_and_the_exit_code_is_kept(sandbox: DockerSandbox) -> None:
     ran = await run(sandbox, "echo out; echo err >&2; exit 7")
     assert (ran.stdout, ran.stderr, ran.result) == (b"out\n", b"err\n", CommandResult(7))
@@ -118,20 +129,22 @@ async def test_a_slow_reader_loses_nothing_after_the_command_has_ended(sandbox: 
     assert ran.stdout == "".join(f"{n}\n" for n in range(1, 20_001)).encode()
 
 
-@pytest.mark.parametrize("child", ["sleep 300", "setsid sleep 300", "env -i sleep 300", "env -i setsid -f sleep 300"])
+@pytest.mark.parametrize(
+    "child", ["sleep 300 &", "setsid sleep 300 &", "env -i sleep 300 &", "env -i setsid -f sleep 300;"]
+)
 async def test_a_child_in_the_background_holds_nothing_up_and_is_counted(sandbox: DockerSandbox, child: str) -> None:
-    ran = await run(sandbox, f"{child} & echo started; sleep 0.1; exit 5")
+    ran = await run(sandbox, f"{child} echo started; exit 5")
     assert (ran.stdout, ran.result.exit_code, ran.result.left_running) == (b"started\n", 5, 1)
-    assert await processes(sandbox, "sleep") == 1
+    await processes_become(sandbox, "sleep", 1)
 
 
 async def test_a_child_in_the_background_may_go_on_printing(sandbox: DockerSandbox) -> None:
-    writer = "(for i in $(seq 30); do echo tick; echo tock >&2; sleep 0.1; done; touch survived) & sleep 0.3"
+    writer = "(until [ -e enough ]; do echo tick; echo tock >&2; touch began; done; touch survived) &"
     before = await processes(sandbox, "cat")
-    ran = await run(sandbox, writer)
+    ran = await run(sandbox, f"{writer} until [ -e began ]; do :; done")
     assert (ran.result.left_running > 0, ran.stdout[:5], ran.stderr[:5]) == (True, b"tick\n", b"tock\n")
-    assert (await run(sandbox, "sleep 4; ls survived")).stdout == b"survived\n"
-    assert await processes(sandbox, "cat") == before, "what took the child's output has ended with it"
+    assert (await run(sandbox, "touch enough; until [ -e survived ]; do :; done")).result.exit_code == 0
+    await processes_become(sandbox, "cat", before)  # what took the child's output has ended with it
 
 
 async def test_a_child_that_writes_for_ever_holds_nothing_up(sandbox: DockerSandbox) -> None:
@@ -140,7 +153,7 @@ async def test_a_child_that_writes_for_ever_holds_nothing_up(sandbox: DockerSand
 
 
 async def test_an_earlier_child_is_not_counted_twice_nor_stopped_with_a_later_command(sandbox: DockerSandbox) -> None:
-    assert (await run(sandbox, "sleep 300 & env -i setsid -f sleep 300; sleep 0.1")).result.left_running == 2
+    assert (await run(sandbox, "sleep 300 & env -i setsid -f sleep 300")).result.left_running == 2
     assert (await run(sandbox, "true")).result.left_running == 0
     result, _ = await cancelled_after(sandbox, "echo go; sleep 500", b"go")
     assert result.stopped
