@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "codeagent").rglob("*.py"))
@@ -43,7 +43,7 @@ def functions(path: Path) -> list[tuple[str, int]]:
     return [(f"{name(path)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1) for node in found]
 
 
-@pytest.mark.parametrize("module", ["codeagent.agent.agent", "codeagent.headless", "codeagent.bootstrap"])
+@for_each("module", ["codeagent.agent.agent", "codeagent.headless", "codeagent.bootstrap"])
 def test_importing_the_engine_loads_no_screen_and_no_model_library(module: str) -> None:
     loaded = modules_after(f"import {module}")
     assert loaded.isdisjoint({"textual", "rich", "litellm", "openai", "docker", "git"})

@@ -6,8 +6,6 @@ import tomllib
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from codeagent.agent.python_hooks import load_python_hooks
 from codeagent.agent.rule_examples import decides
 from codeagent.cli import COMMANDS
@@ -17,6 +15,7 @@ from codeagent.core.hook_events import HookEvent
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
+from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -28,7 +27,7 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("page", "function"),
     [
         ("reference/cli.md", "command_line"),
@@ -54,21 +53,21 @@ def test_the_command_reference_names_every_command_and_argument() -> None:
     assert all(f"`{option}" in text for option in ("--model M", "--allow RULE", "--yes", "--output text\\|json"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@for_each("page", PAGES)
 def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     inside = [target for target in targets if "://" not in target]
     assert [target for target in inside if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@for_each("page", PAGES)
 def test_every_command_in_a_page_is_one_that_exists(page: Path) -> None:
     blocks = re.findall(r"```(?:sh|console)?\n(.*?)```", page.read_text(), re.DOTALL)
     used = re.findall(r"(?:^|\| )\$? ?codeagent ([a-z]+)", "\n".join(blocks), re.MULTILINE)
     assert set(used) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@for_each("page", PAGES)
 def test_every_option_in_a_page_is_one_that_exists(page: Path) -> None:
     known = set(re.findall(r"--[a-z][a-z-]+", GENERATE["command_line"]())) | {"--version", "--help"}
     lines = re.findall(r"codeagent [a-z]+[^`\n]*", page.read_text())

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.coercion import as_json
+from tests.table import for_each
 
 Schema = dict[str, Any]
 
@@ -16,7 +16,7 @@ def coerced(text: str, about: Schema, **definitions: Schema) -> Any:
     return json.loads(as_json(text, {"properties": {"x": about}, "$defs": definitions}, "x"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "about", "value"),
     [
         ("5", {"type": "integer"}, 5),
@@ -42,7 +42,7 @@ def test_a_value_becomes_what_the_schema_asks_for(text: str, about: Schema, valu
     assert coerced(text, about, Thing={"type": "object"}) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "about"),
     [
         ("soon", {"type": "integer"}),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from codeagent.core.decisions import decisions
@@ -22,6 +21,7 @@ from codeagent.core.events import (
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.tool import ErrorInfo
 from tests.session.eventlogs import logs
+from tests.table import for_each
 
 COMMAND = '{"command": "make test\\nmake lint"}'
 
@@ -150,7 +150,7 @@ def test_arguments_besides_the_command_are_told_below_it() -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", ['{"path": "a.py"}', '["x"]', '{"command": 5}', '{"command"', "[" * 100_000])
+@for_each("arguments", ['{"path": "a.py"}', '["x"]', '{"command": 5}', '{"command"', "[" * 100_000])
 def test_arguments_without_a_command_are_told_as_they_are(arguments: str) -> None:
     assert Log().call("write", arguments).end("auto", name="write").row.what == arguments
 

@@ -2,11 +2,10 @@
 
 import json
 
-import pytest
-
 from codeagent.core.event_json import event_json
 from codeagent.core.events import EVENT_TYPES, Notice, ToolResultAdded, UnknownEvent, parse_event, parse_event_json
 from codeagent.core.redact import Redactor
+from tests.table import for_each
 
 CONTRACT = {
     "run.started",
@@ -52,7 +51,7 @@ def test_an_event_reads_as_it_was_written() -> None:
     assert parse_event_json(event.model_dump_json()) == event
 
 
-@pytest.mark.parametrize("field", ["v", "seq", "ts", "session", "agent", "type"])
+@for_each("field", ["v", "seq", "ts", "session", "agent", "type"])
 def test_every_event_carries_the_envelope(field: str) -> None:
     assert all(field in kind.model_fields for kind in EVENT_TYPES.values())
 

@@ -1,10 +1,9 @@
 """T14, T15: files that run outside the sandbox later are asked about, and what is edited all day is not."""
 
-import pytest
-
 from codeagent.core.host_files import HOST_FILES
 from codeagent.core.paths import git_layout, host_reason, watched
 from codeagent.core.policy import ApprovalKey, Policy
+from tests.table import for_each
 
 RUNS = {
     "enters the folder": (".envrc mise.toml .mise.toml .tool-versions flake.nix shell.nix sub/.envrc"),
@@ -66,7 +65,7 @@ SPELLINGS = ["MAKEFILE", "Package.JSON", "conftest.py.", "conftest.py ", "ｍake
              ".VSCode/tasks.json", ".vscode /x", "Makefile::$DATA", ".GitHub/workflows/x.yml"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("when", "path"), [(when, path) for when, paths in RUNS.items() for path in paths.split()])
+@for_each(("when", "path"), [(when, path) for when, paths in RUNS.items() for path in paths.split()])
 def test_what_runs_outside_the_sandbox_is_known_and_it_is_said_when(when: str, path: str) -> None:
     reason = host_reason(path)
     assert reason is not None
@@ -75,12 +74,12 @@ def test_what_runs_outside_the_sandbox_is_known_and_it_is_said_when(when: str, p
     assert "outside the sandbox" in reason
 
 
-@pytest.mark.parametrize("path", SPELLINGS)
+@for_each("path", SPELLINGS)
 def test_another_spelling_of_the_same_name_is_no_way_around(path: str) -> None:
     assert host_reason(path) is not None
 
 
-@pytest.mark.parametrize("path", EVERYDAY.split())
+@for_each("path", EVERYDAY.split())
 def test_what_is_edited_all_day_and_runs_by_nobody_is_not_asked_about(path: str) -> None:
     assert host_reason(path) is None
 
@@ -90,13 +89,13 @@ def test_a_link_under_the_name_of_such_a_folder_counts_as_one() -> None:
     assert watched("sub/.husky")
 
 
-@pytest.mark.parametrize("path", [".venv/bin/activate", "a/node_modules/b/index.js", "node_modules/a/.vscode/x.json"])
+@for_each("path", [".venv/bin/activate", "a/node_modules/b/index.js", "node_modules/a/.vscode/x.json"])
 def test_what_a_package_manager_installs_asks_for_a_write_and_is_not_watched(path: str) -> None:
     assert host_reason(path) is not None
     assert not watched(path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("names", "is_one"),
     [
         ("HEAD objects refs", True),
@@ -116,7 +115,7 @@ def test_every_kind_of_file_is_in_the_table_above() -> None:
     assert all(any(when in kind.when for when in RUNS) for kind in HOST_FILES)
 
 
-@pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
+@for_each("mode", ["ask", "accept-edits", "auto"])
 def test_no_mode_answers_for_the_person(mode: str) -> None:
     key = ApprovalKey("path", ("Makefile",), sensitive=host_reason("Makefile"))
     verdict = Policy(mode).check("edit", key, "prompt", "files")  # type: ignore[arg-type]  # literals

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.hosts import HostRule, host_name, is_address, split_port
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "pypi.org",
@@ -23,7 +24,7 @@ def test_a_name_in_its_one_spelling_is_itself(text: str) -> None:
     assert host_name(text.upper()) == text or is_address(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "", ".", "org", "localhost", "pypi.org.", ".pypi.org", "pypi..org", "-a.example", "a-.example", "a_b.example",
@@ -70,7 +71,7 @@ def test_an_address_is_reached_only_by_a_rule_that_is_this_address() -> None:
     assert not HostRule.parse("93.184.215.14").matches("93.184.215.15", 443)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["", "*.", "*.org", "**", "*x.org", "a.*.org", "example.org:0", "example.org:70000", "example.org:x",
              "*:80",
              "https://example.org", "example.org/path", "*.1.2.3.4", "localhost", "a b.example"],
@@ -93,7 +94,7 @@ def test_a_rule_never_matches_what_is_neither_the_name_nor_below_it(text: str, r
         assert name == "pypi.org" or name.endswith(".pypi.org")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wider", "narrower"),
     [
         ("*", "a.org"),
@@ -112,7 +113,7 @@ def test_a_rule_covers_what_lets_nothing_more_through(wider: str, narrower: str)
     assert HostRule.parse(wider).covers(HostRule.parse(narrower))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "other"),
     [
         ("a.org", "b.org"),

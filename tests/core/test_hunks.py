@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
 from tests.effort import times
+from tests.table import for_each
 
 LINE = st.sampled_from(["", "a", "b", "}", "a\r", "é", "\u2028x"])
 TEXT = st.one_of(st.lists(LINE, max_size=20).map("\n".join), st.text("ab\r\n", max_size=20))
@@ -112,7 +113,7 @@ def test_of_a_large_text_that_is_nothing_like_the_new_one_the_ends_are_kept() ->
     assert (hunk.start, len(hunk.old), len(hunk.new)) == (1, 40_000, 60_000)
 
 
-@pytest.mark.parametrize("answers", [[], [True], [True, False, True]])
+@for_each("answers", [[], [True], [True, False, True]])
 def test_an_answer_too_few_or_too_many_is_refused(answers: list[bool]) -> None:
     with pytest.raises(ValueError, match="argument 2"):
         landed("a\nb\nc", cut("a\nb\nc", "A\nb\nC"), answers)

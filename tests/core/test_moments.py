@@ -8,6 +8,7 @@ from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, KnownEvent, MessageAdded, RunStarted
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.moments import Moments, walk
+from tests.table import for_each
 
 
 class Log:
@@ -79,7 +80,7 @@ def test_what_is_done_after_going_back_ends_redo() -> None:
         Moments(log.events).redo_target()
 
 
-@pytest.mark.parametrize("count", [0, 2, -1])
+@for_each("count", [0, 2, -1])
 def test_more_than_there_is_cannot_be_undone(count: int) -> None:
     with pytest.raises(CheckpointError, match="only 1 of the agent's batches"):
         Moments(Log().batch(1, "s0", "s1").events).undo_target(count)

@@ -1,10 +1,10 @@
 """Which rules decide about a call with network access: those that say so, and whatever forbids the plain call."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.policy import NETWORK, ApprovalKey, Mode, Policy, Rule, Verdict
+from tests.table import for_each
 
 REASON = "with network access"
 
@@ -19,13 +19,13 @@ def judged(*parts: str, mode: Mode = "ask", confined: bool = False, **rules: str
     return Policy(mode, parsed).check("bash", key, "prompt", "nothing" if confined else "anything")
 
 
-@pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
+@for_each("mode", ["ask", "accept-edits", "auto"])
 def test_it_is_asked_about_in_every_mode_and_says_why(mode: Mode) -> None:
     verdict = judged("pip install x", mode=mode)
     assert (verdict.permission, verdict.reason) == ("prompt", REASON)
 
 
-@pytest.mark.parametrize("rule", ["bash", "bash(*)", "bash(pip *)", "bash(pip install x)", "*", "bash(?etwork: pip *)"])
+@for_each("rule", ["bash", "bash(*)", "bash(pip *)", "bash(pip install x)", "*", "bash(?etwork: pip *)"])
 def test_no_rule_for_plain_calls_allows_it(rule: str) -> None:
     assert judged("pip install x", allow=rule).permission == "prompt"
 
@@ -43,7 +43,7 @@ def test_a_part_that_only_reads_needs_the_rule_too() -> None:
     assert Policy("ask", rules).check("bash", key, "prompt", "anything").permission == "prompt"
 
 
-@pytest.mark.parametrize("rule", ["bash", "bash(curl *)", "bash(network: *)", "bash(network: curl *)"])
+@for_each("rule", ["bash", "bash(curl *)", "bash(network: *)", "bash(network: curl *)"])
 def test_a_rule_that_denies_holds_with_the_word_and_without_it(rule: str) -> None:
     verdict = judged("pip install x", "curl y", allow="bash(network: *)", deny=rule)
     assert verdict.permission == "deny"

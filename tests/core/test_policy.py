@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import HOLE, ApprovalKey, Mode, Policy, Rule
+from tests.table import for_each
 
 
 def key(*parts: str, kind: str = "command", opaque: bool = False, sensitive: str | None = None) -> ApprovalKey:
@@ -53,9 +54,7 @@ def test_a_part_that_only_reads_needs_no_rule_beside_one_that_has_it() -> None:
     assert Policy("ask").check("bash", both, "prompt", "anything").permission == "prompt"
 
 
-@pytest.mark.parametrize(
-    ("rule", "permission"), [("write", "prompt"), ("write(**)", "prompt"), ("write(src/conftest.py)", "auto")]
-)
+@for_each(("rule", "permission"), [("write", "prompt"), ("write(**)", "prompt"), ("write(src/conftest.py)", "auto")])
 def test_a_sensitive_path_is_asked_about_unless_a_rule_names_it(rule: str, permission: str) -> None:
     runs = key("src/conftest.py", kind="path", sensitive="it may run on your machine")
     assert ask(runs, allow=rule, tool="write") == permission
@@ -84,7 +83,7 @@ def test_a_path_pattern_stops_at_a_slash_unless_it_says_otherwise() -> None:
         assert ask(key(path, kind="path"), allow=f"write({pattern})", tool="write") == expected, (pattern, path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mode", "tool", "expected"),
     [
         ("ask", "edit", "prompt"),
@@ -108,7 +107,7 @@ def test_a_sensitive_call_asks_in_every_mode_unless_a_rule_names_it() -> None:
     assert ask(key(".env", kind="path", sensitive="holds secrets"), allow="bash(.env)") == "auto"
 
 
-@pytest.mark.parametrize("text", ["", "bash(", "bash()", "two words", "bash) x"])
+@for_each("text", ["", "bash(", "bash()", "two words", "bash) x"])
 def test_what_is_no_rule_says_so(text: str) -> None:
     with pytest.raises(ConfigError):
         Rule.parse(text, "auto")
@@ -121,7 +120,7 @@ def test_a_denying_rule_always_wins(parts: tuple[str, ...], pattern: str) -> Non
     assert (verdict.permission == "deny") == any(rules[2].matches(part, "command") for part in parts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "command", "matches"),
     [
         ("pytest *", "pytest", True),
@@ -143,13 +142,13 @@ def test_a_star_behind_a_blank_is_any_further_words_or_none(pattern: str, comman
     assert ask(key(command), deny=f"bash({pattern})", mode="auto") == ("deny" if matches else "auto")
 
 
-@pytest.mark.parametrize("path", ["secret", "secret/a", "secret/a/b"])
+@for_each("path", ["secret", "secret/a", "secret/a/b"])
 def test_everything_in_a_folder_is_the_folder_too(path: str) -> None:
     assert ask(key(path, kind="path"), deny="read(secret/**)", tool="list") == "deny"
     assert ask(key("secrets", kind="path"), deny="read(secret/**)", tool="list") == "prompt"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "tool", "covers"),
     [
         ("write(src/**)", "write", True),
@@ -187,7 +186,7 @@ def test_whatever_stands_in_a_hole_a_rule_that_matches_then_could_match_before(
         assert rule.could_match(HOLE.join(fixed))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "text", "could"),
     [
         ("git push*", f"{HOLE} push", True),
@@ -205,7 +204,7 @@ def test_what_a_command_with_holes_could_be(pattern: str, text: str, could: bool
     assert Rule("deny", "bash", pattern).could_match(text) is could
 
 
-@pytest.mark.parametrize("permission", ["deny", "prompt"])
+@for_each("permission", ["deny", "prompt"])
 def test_what_cannot_be_seen_is_asked_about_only_where_a_rule_could_hold_for_it(permission: str) -> None:
     unseen = ApprovalKey("command", ("eval x",), unseen=True)
     rule = Rule.parse("bash(rm *)", permission)  # type: ignore[arg-type]  # literals

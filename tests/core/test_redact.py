@@ -2,12 +2,12 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
+from tests.table import for_each
 
 
 def test_a_secret_is_replaced_by_its_name() -> None:
@@ -38,7 +38,7 @@ def test_a_secret_never_survives_inside_json_within_json(
     assert spelled not in Redactor({"MY_TOKEN": secret}).clean(text) or secret in "[secret MY_TOKEN]"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cut", "cleaned"),
     [
         ("echo sk-abcdef…", "echo [secret MY_TOKEN]…"),
@@ -63,7 +63,7 @@ def test_however_short_a_line_is_cut_no_part_of_a_secret_is_left_at_its_end(
     assert not cut.endswith("…") or not any(ends.endswith(secret[:size]) for size in range(6, len(secret) + 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["DB_PASS", "PASS", "GPG_PASSPHRASE", "KEY_PASSCODE", "MYSQL_PWD", "SENTRY_DSN", "DB_CONNECTION_STRING", "NPM_AUTH",
      "SESSION_COOKIE", "APP_JWT", "AWS_CREDS", "ADMIN_PW", "API_SECRETS"],
@@ -72,12 +72,12 @@ def test_the_names_that_secrets_go_by_are_known(name: str) -> None:
     assert Redactor({name: "hunter2-hunter2"}).clean("it is hunter2-hunter2") == f"it is [secret {name}]"
 
 
-@pytest.mark.parametrize("name", ["PWD", "OLDPWD", "COMPASS", "PASSENGER_HOME", "SSH_AUTH_SOCK", "BYPASS", "AUTHOR"])
+@for_each("name", ["PWD", "OLDPWD", "COMPASS", "PASSENGER_HOME", "SSH_AUTH_SOCK", "BYPASS", "AUTHOR"])
 def test_names_that_only_look_like_it_are_left_alone(name: str) -> None:
     assert Redactor({name: "/home/someone"}).clean("at /home/someone") == "at /home/someone"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "cleaned"),
     [
         ("postgres://app:s3cr3t-pw@db:5432/x", "postgres://[secret DATABASE_URL]db:5432/x"),

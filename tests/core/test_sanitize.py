@@ -3,11 +3,11 @@
 import json
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.sanitize import one_line, visible, visible_json
+from tests.table import for_each
 
 ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
@@ -22,7 +22,7 @@ def test_every_character_that_acts_is_escaped_and_no_letter_is() -> None:
             assert visible(character) == character, hex(code)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
@@ -38,7 +38,7 @@ def test_what_is_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     "character",
     ["\ufe00", "\ufe0f", "\U000e0100", "\U000e01ef", "\u034f", "\u2800", "\u180b", "\u180f", "\u17b4", "\u17b5",
      "\ufdd0", "\ufdef", "\ufffe", "\uffff", "\U0001fffe", "\U000dffff", "\U0010ffff"],

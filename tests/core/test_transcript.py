@@ -1,9 +1,8 @@
 """What a provider would reject is found before it is sent (FEATURES F5)."""
 
-import pytest
-
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from codeagent.core.transcript import transcript_problems
+from tests.table import for_each
 
 USER = UserMessage.from_text("hi")
 
@@ -16,7 +15,7 @@ def answers(call_id: str) -> ToolMessage:
     return ToolMessage(call_id=call_id, name="x", content=())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "messages",
     [
         [],
@@ -30,7 +29,7 @@ def test_a_valid_transcript_has_no_problems(messages: list[Message]) -> None:
     assert transcript_problems(messages) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "problem"),
     [
         ([asks("a")], "begins with the user"),

@@ -22,6 +22,7 @@ from codeagent.tools.shell_syntax import command_key
 from tests.effort import times
 from tests.security.everyday_commands import EVERYDAY, EXPANDING
 from tests.security.hostile_commands import HOSTILE, SHAPES
+from tests.table import for_each
 
 READS = [line for line in EVERYDAY if command_key(line).reads_only]
 
@@ -30,7 +31,7 @@ def asks(line: str) -> bool:
     return Policy().check("bash", command_key(line), "prompt", "anything").permission == "prompt"
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_no_hostile_line_is_taken_to_only_read(shape: str) -> None:
     assert [line for line in SHAPES[shape] if not asks(line)] == []
 
@@ -45,7 +46,7 @@ def test_at_least_95_of_100_everyday_lines_need_no_question() -> None:
     assert len(READS) / len(EVERYDAY) >= 0.95, [line for line in EVERYDAY if line not in READS]
 
 
-@pytest.mark.parametrize("line", EXPANDING)
+@for_each("line", EXPANDING)
 def test_what_expands_is_asked_about_although_it_is_everyday(line: str) -> None:
     assert asks(line)
 
@@ -60,7 +61,7 @@ def test_a_rule_of_the_person_s_comes_before_what_is_known_of_a_program() -> Non
         assert policy.check("bash", command_key("ls | cat -n"), "prompt", "anything").permission == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *(name for name in TEXTS if name != "echo"),
@@ -78,7 +79,7 @@ def test_a_flag_that_is_not_known_is_asked_about(name: str) -> None:
         assert asks(f"{name} README.md {flag}"), flag
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "known"), [*(TEXTS | SURROUNDINGS).items(), *((f"git {name}", known) for name, known in GIT.items())]
 )
 def test_an_abbreviated_flag_is_asked_about(name: str, known: Program) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from codeagent.core.policy import Policy, Rule
 from codeagent.tools.shell_syntax import command_key
+from tests.table import for_each
 
 DENIED = tuple(Rule.parse(text, "deny") for text in ("bash(rm *)", "bash(git push*)", "bash(git clean*)"))
 POLICY = Policy("auto", DENIED)
@@ -110,19 +111,19 @@ def judged(line: str, policy: Policy = POLICY) -> str:
     return policy.check("bash", command_key(line), "prompt", "anything").permission
 
 
-@pytest.mark.parametrize("line", [*RUNS_RM, *ELSEWHERE, *PUSHES_OR_CLEANS])
+@for_each("line", [*RUNS_RM, *ELSEWHERE, *PUSHES_OR_CLEANS])
 def test_what_a_rule_denies_is_denied_or_asked_about_however_it_is_written(line: str) -> None:
     assert judged(line) in ("deny", "prompt")
     assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) != "auto", "also where all else is allowed"
     assert judged(line, Policy("auto")) == "auto", "without the rules nothing stops it"
 
 
-@pytest.mark.parametrize("line", UNTOUCHED)
+@for_each("line", UNTOUCHED)
 def test_what_a_rule_does_not_deny_runs_as_it_did(line: str) -> None:
     assert judged(line) == "auto"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     ["X=1 rm f", "git -C . clean -fdx", "git -c a=b push", "git --no-pager push", "find . -exec rm {} +",
      "sudo -u a rm f", "env -S 'rm f'", "bash -c 'rm f'", "/bin//rm f", "timeout -k 5 10 rm f",

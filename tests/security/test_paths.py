@@ -21,6 +21,7 @@ from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put, tool_context
+from tests.table import for_each
 
 CANARY = "CANARY-51c0"
 TARGETS = ("repo-evil", "repo2", "outside")
@@ -204,12 +205,12 @@ SPELLINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", SPELLINGS)
+@for_each("path", SPELLINGS)
 def test_every_spelling_of_a_protected_name_is_protected(path: str) -> None:
     assert protected_part(path) is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [".gitignore", ".github/workflows/ci.yml", "git/x", "a.git", ".gitattributes", "src/codeagent/x.py", "gitx~1"],
 )
@@ -265,7 +266,7 @@ def test_a_workspace_that_is_moved_away_is_neither_read_nor_written(repo: Path, 
     assert contents(moved) == before
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path", [".env", ".env.local", "a/.ENV.production", "k.pem", "id_rsa", "x/id_ed25519", ".ssh/config", "server.key",
              ".netrc", ".aws/anything", "credentials.json", "secrets.yaml"],
 )  # fmt: skip
@@ -273,9 +274,7 @@ def test_files_of_secrets_are_known_by_their_names(path: str) -> None:
     assert secret_reason(path) is not None
 
 
-@pytest.mark.parametrize(
-    "path", [".env.example", "id_rsa.pub", "environment.py", "keys.py", "monkey.txt", "src/secrets.py"]
-)
+@for_each("path", [".env.example", "id_rsa.pub", "environment.py", "keys.py", "monkey.txt", "src/secrets.py"])
 def test_ordinary_names_are_no_secrets(path: str) -> None:
     assert secret_reason(path) is None
 

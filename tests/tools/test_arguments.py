@@ -13,6 +13,7 @@ from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.write import Write
 from tests.effort import times
+from tests.table import for_each
 
 TOOLS = [object.__new__(kind) for kind in (Bash, Read, Write, Edit)]
 BASH, READ, WRITE, EDIT = TOOLS
@@ -38,7 +39,7 @@ def test_all_errors_come_at_once() -> None:
     assert "Argument 'append' for tool 'write' should be a valid boolean; got a string 'yes'" in text
 
 
-@pytest.mark.parametrize("raw", ["", "  ", "{}", "\n"])
+@for_each("raw", ["", "  ", "{}", "\n"])
 def test_no_text_means_no_arguments(raw: str) -> None:
     assert "Missing required argument 'command'" in refusal(BASH, raw)
 
@@ -52,7 +53,7 @@ def test_malformed_json_is_shown_where_it_breaks() -> None:
     assert len(text) < 500
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "said"),
     [
         ('{"path": "a", "path": "b"}', "there twice"),
@@ -95,7 +96,7 @@ def test_null_for_what_may_be_left_out_leaves_it_out() -> None:
         read_arguments(READ, '{"path": null}')  # type: ignore[arg-type]  # as above
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "raw", "value", "said"),
     [
         (READ, '{"path": "a", "offset": "10"}', {"path": "a", "offset": 10},
@@ -151,7 +152,7 @@ def test_a_time_limit_in_milliseconds_is_refused_with_the_unit() -> None:
     assert parse_arguments(BASH, '{"command": "ls", "timeout": 7200, "run_in_background": true}')  # type: ignore[arg-type]  # as above
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "said"),
     [
         ({"path": "a"}, "either old_string and new_string, or edits"),

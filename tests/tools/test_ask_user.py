@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import pytest
-
 from codeagent.core.cancel import CancelToken
 from codeagent.core.messages import text_of
 from codeagent.core.ports import Reply
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.extra.ask_user import AskUser, AskUserArgs
 from tests.fakes import tool_context
+from tests.table import for_each
 
 
 class Answering:
@@ -30,7 +29,7 @@ async def test_the_answer_is_the_result() -> None:
     assert asker.asked == [("Which?", ("a", "b"))]
 
 
-@pytest.mark.parametrize(("why", "said"), [("", "the user did not answer"), ("no user", "no user")])
+@for_each(("why", "said"), [("", "the user did not answer"), ("no user", "no user")])
 async def test_no_answer_is_denied_and_has_run(why: str, said: str) -> None:
     context: Any = tool_context(None)  # type: ignore[arg-type]  # it looks at no file
     result = await AskUser(Answering(Reply(None, why))).run(AskUserArgs(question="Which?"), context)

@@ -1,12 +1,11 @@
 """Which answers may become rules."""
 
-import pytest
-
 from codeagent.core.policy import Rule
 from codeagent.tools.breadth import too_broad
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rule",
     [
         "bash(pytest *)",
@@ -26,7 +25,7 @@ def test_a_narrow_rule_is_taken(rule: str) -> None:
     assert too_broad(Rule.parse(rule, "auto")) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "why"),
     [
         ("bash", "it would allow every call of the tool"),

@@ -2,12 +2,12 @@
 
 import tracemalloc
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tools.command_output import CommandOutput, readable
 from tests.fakes import FakeOutputs
+from tests.table import for_each
 
 
 def run(*pieces: tuple[str, bytes], head: int = 16_000, tail: int = 16_000) -> tuple[str, CommandOutput, FakeOutputs]:
@@ -18,7 +18,7 @@ def run(*pieces: tuple[str, bytes], head: int = 16_000, tail: int = 16_000) -> t
     return output.finish(), output, outputs
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "shown"),
     [
         ("a\r\nb\r\n", "a\nb\n"),

@@ -4,6 +4,7 @@ import pytest
 
 from codeagent import register_tool
 from codeagent.tools.decorator import Marked, marked_as, marks_collected
+from tests.table import for_each
 
 
 def plain(x: int) -> int:
@@ -33,13 +34,13 @@ def test_marks_are_collected_only_where_somebody_asks_for_them() -> None:
     assert found == [inside]
 
 
-@pytest.mark.parametrize("thing", [int, "text", len, property(plain)])
+@for_each("thing", [int, "text", len, property(plain)])
 def test_only_functions_can_be_marked(thing: object) -> None:
     with pytest.raises(TypeError, match="register_tool marks functions"):
         register_tool(thing)  # type: ignore[call-overload]  # what is tested
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "problem"),
     [
         ({"approval": "always"}, "approval is one of auto, prompt, deny, not 'always'"),

@@ -14,6 +14,7 @@ from codeagent.tools.edit.match import NoMatch, find
 from codeagent.tools.encoding import NotEncodable, NotText, Span, read_text
 from tests.effort import times
 from tests.fakes import put
+from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 _CODECS = {
@@ -114,7 +115,7 @@ def test_any_bytes_are_read_back_as_they_are_or_refused_as_no_text(data: bytes) 
     assert file.bom + file.encode(file.text) == data
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "what"),
     [
         (b"\x89PNG\r\n\x1a\n\0\0", "binary"),

@@ -4,6 +4,7 @@ import pytest
 
 from codeagent.tools.edit.match import NoMatch, find
 from codeagent.tools.encoding import read_text
+from tests.table import for_each
 
 
 def apply(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str | None]:
@@ -13,7 +14,7 @@ def apply(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[
     return file.spliced(matches.spans).decode(), matches.drift
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "old", "new", "expected"),
     [
         ("a\r\nb\r\nc", "a\nb", "x\ny", "x\r\ny\r\nc"),
@@ -45,7 +46,7 @@ def test_overlapping_places_are_ambiguous() -> None:
     assert apply("aaaa", "aa", "b", replace_all=True)[0] == "bb"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "old", "new", "expected", "drift"),
     [
         ("if x:  \n  y()\nz\n", "if x:\n  y()", "if x:\n  w()", "if x:  \n  w()\nz\n", "white space at line ends"),
@@ -66,7 +67,7 @@ def test_drift_is_carried_over_and_said(text: str, old: str, new: str, expected:
     assert apply(text, old, new) == (expected, drift)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "old"),
     [
         ("  a\n    b\nz\n", "a\nb"),

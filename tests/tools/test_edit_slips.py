@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from codeagent.tools.edit.match import NoMatch, find
 from codeagent.tools.encoding import read_text
+from tests.table import for_each
 from tests.tools.edit_slips import SLIPS, Case, case
 
 _FORMATS = {"lf": ("\n", b"", "utf-8"), "crlf": ("\r\n", b"", "utf-8"), "mark": ("\n", b"\xef\xbb\xbf", "utf-8"),
@@ -51,7 +52,7 @@ def test_the_result_is_exactly_the_intended_one_or_the_file_is_unchanged(slip: s
     assert after == wanted
 
 
-@pytest.mark.parametrize("slip", sorted(set(SLIPS) - {"none"}))
+@for_each("slip", sorted(set(SLIPS) - {"none"}))
 def test_most_slips_of_each_kind_are_taken(slip: str) -> None:
     rng = Random(1)
     made = [one for _ in range(300) if (one := case(rng, slip)) is not None]
@@ -65,7 +66,7 @@ def test_most_slips_of_each_kind_are_taken(slip: str) -> None:
     assert 2 * taken > len(made) > 20
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "wanted"),
     [
         ("        return a", "            return c", "            return c"),
@@ -73,22 +74,19 @@ def test_most_slips_of_each_kind_are_taken(slip: str) -> None:
         ("    return a", "    return c", "            return c"),
         ("    return a\n", "", ""),
     ],
-    ids=["new as in the file", "old without any", "both too little", "removed"],
 )
 def test_too_little_indentation_is_never_put_behind_the_rest(old: str, new: str, wanted: str) -> None:
     line = "            return a\n" if old.endswith("\n") else "            return a"
     assert text(_METHOD, old, new) == _METHOD.replace(line, wanted)
 
 
-@pytest.mark.parametrize(
-    "new", ["      return c", "    if y:\n            return a"], ids=["neither one", "moved or indented"]
-)
+@for_each("new", ["      return c", "    if y:\n            return a"])
 def test_an_indentation_that_can_be_read_in_two_ways_is_refused(new: str) -> None:
     with pytest.raises(NoMatch, match="new_string does not say what is meant"):
         text(_METHOD, "    return a", new)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("file", "old", "new", "wanted"),
     [
         ("a break—here b\n", "break-here", "break--here", "a break--here b\n"),
@@ -109,8 +107,8 @@ def test_a_typed_character_keeps_the_typographic_one_or_replaces_all_of_it(
     assert text(file, old, new) == wanted
 
 
-@pytest.mark.parametrize("separator", ["\t", " | ", "|", "→", ":", ": "])
-@pytest.mark.parametrize("in_new", [True, False])
+@for_each("separator", ["\t", " | ", "|", "→", ":", ": "])
+@for_each("in_new", [True, False])
 def test_line_numbers_of_a_listing_are_left_out(separator: str, in_new: bool) -> None:
     old = f"  4{separator}            return a\n  5{separator}        return b"
     new = f"  4{separator}            return c\n  5{separator}        return b" if in_new else None
@@ -123,7 +121,7 @@ def test_line_numbers_that_are_not_those_of_the_place_are_refused() -> None:
         text(_METHOD, "3\t            return a\n4\t        return b", "3\t            return c\n4\t        return b")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("file", "old", "new", "wanted"),
     [
         ("f():\n\tif x:\n\t\ta\n", "    if x:\n        a", "    if x:\n        while y:\n            a",
@@ -139,7 +137,7 @@ def test_tabs_and_spaces_stand_for_each_other_in_the_file_s_own_style(
     assert text(file, old, new) == wanted
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new"),
     [
         ('if a &lt; b &amp;&amp; c == &quot;x&quot;:', 'if a &gt; b &amp;&amp; c == &quot;x&quot;:'),
@@ -155,7 +153,7 @@ def test_one_level_of_escapes_is_undone(old: str, new: str) -> None:
     assert text(file, old, new) == file.replace("a < b", "a > b")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new"),
     [
         ("if a &lt; b:", "if a &gt; b and c > d:"),
@@ -168,7 +166,7 @@ def test_what_is_escaped_only_in_part_is_refused(old: str, new: str) -> None:
         text('if a < b:\nsay("a")\n', old, new)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("file", "old", "new", "wanted"),
     [
         ("a\n\nb\nc\n", "a\nb\nc", "a\nb\nd", "a\n\nb\nd\n"),

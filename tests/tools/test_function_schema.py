@@ -10,6 +10,7 @@ import pytest
 
 from codeagent.core.tool import ToolContext
 from codeagent.tools.function_schema import NotATool, function_schema
+from tests.table import for_each
 from tests.tools.signatures import CASES, PRELUDE
 
 MODULE = "tool_of_a_test"
@@ -33,8 +34,8 @@ def made(signature: str, docstring: str = "Does something.", *, future: bool = F
     return function
 
 
-@pytest.mark.parametrize("future", [False, True], ids=["hints", "hints as text"])
-@pytest.mark.parametrize(("signature", "properties", "required"), CASES, ids=[case[0] or "nothing" for case in CASES])
+@for_each("future", [False, True])
+@for_each(("signature", "properties", "required"), CASES)
 def test_a_signature_becomes_this_schema(
     signature: str, properties: dict[str, Any], required: list[str], future: bool
 ) -> None:
@@ -74,14 +75,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("signature", "said"), REFUSED, ids=[case[0] for case in REFUSED])
+@for_each(("signature", "said"), REFUSED)
 def test_what_a_model_cannot_call_is_refused_with_every_reason(signature: str, said: list[str]) -> None:
     assert reasons(signature) == said
 
 
-@pytest.mark.parametrize(
-    "signature", ["x: Callable[[int], int]", "x: type('T', (), {})", "x: collections.abc.Iterator"]
-)
+@for_each("signature", ["x: Callable[[int], int]", "x: type('T', (), {})", "x: collections.abc.Iterator"])
 def test_a_type_that_json_schema_cannot_say_is_refused_by_name(signature: str) -> None:
     [said] = reasons(signature)
     assert said.startswith("the type of 'x' cannot be described in JSON Schema: ")
@@ -102,7 +101,7 @@ REST = ":param x: The first.\n    :param int y: The\n        second.\n    :retur
 EPYDOC = "@param x: The first.\n    @param y: The\n        second.\n    @return: The sum.\n    "
 
 
-@pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST, EPYDOC], ids=["google", "numpy", "rest", "epydoc"])
+@for_each("docstring", [GOOGLE, NUMPY, REST, EPYDOC])
 def test_descriptions_come_from_the_docstring_in_four_styles(docstring: str) -> None:
     schema = function_schema(made("x: int, y: int", HEAD + docstring))
     assert schema.description == "Add up.\n\nBoth are whole."

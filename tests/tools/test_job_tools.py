@@ -3,8 +3,6 @@
 import asyncio
 import json
 
-import pytest
-
 from codeagent.core.events import SteerDelivered, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy
@@ -13,6 +11,7 @@ from codeagent.tools.extra.jobs import job_tools
 from codeagent.tools.registry import ToolRegistry
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
+from tests.table import for_each
 
 START = Turn("", (long(background=True),))
 
@@ -92,8 +91,8 @@ def times_told(b: Backstage, value: str) -> int:
     return sum(value in text for text in told)
 
 
-@pytest.mark.parametrize("way", ["wait", "stop", "read", None])
-@pytest.mark.parametrize("promoted", [False, True], ids=["asked for", "moved by the user"])
+@for_each("way", ["wait", "stop", "read", None])
+@for_each("promoted", [False, True])
 async def test_what_a_job_returns_is_told_exactly_once_whichever_way_it_is_asked_for(
     way: str | None, promoted: bool
 ) -> None:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from codeagent.core.tool import OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.lint import lint
+from tests.table import for_each
 
 GOOD = "Counts the words of a text file."
 DESCRIBED = {"type": "string", "description": "A path."}
@@ -33,19 +32,19 @@ def test_a_good_tool_is_left_alone() -> None:
     assert said(path=DESCRIBED) == []
 
 
-@pytest.mark.parametrize("name", ["run", "do", "Tool", "data", "x", "_a"])
+@for_each("name", ["run", "do", "Tool", "data", "x", "_a"])
 def test_a_name_that_says_nothing_is_named(name: str) -> None:
     [text] = said(name)
     assert text == f"the name {name} says nothing about what the tool does; the model chooses by it"
 
 
-@pytest.mark.parametrize("name", ["Bash", "read_", "ask-user", "outputRead"])
+@for_each("name", ["Bash", "read_", "ask-user", "outputRead"])
 def test_a_name_that_is_taken_for_a_built_in_one_is_named(name: str) -> None:
     [text] = said(name)
     assert "taken for that of a built-in tool" in text
 
 
-@pytest.mark.parametrize("description", ["Counts.", "Word count", "count the words"])
+@for_each("description", ["Counts.", "Word count", "count the words"])
 def test_a_description_has_to_be_a_sentence(description: str) -> None:
     [text] = said(description=description)
     assert text.startswith("the description of word_count is no sentence")
@@ -61,7 +60,7 @@ def test_a_long_list_is_cut() -> None:
     assert "'p0', 'p1', 'p2', 'p3', 'p4' and 4 more" in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "node",
     [
         {},
@@ -79,7 +78,7 @@ def test_what_may_hold_anything_is_named(node: dict[str, Any]) -> None:
     assert text == "'value' of word_count may hold anything; a narrower type lets wrong calls be found"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "node",
     [
         {"type": "object", "properties": {"a": {}}},

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from codeagent.tools.proposals import bash_proposal, path_proposal
 from codeagent.tools.shell_syntax import command_key
 from tests.security.everyday_commands import EVERYDAY
 from tests.security.hostile_commands import HOSTILE
+from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 
@@ -21,7 +21,7 @@ def proposed(command: str) -> str:
     return bash_proposal(command, command_key(command))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "rule"),
     [
         ("pytest -q tests/x.py", "bash(pytest *)"),
@@ -51,7 +51,7 @@ def test_a_short_beginning_is_proposed(command: str, rule: str) -> None:
     assert proposed(command) == rule
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "rule"),
     [
         ("cd src && pytest -q", "bash(pytest *)"),
@@ -66,7 +66,7 @@ def test_of_several_commands_the_rule_is_for_the_one_that_does_more_than_read(co
     assert proposed(command) == rule
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "bash -c ls", "sh x.sh", "python x.py", "python3 -c 1", "python -m http.server", "python3.11 x.py",
@@ -109,7 +109,7 @@ def key(*paths: str, sensitive: str | None = None) -> ApprovalKey:
     return ApprovalKey("path", paths, sensitive=sensitive)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "rule"),
     [
         ("src/a.py", "edit(src/**)"),

@@ -19,6 +19,7 @@ from codeagent.tools.extra.python import Python, PythonArgs, command_for
 from codeagent.tools.schema import arguments_schema
 from tests.effort import times
 from tests.fakes import FakeSandbox, tool_context
+from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 CODE = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=300)
@@ -97,7 +98,7 @@ async def test_it_is_asked_about_and_matched_as_text(box: Toolbox) -> None:
     assert Policy("auto").check("python", on_host, tool.permission, tool.effect).permission == "prompt"
 
 
-@pytest.mark.parametrize("code", ["", " \n", "a\0b", "'\ud800'"])
+@for_each("code", ["", " \n", "a\0b", "'\ud800'"])
 def test_code_that_is_none_is_refused(code: str) -> None:
     with pytest.raises(ValueError, match="code"):
         PythonArgs(code=code)

@@ -9,6 +9,7 @@ from codeagent.tools.reading.languages import awk_prints, sed_prints
 from codeagent.tools.reading.secrets import secret_named
 from codeagent.tools.reading.words import Word, strict_commands
 from codeagent.tools.shell_syntax import command_key
+from tests.table import for_each
 
 
 def reads(line: str) -> bool:
@@ -54,7 +55,7 @@ def test_a_line_the_two_readings_see_differently_is_asked_about(monkeypatch: pyt
     command_key.cache_clear()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "cat *.py",
@@ -74,7 +75,7 @@ def test_a_glob_that_cannot_become_a_flag_or_harm_as_one_is_fine(line: str) -> N
     assert reads(line)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "sort *",
@@ -95,7 +96,7 @@ def test_a_glob_that_may_become_a_flag_is_asked_about_where_one_could_harm(line:
     assert not reads(line)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         ".env",
@@ -118,7 +119,7 @@ def test_what_names_a_secret_is_asked_about(text: str) -> None:
     assert secret_named(Word(text, globs="*" in text or "?" in text)) is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "*",
@@ -142,7 +143,7 @@ def test_what_sweeps_over_everything_names_no_secret(text: str) -> None:
     assert secret_named(Word(text, globs="*" in text)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "script",
     [
         "p",
@@ -169,7 +170,7 @@ def test_sed_scripts_that_only_print(script: str) -> None:
     assert sed_prints(script)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "script",
     [
         "w x",
@@ -221,7 +222,7 @@ def test_no_sed_script_with_a_writing_or_running_command_at_its_head_prints_only
         assert not sed_prints(f"1,5{head}{rest}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "script",
     [
         "{print $1}",

@@ -12,6 +12,7 @@ from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
+from tests.table import for_each
 
 DENY = (Rule.parse("read(private/**)", "deny"),)
 NAMES_IT = [
@@ -46,22 +47,22 @@ def judged(command: str, rules: tuple[Rule, ...]) -> Permission:
     return Policy("ask", rules).check("bash", key, "prompt", "anything").permission
 
 
-@pytest.mark.parametrize("command", NAMES_IT + MAY_READ_IT)
+@for_each("command", NAMES_IT + MAY_READ_IT)
 def test_without_a_rule_nobody_is_asked_about_it(command: str) -> None:
     assert judged(command, ()) == "auto"
 
 
-@pytest.mark.parametrize("command", NAMES_IT)
+@for_each("command", NAMES_IT)
 def test_a_command_that_names_a_file_that_must_not_be_read_is_denied(command: str) -> None:
     assert judged(command, DENY) == "deny"
 
 
-@pytest.mark.parametrize("command", MAY_READ_IT)
+@for_each("command", MAY_READ_IT)
 def test_a_command_that_may_read_such_a_file_is_asked_about(command: str) -> None:
     assert judged(command, DENY) == "prompt"
 
 
-@pytest.mark.parametrize("command", FREE)
+@for_each("command", FREE)
 def test_other_commands_that_only_read_still_run_unasked(command: str) -> None:
     assert judged(command, DENY) == "auto"
 

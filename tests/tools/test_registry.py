@@ -8,6 +8,7 @@ import pytest
 from codeagent.core.errors import ConfigError
 from codeagent.core.tool import NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.registry import ToolRegistry
+from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 
@@ -34,7 +35,7 @@ def make(tool_name: str, tool_source: str = "builtin") -> Tool[NoArgs]:
     return Named()
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "é", "a.b", "a/b"])
+@for_each("name", ["", "a b", "x" * 65, "é", "a.b", "a/b"])
 def test_a_name_a_provider_would_reject_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="1 to 64"):
         ToolRegistry([make(name)])

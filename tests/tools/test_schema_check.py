@@ -10,6 +10,7 @@ from codeagent.core.tool import InvalidArgs, OpenArgs, Tool, ToolContext, ToolRe
 from codeagent.tools.arguments import parse_arguments, read_arguments
 from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.schema_check import faults_of, problems_of, with_defaults
+from tests.table import for_each
 
 
 class Schemed(Tool[OpenArgs]):
@@ -71,7 +72,7 @@ def refusal(arguments: object, schema: dict[str, object] = SCHEMA) -> list[str]:
     return [line.removeprefix("Validation Error: ") for line in lines]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "said"),
     [
         ({}, "Missing required argument 'path' @"),
@@ -130,7 +131,7 @@ def test_defaults_are_copies() -> None:
     assert with_defaults(schema, {}) == {"tags": []}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("schema", "problem"),
     [
         ([], "a schema is a mapping, not a list"),
@@ -159,13 +160,13 @@ def test_a_schema_of_the_draft_is_fine_and_may_refer_to_itself() -> None:
     assert [fault.where for fault in faults_of(TREE, {"left": {"left": {"value": "x"}}})] == ["left.left.value"]
 
 
-@pytest.mark.parametrize("schema", [{"$ref": "#/$defs/gone"}, CIRCLE])
+@for_each("schema", [{"$ref": "#/$defs/gone"}, CIRCLE])
 def test_a_reference_that_leads_nowhere_or_in_circles_is_a_fault_not_a_crash(schema: dict[str, object]) -> None:
     [fault] = faults_of(schema, {})
     assert "the tool's schema is broken" in fault.said("make")
 
 
-@pytest.mark.parametrize("pattern", [r"^(a+)+$", r"^(a|a)*$", r"(.*a){25}$", r"^(\w+\s?)*$"])
+@for_each("pattern", [r"^(a+)+$", r"^(a|a)*$", r"(.*a){25}$", r"^(\w+\s?)*$"])
 def test_a_pattern_that_takes_for_ever_is_given_up(pattern: str) -> None:
     schema: dict[str, object] = {"type": "object", "properties": {"p": {"type": "string", "pattern": pattern}}}
     with pytest.raises(InvalidArgs, match="pattern"):
@@ -195,7 +196,7 @@ def test_whatever_comes_ends_as_arguments_or_as_a_message(arguments: dict[str, o
     assert set(arguments) <= set(args.model_extra or {})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "taken"),
     [
         ({"count": "3"}, {"count": 3}),

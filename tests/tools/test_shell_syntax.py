@@ -1,12 +1,12 @@
 """T27, T29: which commands a line holds, and when nobody can be sure (it only decides asking)."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
 from codeagent.tools.shell_syntax import command_key
 from tests.effort import times
+from tests.table import for_each
 
 ALLOW = tuple(
     Rule.parse(f"bash({pattern})", "auto")
@@ -207,17 +207,17 @@ BENIGN = [
 ]
 
 
-@pytest.mark.parametrize("command", BYPASSES)
+@for_each("command", BYPASSES)
 def test_a_line_that_could_do_more_than_the_rules_allow_is_asked_about(command: str) -> None:
     assert verdict(command) == "prompt"
 
 
-@pytest.mark.parametrize("command", BENIGN)
+@for_each("command", BENIGN)
 def test_a_line_of_allowed_commands_only_is_not_asked_about(command: str) -> None:
     assert verdict(command) == "auto"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "git push",
@@ -255,14 +255,14 @@ def test_a_denying_rule_sees_the_command_wherever_it_hides(command: str) -> None
     assert verdict(command, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
 
 
-@pytest.mark.parametrize("count", [51, 500, 50_000])
+@for_each("count", [51, 500, 50_000])
 def test_however_many_commands_there_are_the_last_is_still_seen(count: int) -> None:
     line = "; ".join(f"ls {n}" for n in range(count)) + "; git push"
     assert verdict(line, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
     assert verdict(line.replace("; git push", "")) == "prompt", "more than a hundred nodes are asked about"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "sudo -u root git push",
@@ -285,8 +285,8 @@ def test_a_denying_rule_sees_through_the_flags_of_wrappers(command: str) -> None
     assert verdict(command, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
 
 
-@pytest.mark.parametrize("wrapper", ["nice ", "nice -n5 ", "sudo -u x ", "env A=1 ", "timeout 5 ", "command "])
-@pytest.mark.parametrize("count", [11, 500, 6_000])
+@for_each("wrapper", ["nice ", "nice -n5 ", "sudo -u x ", "env A=1 ", "timeout 5 ", "command "])
+@for_each("count", [11, 500, 6_000])
 def test_however_many_wrappers_there_are_the_innermost_command_is_seen(wrapper: str, count: int) -> None:
     assert (
         verdict(wrapper * count + "git push", Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),)))
@@ -317,8 +317,6 @@ def test_any_text_has_a_key(command: str) -> None:
     assert key.parts
 
 
-@pytest.mark.parametrize(
-    "text", ["(" * 20_000, "$(" * 20_000, "`" * 9_999, "{ " * 20_000, "if " * 20_000, "\\" * 9_999]
-)
+@for_each("text", ["(" * 20_000, "$(" * 20_000, "`" * 9_999, "{ " * 20_000, "if " * 20_000, "\\" * 9_999])
 def test_deep_nesting_is_asked_about_and_never_an_error(text: str) -> None:
     assert command_key(text).opaque

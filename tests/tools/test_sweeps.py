@@ -1,9 +1,8 @@
 """Reads that may come across files they do not name are asked about where secrets are not all hidden."""
 
-import pytest
-
 from codeagent.tools.builtin.bash import Bash, BashArgs
 from codeagent.tools.reading.secrets import sweeps
+from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 SWEEPING = (
@@ -13,12 +12,12 @@ SWEEPING = (
 NAMING = ("cat README.md", "ls -la", "git status --short", "wc -l a b", "find . -name x", "head -n 5 a.py")
 
 
-@pytest.mark.parametrize("command", SWEEPING)
+@for_each("command", SWEEPING)
 def test_a_command_that_may_show_unnamed_files_sweeps(command: str) -> None:
     assert sweeps(command)
 
 
-@pytest.mark.parametrize("command", NAMING)
+@for_each("command", NAMING)
 def test_a_command_that_shows_named_files_or_none_does_not(command: str) -> None:
     assert not sweeps(command)
 

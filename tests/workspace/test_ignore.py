@@ -12,6 +12,7 @@ from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
 from tests.effort import times
 from tests.fakes import put
+from tests.table import for_each
 
 _NAMES = st.sampled_from(["a", "b", "ab", "a.b", ".a", "c"])
 _ATOMS = st.sampled_from(
@@ -98,12 +99,12 @@ def test_an_ignore_file_that_is_a_link_to_outside_counts_as_empty(tmp_path: Path
     assert "a.txt" in kept_by_us(root)
 
 
-@pytest.mark.parametrize("line", ["", "# comment", "   ", "/", "!", "!/"])
+@for_each("line", ["", "# comment", "   ", "/", "!", "!/"])
 def test_lines_without_a_pattern_are_passed_over(line: str) -> None:
     assert ignore_line(line) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "text", "matches"),
     [
         ("**/foo", "foo", True), ("**/foo", "a/b/foo", True), ("foo/**", "foo", False), ("foo/**", "foo/a/b", True),

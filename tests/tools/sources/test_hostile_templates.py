@@ -10,6 +10,7 @@ from codeagent.core.tool import InvalidArgs
 from codeagent.tools.sources.template_argv import ArgvTemplate
 from codeagent.tools.sources.template_shell import ShellTemplate
 from codeagent.tools.sources.template_text import Parameter
+from tests.table import for_each
 
 TEXT = {"x": Parameter("x", "string", allow_dash=True)}
 TEMPLATES = 150
@@ -52,7 +53,7 @@ def test_no_accepted_template_runs_a_value(tmp_path: Path) -> None:
     assert not (tmp_path / "P").exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("template", "reason"),
     [
         ('echo a >& "{{args.x}}"', "bash expands what stands behind >& twice"),
@@ -127,13 +128,13 @@ KEEPS_ONE_TEXT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("runs", RUNS_WHAT_IT_HOLDS)
+@for_each("runs", RUNS_WHAT_IT_HOLDS)
 def test_what_would_run_a_variable_s_content_is_refused_however_the_value_got_there(runs: str) -> None:
     for kept in KEPT:
         assert [flaw for flaw in ShellTemplate(kept + runs, TEXT).flaws() if not flaw.warning], kept
 
 
-@pytest.mark.parametrize("keeps", KEEPS_ONE_TEXT)
+@for_each("keeps", KEEPS_ONE_TEXT)
 def test_what_keeps_one_text_is_taken(keeps: str) -> None:
     for kept in KEPT:
         assert [flaw for flaw in ShellTemplate(kept + keeps, TEXT).flaws() if not flaw.warning] == [], kept
@@ -149,7 +150,7 @@ def test_of_what_is_taken_nothing_of_a_value_runs(tmp_path: Path) -> None:
     assert not (tmp_path / "P").exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "template",
     ["bash <<EOF\n{{args.x}}\nEOF\n", "bash <<< {{args.x}}", "echo {{args.x}} | bash", "echo {{args.x}} | sudo sh",
      "bash -s <<< '{{args.x}}'", "cat <<EOF | sh\n{{args.x}}\nEOF\n",
@@ -175,9 +176,7 @@ def test_a_number_may_be_computed_with() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "template", ['a={{args.x}}; rm "$a"', 'for a in {{args.x}}; do rm "$a"; done', "b=({{args.x}})"]
-)
+@for_each("template", ['a={{args.x}}; rm "$a"', 'for a in {{args.x}}; do rm "$a"; done', "b=({{args.x}})"])
 def test_what_a_variable_keeps_must_not_begin_like_an_option(template: str) -> None:
     strict = ShellTemplate(template, {"x": Parameter("x", "string")})
     assert strict.flaws() == ()
@@ -193,6 +192,6 @@ FIXED = (
 )
 
 
-@pytest.mark.parametrize("template", FIXED)
+@for_each("template", FIXED)
 def test_a_program_whose_name_is_fixed_may_get_it(template: str) -> None:
     assert ShellTemplate(template, TEXT).flaws() == ()

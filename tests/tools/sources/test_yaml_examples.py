@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
 from codeagent.tools.sources.yaml_model import ToolFields, file_schema
+from tests.table import for_each
 from tests.tools.sources.test_yaml_refusals import BROKEN, load
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/yaml-tools.md"
@@ -18,7 +18,7 @@ EXAMPLES = [
 VALIDATOR: Any = Draft202012Validator(file_schema())
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@for_each("example", EXAMPLES)
 def test_an_example_is_a_tool_without_a_fault(example: str) -> None:
     loaded = load(example)
     assert ([str(problem) for problem in loaded.problems], len(loaded.tools)) == ([], 1)

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.yaml_loader import YamlLoader
+from tests.table import for_each
 
 LOADER = YamlLoader(
     None,  # type: ignore[arg-type]  # nothing runs here
@@ -251,7 +250,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), BROKEN, ids=[expected[0][11:60] for _, expected in BROKEN])
+@for_each(("text", "expected"), BROKEN)
 def test_what_is_wrong_is_said_with_its_file_line_and_key(text: str | bytes, expected: list[str]) -> None:
     assert errors(text) == expected
 
@@ -275,7 +274,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 EIGHT_TIMES = "{1}: &{1} [*{0},*{0},*{0},*{0},*{0},*{0},*{0},*{0}]\n".format
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bomb", "said"),
     [
         ("a: &a [x,x]\n" + "".join(map(EIGHT_TIMES, "abcdef", "bcdefg")), "stand for more than 10000 values"),
@@ -308,9 +307,7 @@ def test_text_in_braces_for_other_programs_is_left_alone() -> None:
     assert errors(HEAD + "argv: [docker, ps, --format, '{{.Names}} {{json .}}']\n") == []
 
 
-@pytest.mark.parametrize(
-    "code", [["python3", "-c"], ["perl", "-e"], ["node", "--eval"], ["awk"], ["sed", "-n"], ["jq"]]
-)
+@for_each("code", [["python3", "-c"], ["perl", "-e"], ["node", "--eval"], ["awk"], ["sed", "-n"], ["jq"]])
 def test_a_value_in_the_code_of_another_language_is_warned_about(code: list[str]) -> None:
     argv = ", ".join([*code, "'print({{args.p}})'"])
     [warning] = [str(one) for one in load(HEAD + ARGS + f"argv: [{argv}]\n").problems if "code" in one.text]
