@@ -13,6 +13,7 @@ from codeagent import __version__, cli
 from codeagent.commands.chat import MODES
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
+from tests.effort import part
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +36,10 @@ def test_version_is_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"codeagent {__version__}\n", "")
 
 
-def test_help_lists_every_command() -> None:
-    done = run("--help")
-    assert done.returncode == 0
-    assert all(f"    {name} " in done.stdout for name in cli.COMMANDS)
-
-
-def test_help_shows_the_screens_options_too() -> None:
-    printed = run("--help").stdout
+def test_help_lists_every_command_and_shows_the_screens_options_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"    {name} " in printed for name in cli.COMMANDS)
     assert printed.startswith("usage: codeagent [PATH] [options]\n")
     assert all(option in printed for option in ("--model", "--resume", "--continue", "--mode", "--theme", "--sandbox"))
 
@@ -54,17 +51,24 @@ def test_without_a_terminal_there_is_one_line_that_points_to_run(capsys: pytest.
     assert "is no terminal" in printed.err and "codeagent run PROMPT" in printed.err
 
 
-def test_what_a_screen_needs_is_looked_at_without_loading_it() -> None:
-    code = "import sys; from codeagent.cli import main; main([]); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert set(done.stdout.split()).isdisjoint({"textual", "pydantic", "rich"})
+STEPS: tuple[tuple[str, set[str]], ...] = (
+    ("main(['--version'])", {"textual", "pydantic", "asyncio", "rich"}),
+    ("main(['--help'])", {"textual", "pydantic", "asyncio", "rich"}),
+    ("main([])  # no terminal, so no screen", {"textual", "pydantic", "rich"}),
+    ("import codeagent.commands.run", {"litellm", "openai", "docker", "requests", "git", "textual", "rich"}),
+)
+"""One after the other in one process, each with what it may not have loaded."""
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_load_nothing_heavy(option: str) -> None:
-    code = f"import sys; from codeagent.cli import main; main([{option!r}]); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert set(done.stdout.split()).isdisjoint({"textual", "pydantic", "asyncio", "rich"})
+def test_what_needs_no_heavy_library_loads_none() -> None:
+    lines = [line for step, _ in STEPS for line in (step, "print('loaded:', *sys.modules)")]
+    code = "\n".join(["import sys", "from codeagent.cli import main", *lines])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+    )
+    reports = [set(line.split()) for line in done.stdout.splitlines() if line.startswith("loaded: ")]
+    for (step, heavy), loaded in zip(STEPS, reports, strict=True):
+        assert "codeagent.cli" in loaded and loaded.isdisjoint(heavy), step
 
 
 def test_the_modes_of_the_screen_are_those_there_are() -> None:
@@ -217,20 +221,29 @@ def test_an_error_is_one_line_and_its_exit_code(
     assert capsys.readouterr().err == line
 
 
-def test_the_commands_start_with_no_heavy_library() -> None:
-    code = "import codeagent.commands.run, sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()).isdisjoint({"litellm", "openai", "docker", "requests", "git", "textual", "rich"})
-
-
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_standard_streams_do_not_crash(closed: str) -> None:
-    for command in ("--version", "tools list", "sessions list", "nonsense"):
-        done = subprocess.run(
-            ["bash", "-c", f"{sys.executable} -m codeagent {command} {closed}"], capture_output=True, text=True
-        )
-        assert done.returncode == (2 if command == "nonsense" else 0)
-        assert "Traceback" not in done.stderr
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize(
+    ("command", "closed"),
+    part(
+        [
+            ("tools list", "<&- >&- 2>&-"),
+            ("tools list", "2>&-"),
+            ("tools list", ">&-"),
+            ("sessions list", "<&-"),
+            ("nonsense", "2>&-"),
+            ("nonsense", "<&- >&- 2>&-"),
+            ("--version", ">&-"),
+            ("--version", "<&- >&- 2>&-"),
+        ],
+        4,
+    ),
+)
+def test_closed_standard_streams_do_not_crash(command: str, closed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m codeagent {command} {closed}"], capture_output=True, text=True
+    )
+    assert done.returncode == (2 if command == "nonsense" else 0)
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reader_that_goes_away_ends_a_listing_quietly() -> None:

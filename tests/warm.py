@@ -37,9 +37,12 @@ PRELOADED = (
     "codeagent.commands.run",
     "codeagent.tui.app",
     "codeagent.tui.conversation",
+    "codeagent.tui.rendering.markdown_parser",
+    "codeagent.tui.screens.opening",
     "codeagent.llm.litellm_model",
     "litellm",
     "openai.resources",
+    "pygments.lexers.python",
 )
 RUN = "CODEAGENT_TESTS_RUN"
 """The variable with the id of the process that began the run; set in `conftest.py`, inherited by its workers."""

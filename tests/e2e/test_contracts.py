@@ -138,8 +138,7 @@ def test_f10_an_abort_in_mid_command_leaves_nothing_running(product: Product) ->
     mark = f"600.{int(time.time())}"
     model = product.script(calls(bash(f"sleep {mark} & setsid sleep {mark} & echo on; sleep {mark}")), say("never"))
     process = product.start("run", "go", "--model", model, "--yes")
-    product.wait_for(lambda log: bool(of(log, "tool.started")))
-    time.sleep(0.5)
+    product.wait_for(lambda _: sum(line == f"sleep\0{mark}\0".encode() for line in running()) == 3)
     process.terminate()
     assert process.wait(20) == 143
     assert not any(mark.encode() in command and b"sleep" in command for command in running())

@@ -1,10 +1,13 @@
 """Hooks through the real command line: what they do to a run, and what the log says of it."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from codeagent.agent.hooks import Hooks
+from codeagent.bootstrap import runtime
 from tests.e2e.product import Event, Product, bash, calls, of, results, running, say, text_of
 
 
@@ -55,12 +58,16 @@ def test_an_answer_outside_the_contract_denies(product: Product, printed: str) -
     assert (only_result(product)["approval"], touched(product)) == ("hook", False)
 
 
-def test_a_command_hook_that_hangs_denies_after_ten_seconds_and_is_ended(product: Product) -> None:
+def test_a_command_hook_that_hangs_denies_when_its_time_is_up_and_is_ended(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Hooks().timeout == 10
+    monkeypatch.setattr(runtime, "Hooks", partial(Hooks, timeout=0.5))
     program = configure(product, "before_tool", "time.sleep(300)")
     product.run(product.script(calls(bash("touch made")), say("ok")), "--yes")
     result = only_result(product)
     assert (result["error"]["kind"], result["approval"]) == ("denied", "hook")
-    assert text_of(result) == f"the hook {sys.executable} did not answer within 10 s"
+    assert text_of(result) == f"the hook {sys.executable} did not answer within 0.5 s"
     assert not touched(product)
     assert not [line for line in running() if str(program).encode() in line]
 

@@ -20,9 +20,8 @@ if "card" in json.load(sys.stdin)["text"]:
 """
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
-    product: Product, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+    product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in product.environment.items():
         monkeypatch.setenv(name, value)
@@ -39,7 +38,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
 
     folders = Folders(product.home / "state", product.home / "config", product.workspace)
     app = CodeagentApp(open_talk, Wish(model=model, sandbox="off", proceed=True), folders)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         stage = app.chat.stage
 
         async def until_idle() -> None:

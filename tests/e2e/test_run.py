@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.e2e.product import Product, bash, calls, of, read, results, running, say, text_of
+from tests.effort import part
 
 
 def test_text_output_is_what_the_assistant_said_and_nothing_else(product: Product) -> None:
@@ -56,7 +57,8 @@ def test_a_closed_standard_input_is_said_where_the_prompt_should_come_from_it(pr
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("closed", part(["<&- >&- 2>&-", "<&-", ">&-", "2>&-"], 2))
 def test_a_run_with_closed_standard_streams_is_a_run_like_any_other(product: Product, closed: str) -> None:
     model = product.script(calls(read("a.txt")), say("Fine."))
     line = f"{sys.executable} -m codeagent run go --model {model} --sandbox off {closed}"
@@ -138,7 +140,7 @@ def test_plan_mode_changes_nothing_even_with_yes(product: Product) -> None:
 
 
 def test_a_reader_that_goes_away_ends_the_run_and_leaves_a_sound_session(product: Product) -> None:
-    model = product.script(*[calls(read("a.txt"), text="word " * 200)] * 60, say("Done."))
+    model = product.script(*[calls(read("a.txt"), text="word " * 200)] * 20, say("Done."))
     command = f"{sys.executable} -m codeagent run go --model {model} --sandbox off --output jsonl"
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -1; echo code ${{PIPESTATUS[0]}}"],

@@ -11,6 +11,7 @@ import pytest
 from codeagent.tui.terminal import RESET
 from tests.e2e.product import Product, Turn, bash, calls, of, results, running, say
 from tests.e2e.screens import ask, open_screen
+from tests.effort import part
 from tests.pty_screen import PtyScreen
 
 
@@ -23,10 +24,10 @@ def hung_up_twice(screen: PtyScreen) -> None:
 
 ENDS: dict[str, tuple[Callable[[PtyScreen], None], int]] = {
     "SIGTERM": (lambda screen: screen.signal(signal.SIGTERM), 143),
-    "SIGQUIT": (lambda screen: screen.signal(signal.SIGQUIT), 131),
     "SIGHUP, twice": (hung_up_twice, 129),
     "a closed window": (lambda screen: screen.hang_up(), 129),
     "Ctrl+D": (lambda screen: screen.send("ctrl+d"), 0),
+    "SIGQUIT": (lambda screen: screen.signal(signal.SIGQUIT), 131),
 }
 
 
@@ -45,7 +46,8 @@ def with_hook(product: Product) -> Path:
     return told
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("how", part(list(ENDS), 4))
 def test_an_end_while_a_command_and_a_job_run_is_orderly(product: Product, how: str) -> None:
     leave, code = ENDS[how]
     number = list(ENDS).index(how)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.product import Product, say
 from tests.e2e.screens import READY, ask, long_answer, open_screen, prompts
+from tests.effort import part
 from tests.pty_screen import PtyScreen, state_of
 
 IGNORING_HANGUPS = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
@@ -22,12 +23,17 @@ WAYS: dict[str, tuple[Callable[[PtyScreen], None], int]] = {
     },
 }
 
+AT_THE_PROMPT = ["ctrl+d", "ctrl+c twice", "/exit", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"]
+IN_A_STREAM = ["ctrl+c twice", "SIGINT", "SIGTERM", "SIGQUIT", "SIGHUP"]
+"""SIGTERM, SIGHUP and a closed window are tried while a command and a job run, in `test_screen_ends.py`."""
+
 
 def sound(product: Product) -> bool:
     return product.call("sessions", "check", "--last").code == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("way", part(AT_THE_PROMPT, 3))
 def test_a_way_out_at_the_prompt(product: Product, way: str) -> None:
     leave, code = WAYS[way]
     with open_screen(product, "--model", product.script(say("An answer."))) as screen:
@@ -40,7 +46,8 @@ def test_a_way_out_at_the_prompt(product: Product, way: str) -> None:
     assert sound(product)
 
 
-@pytest.mark.parametrize("way", ["ctrl+c twice", "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("way", part(IN_A_STREAM, 3))
 def test_a_way_out_in_the_middle_of_a_stream_keeps_the_session(product: Product, way: str) -> None:
     leave, code = WAYS[way]
     with open_screen(product, "--model", product.script(long_answer())) as screen:
@@ -53,11 +60,8 @@ def test_a_way_out_in_the_middle_of_a_stream_keeps_the_session(product: Product,
     assert prompts(product.log()) == ["tell me a lot"]
 
 
-@pytest.mark.parametrize("before", [(), IGNORING_HANGUPS], ids=["", "SIGHUP is ignored"])
-def test_a_terminal_closed_during_a_stream_ends_the_process_and_keeps_the_session(
-    product: Product, before: tuple[str, ...]
-) -> None:
-    with open_screen(product, "--model", product.script(long_answer()), before=before) as screen:
+def test_a_terminal_closed_during_a_stream_ends_even_a_process_that_ignores_hangups(product: Product) -> None:
+    with open_screen(product, "--model", product.script(long_answer()), before=IGNORING_HANGUPS) as screen:
         ask(screen)
         screen.wait_for("paragraph 3 ")
         screen.hang_up()
@@ -70,7 +74,7 @@ def test_a_terminal_closed_during_a_stream_ends_the_process_and_keeps_the_sessio
 def test_a_stop_in_the_middle_of_a_stream_gives_the_terminal_to_the_shell_and_comes_back(
     product: Product, how: str
 ) -> None:
-    with open_screen(product, "--model", product.script(long_answer(paragraphs=60))) as screen:
+    with open_screen(product, "--model", product.script(long_answer(paragraphs=20))) as screen:
         ask(screen)
         screen.wait_for("paragraph 3 ")
         if how == "ctrl+z":

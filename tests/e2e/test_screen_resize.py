@@ -3,24 +3,30 @@
 import itertools
 import random
 
+import pytest
+
 from tests.e2e.product import Product
 from tests.e2e.screens import READY, ask, long_answer, open_screen
+from tests.effort import times
 
+SIZES = times(100)
 EXTREMES = [(1, 1), (500, 200), (2, 1), (1, 50), (300, 2), (20, 5), (80, 24)]
 
 
-def test_a_thousand_sizes_during_a_stream_and_the_last_one_is_drawn_right(product: Product) -> None:
+@pytest.mark.soak(tried=SIZES)
+def test_of_many_sizes_during_a_stream_the_last_one_is_drawn_right(product: Product) -> None:
     dice = random.Random(7)
-    sizes = [(dice.randint(1, 200), dice.randint(1, 60)) for _ in range(1000 - len(EXTREMES))]
-    for place, extreme in zip(itertools.count(50, 130), EXTREMES, strict=False):
+    sizes = [(dice.randint(1, 200), dice.randint(1, 60)) for _ in range(SIZES - len(EXTREMES))]
+    for place, extreme in zip(itertools.count(5, SIZES // len(EXTREMES)), EXTREMES, strict=False):
         sizes.insert(place, extreme)
-    with open_screen(product, "--model", product.script(long_answer(paragraphs=150))) as screen:
+    with open_screen(product, "--model", product.script(long_answer(paragraphs=times(40)))) as screen:
         ask(screen)
         screen.wait_for("paragraph 1 ")
         for number, size in enumerate(sizes):
+            seen = len(screen.raw)
             screen.resize(*size)
-            if number % 20 == 0:
-                screen.wait_until_silent(0.01)
+            if number % 10 == 0 or size in EXTREMES:
+                screen.wait_for(lambda seen=seen: len(screen.raw) > seen)
         screen.resize(100, 30)
         screen.wait_for("the very last word")
         screen.wait_for(READY)

@@ -7,6 +7,7 @@ import pytest
 from tests.e2e.product import Product, Turn, of, results
 from tests.e2e.screens import READY, open_screen
 from tests.e2e.test_screen_tour import SIZES, answer
+from tests.effort import part
 
 pytestmark = pytest.mark.docker
 
@@ -21,7 +22,8 @@ SCRIPT: list[Turn] = [
 ]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("size", part(SIZES, 1), ids=lambda size: f"{size[0]}x{size[1]}")
 def test_one_of_three_is_skipped_another_edited_and_all_of_it_taken_back(
     product: Product, size: tuple[int, int]
 ) -> None:

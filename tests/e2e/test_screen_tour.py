@@ -1,6 +1,7 @@
 """A person's first session, with keys on a terminal: yes, no because, steering, a stop, a crash, and back again."""
 
 import asyncio
+import itertools
 import os
 import re
 import signal
@@ -16,12 +17,14 @@ from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
 from tests.e2e.product import Event, Product, of, results, running
 from tests.e2e.screens import READY, open_screen, prompts
 from tests.e2e.test_loopback import turns
+from tests.effort import part
 from tests.pty_screen import PtyScreen
 from tests.servers import FakeProvider, anthropic_server, openai_server
 
 pytestmark = pytest.mark.docker
 
 SIZES = ((80, 24), (120, 40))
+TOURS = list(itertools.product(["openai", "anthropic", "demo"], SIZES))
 _NOT_YET = re.compile("press again|read on")
 REASON = "say where the rule comes from"
 
@@ -115,8 +118,8 @@ async def model(name: str) -> AsyncIterator[tuple[list[str], FakeProvider | None
         yield ["--model", chosen, "--api-base", server.base_url], server
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("name", ["demo", "openai", "anthropic"])
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize(("name", "size"), part(TOURS, 2), ids=str)
 async def test_a_first_session(product: Product, name: str, size: tuple[int, int]) -> None:
     make_project(product)
     async with model(name) as (arguments, server):

@@ -17,7 +17,7 @@ from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.landing import Landing
 from tests.effort import times
 
-KILLS = times(10)
+KILLS = times(5)
 SEED = int(os.environ.get("CODEAGENT_KILL_SEED", str(random.randrange(1 << 30))))
 
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import json
+import os
 import random
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from codeagent.session.records import Recording, read_recording
 from codeagent.session.resume import closing_events
 from codeagent.session.store import DAMAGED, LOG, SessionStore
 from tests.e2e.product import Product, bash, calls, read, say
+from tests.effort import times
 from tests.session.eventlogs import finished_run
+from tests.warm import WarmProcess
 
 WRITER = """
 import asyncio, sys, time
@@ -41,6 +43,43 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+TAKING_TURNS = """
+import sys, time
+from pathlib import Path
+from codeagent.core.errors import SessionInUse
+from codeagent.core.events import Notice
+from codeagent.core.redact import Redactor
+from codeagent.session.store import SessionStore
+
+store = SessionStore(Path(sys.argv[1]), Redactor({}))
+done = 0
+while done < 5:
+    try:
+        log, _ = store.open(sys.argv[2])
+    except SessionInUse:
+        time.sleep(0.002)
+        continue
+    log.append(Notice(seq=log.next_seq, ts=1.0, session=sys.argv[2], code="n", text=sys.argv[3]))
+    log.close()
+    done += 1
+"""
+LIMITED = """
+import resource, runpy, sys
+sys.dont_write_bytecode = True
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+sys.argv[0] = "codeagent"
+runpy.run_module("codeagent", run_name="__main__")
+"""
+
+
+def started(folder: Path, program: str, *arguments: str, **options: Any) -> WarmProcess:
+    """This Python as a program of its own."""
+    file = folder / "program.py"
+    if not file.exists():  # another of the same kind may be reading it
+        file.write_text(program)
+    return WarmProcess(arguments, program=str(file), **{"env": dict(os.environ), **options})
 
 
 @pytest.fixture
@@ -86,7 +125,7 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_record_and_goes_on(store: Sessi
     ends = [at + 1 for at, byte in enumerate(whole) if byte == 10]
     rng = random.Random(1)
     cuts = {0, len(whole), *ends, *(end - 1 for end in ends), *(end + 1 for end in ends[:-1])}
-    cuts |= set(rng.sample(range(len(whole)), 100))
+    cuts |= set(rng.sample(range(len(whole)), times(30)))
     for cut in sorted(cuts):
         path.write_bytes(whole[:cut])
         complete = sum(end <= cut or end - 1 == cut for end in ends)
@@ -112,9 +151,10 @@ def test_a_crash_during_the_repair_is_repaired_by_the_next_start(store: SessionS
     assert_sound(after)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_after_kill_9_every_acknowledged_event_is_there(store: SessionStore, seed: int) -> None:
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(store.root.parent)], stdout=subprocess.PIPE, text=True)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("seed", range(times(3)))
+def test_after_kill_9_every_acknowledged_event_is_there(store: SessionStore, tmp_path: Path, seed: int) -> None:
+    writer = started(tmp_path, WRITER, str(store.root.parent), stdout=subprocess.PIPE)
     assert writer.stdout is not None
     acknowledged = int(writer.stdout.readline())
     time.sleep(random.Random(seed).random() / 5)
@@ -130,46 +170,23 @@ def test_after_kill_9_every_acknowledged_event_is_there(store: SessionStore, see
 def test_a_disk_that_fills_up_stops_the_run_before_the_next_call_and_says_so(product: Product) -> None:
     """The kernel refuses every byte past a file size limit, as a full disk does."""
     model = product.script(*[calls(read("a.txt"), text="x" * 500)] * 20, calls(bash("touch ran")), say("never"))
-    limited = (
-        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192));"
-        "sys.argv[0] = 'codeagent'; runpy.run_module('codeagent', run_name='__main__')"
-    )
     arguments = ["run", "go", "--model", model, "--sandbox", "off", "--yes"]
-    done = subprocess.run(
-        [sys.executable, "-c", limited, *arguments],
-        cwd=product.workspace,
-        env=product.environment | {"PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 1
-    assert "session log" in done.stderr and "File too large" in done.stderr
-    assert "Traceback" not in done.stderr
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = started(product.home, LIMITED, *arguments, cwd=product.workspace, env=product.environment, **pipes)
+    _, said = process.communicate(60)
+    assert process.returncode == 1
+    assert "session log" in said and "File too large" in said
+    assert "Traceback" not in said
     assert not (product.workspace / "ran").exists()
     recording = read_recording(product.sessions[0] / LOG)
     assert (recording.problems, recording.tail) == ((), b"")
     assert product.run(product.script(say("Going on.")), "--resume", product.sessions[0].name).out == "Going on.\n"
 
 
-def test_eight_processes_that_want_one_session_get_it_one_at_a_time(store: SessionStore) -> None:
+def test_eight_processes_that_want_one_session_get_it_one_at_a_time(store: SessionStore, tmp_path: Path) -> None:
     session_id = stored(store).parent.name
-    code = (
-        "import sys, time; from pathlib import Path\n"
-        "from codeagent.core.errors import SessionInUse\n"
-        "from codeagent.core.events import Notice\n"
-        "from codeagent.core.redact import Redactor\n"
-        "from codeagent.session.store import SessionStore\n"
-        "store = SessionStore(Path(sys.argv[1]), Redactor({}))\n"
-        "done = 0\n"
-        "while done < 5:\n"
-        "    try: log, _ = store.open(sys.argv[2])\n"
-        "    except SessionInUse: time.sleep(0.002); continue\n"
-        "    log.append(Notice(seq=log.next_seq, ts=1.0, session=sys.argv[2], code='n', text=sys.argv[3]))\n"
-        "    log.close(); done += 1\n"
-    )
-    command = [sys.executable, "-c", code, str(store.root.parent), session_id]
-    writers = [subprocess.Popen([*command, str(number)]) for number in range(8)]
+    place = str(store.root.parent), session_id
+    writers = [started(tmp_path, TAKING_TURNS, *place, str(number)) for number in range(8)]
     assert [writer.wait(60) for writer in writers] == [0] * 8
     recording = store.read(session_id)
     events: list[KnownEvent] = [event for event in recording.events if isinstance(event, Notice)]
@@ -178,12 +195,12 @@ def test_eight_processes_that_want_one_session_get_it_one_at_a_time(store: Sessi
 
 async def test_a_sync_that_runs_while_more_is_written_covers_what_came_before_it(store: SessionStore) -> None:
     log = store.create()
-    for round_ in range(50):
+    for round_ in range(times(10)):
         for _ in range(5):
             log.append(Notice(seq=log.next_seq, ts=1.0, session=log.session_id, code="n", text=str(round_)))
         await asyncio.gather(log.sync(), log.sync())
     log.close()
-    assert len(store.read(log.session_id).events) == 250
+    assert len(store.read(log.session_id).events) == times(10) * 5
 
 
 @pytest.mark.parametrize(
