@@ -1,7 +1,7 @@
 """The real app on recorded events: what snapshot, payload and key tests open, with time that stands still."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,26 @@ async def settled(pilot: Pilot[None]) -> None:
         while not app.settled:  # noqa: ASYNC110  # whatever it waits for, it shows here
             await asyncio.sleep(0.01)
     await pilot.pause()
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool], awaited: object = "what was waited for") -> None:
+    """Return once the condition holds; `awaited` names it where it never does."""
+    try:
+        async with asyncio.timeout(30):
+            while not condition():
+                await pilot.pause()
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"never came: {awaited}") from None
+
+
+async def enter(pilot: Pilot[None], *lines: str) -> None:
+    """Send lines from the composer; how they are typed is the subject of other tests."""
+    app = pilot.app
+    assert isinstance(app, ReplayApp)
+    for line in lines:
+        app.chat.composer.set_text(line)
+        await pilot.press("enter")
 
 
 class ReplayTalk:
@@ -267,3 +287,8 @@ class ReplayApp(CodeagentApp):
     @property
     def told(self) -> list[tuple[Any, ...]]:
         return [call for talk in self.talks for call in talk.told]
+
+    def forget(self) -> None:
+        """Begin the list of what was told again."""
+        for talk in self.talks:
+            talk.told.clear()

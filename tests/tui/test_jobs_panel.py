@@ -1,7 +1,6 @@
 """/jobs, Ctrl+T and Ctrl+B: reading along, stopping, sending text, and moving a call to the background."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from codeagent.tui.screens.output import OutputScreen
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.widgets.job_list import JobList
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording
 
 
@@ -44,12 +43,6 @@ async def panel(folder: Path, recording: Recording | None = None) -> AsyncIterat
         yield pilot, app
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await pilot.pause(0.02)
-
-
 async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
     named = {" ": "space", "/": "slash", "-": "minus"}
     await pilot.press(*(named.get(letter, letter) for letter in text), *keys)
@@ -72,8 +65,9 @@ def goes_on(app: ReplayApp, recording: Recording, since: int) -> None:
         bridge.show(event)
 
 
-async def test_the_panel_begins_at_the_newest_job_that_runs_and_moves_through_all(tmp_path: Path) -> None:
+async def test_the_panel_names_every_state_and_begins_at_the_newest_job_that_runs(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
+        assert [word for word in ("running", "done", "failed", "stopped", "lost") if word not in shown(app)] == []
         assert marked(app) == "job-6"
         await pilot.press("down", "k", "k", "k")
         assert marked(app) == "job-3"
@@ -81,17 +75,14 @@ async def test_the_panel_begins_at_the_newest_job_that_runs_and_moves_through_al
         assert "… 1,202 lines more: o shows everything" in shown(app)
 
 
-async def test_every_state_has_a_word(tmp_path: Path) -> None:
-    async with panel(tmp_path) as (_, app):
-        assert [word for word in ("running", "done", "failed", "stopped", "lost") if word not in shown(app)] == []
-
-
-@pytest.mark.parametrize("key", ["escape", "q", "ctrl+t"])
-async def test_the_panel_closes_and_the_focus_is_where_it_was(key: str, tmp_path: Path) -> None:
-    async with panel(tmp_path) as (pilot, app):
-        await pilot.press(key)
-        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
-        assert app.chat.focused is app.chat.composer
+async def test_the_panel_closes_and_the_focus_is_where_it_was(tmp_path: Path) -> None:
+    async with chat(tmp_path, every_state()) as (pilot, app):
+        for key in ("escape", "q", "ctrl+t"):
+            await pilot.press("ctrl+t")
+            await until(pilot, lambda: isinstance(app.screen, JobsScreen), key)
+            await pilot.press(key)
+            await until(pilot, lambda: isinstance(app.screen, ChatScreen), key)
+            assert app.chat.focused is app.chat.composer, key
 
 
 async def test_what_is_printed_meanwhile_shows_as_it_comes(tmp_path: Path) -> None:
@@ -122,20 +113,21 @@ async def test_who_scrolled_away_from_the_end_stays_on_the_lines_they_read(tmp_p
         assert tail.following
 
 
-async def test_s_asks_once_and_s_again_stops_the_job(tmp_path: Path) -> None:
+async def test_s_asks_once_and_s_or_y_stops_the_job(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
-        await pilot.press("s")
-        assert app.told == [] and "stop job-6?" in shown(app)
-        await pilot.press("s")
-        await until(pilot, lambda: app.told == [("stop_job", "job-6")])
+        for key in ("s", "y"):
+            app.forget()
+            await pilot.press("s")
+            assert app.told == [] and "stop job-6?" in shown(app), key
+            await pilot.press(key)
+            await until(pilot, lambda: bool(app.told), key)
+            assert app.told == [("stop_job", "job-6")], key
 
 
 async def test_y_answers_the_question_and_nothing_else(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
         await pilot.press("y", "s", "up", "y")
         assert app.told == []
-        await pilot.press("down", "s", "y")
-        await until(pilot, lambda: app.told == [("stop_job", "job-6")])
 
 
 async def test_the_second_s_counts_only_for_two_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,14 +167,14 @@ async def test_a_job_that_takes_no_text_says_so(tmp_path: Path) -> None:
         assert "job-1 takes no text" in shown(app)
 
 
-@pytest.mark.parametrize("key", ["enter", "o"])
-async def test_the_whole_output_opens_on_a_page(key: str, tmp_path: Path) -> None:
+async def test_the_whole_output_opens_on_a_page(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
-        await pilot.press(key)
-        await until(pilot, lambda: isinstance(app.screen, OutputScreen))
-        await until(pilot, lambda: "job-6 line 1" in shown(app))
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        for key in ("enter", "o"):
+            await pilot.press(key)
+            await until(pilot, lambda: isinstance(app.screen, OutputScreen), key)
+            await until(pilot, lambda: "job-6 line 1" in shown(app), key)
+            await pilot.press("escape")
+            await until(pilot, lambda: isinstance(app.screen, JobsScreen), key)
 
 
 async def test_what_cannot_be_done_is_told_in_the_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +213,7 @@ async def test_with_no_job_the_line_says_what_would_make_one(tmp_path: Path) -> 
 
 async def test_ctrl_b_moves_the_one_call_that_is_waited_for_although_something_is_written(tmp_path: Path) -> None:
     async with chat(tmp_path, takes_long()) as (pilot, app):
-        await write(pilot, "half a thought")
+        app.chat.composer.set_text("half a thought")
         await pilot.press("ctrl+b")
         await until(pilot, lambda: app.told == [("promote", "c4")])
         assert app.chat.composer.text == "half a thought"
@@ -239,9 +231,9 @@ async def test_of_two_calls_the_person_chooses_and_the_longest_comes_first(tmp_p
 
 async def test_a_number_says_which_call_goes_to_the_background(tmp_path: Path) -> None:
     async with chat(tmp_path, two_take_long()) as (pilot, app):
-        await write(pilot, "/background 2", "enter")
+        await enter(pilot, "/background 2")
         await until(pilot, lambda: app.told == [("promote", "c5")])
-        await write(pilot, "/bg 7", "enter")
+        await enter(pilot, "/bg 7")
         await until(pilot, lambda: "there is no call '7': 2 run" in app.chat.stage.status.now.notice)
 
 
@@ -263,44 +255,41 @@ async def test_the_offer_names_the_key_in_force(tmp_path: Path) -> None:
         await until(pilot, lambda: app.told == [("promote", "c4")])
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("/stop job-6", ("stop_job", "job-6")),
-        ("/stop 6", ("stop_job", "job-6")),
-        ("/jobs 6 send q 1", ("send_to_job", "job-6", "q 1")),
-    ],
-)
-async def test_what_keys_do_in_the_panel_commands_do_as_well(line: str, told: tuple[str, ...], tmp_path: Path) -> None:
+async def test_what_keys_do_in_the_panel_commands_do_as_well(tmp_path: Path) -> None:
     async with chat(tmp_path, every_state()) as (pilot, app):
-        await write(pilot, line, "enter")
-        await until(pilot, lambda: app.told == [told])
+        for line, told in (
+            ("/stop job-6", ("stop_job", "job-6")),
+            ("/stop 6", ("stop_job", "job-6")),
+            ("/jobs 6 send q 1", ("send_to_job", "job-6", "q 1")),
+        ):
+            app.forget()
+            await enter(pilot, line)
+            await until(pilot, lambda: bool(app.told), line)
+            assert app.told == [told], line
 
 
 async def test_a_command_opens_the_panel_at_a_job_or_its_whole_output(tmp_path: Path) -> None:
     async with chat(tmp_path, every_state()) as (pilot, app):
-        await write(pilot, "/ps job-2", "enter")
+        await enter(pilot, "/ps job-2")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
         assert marked(app) == "job-2"
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, ChatScreen))
-        await write(pilot, "/jobs 2 output", "enter")
+        await enter(pilot, "/jobs 2 output")
         await until(pilot, lambda: isinstance(app.screen, OutputScreen))
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("/stop 9", "no job '9': there are job-1, job-2, job-3, job-4, job-5, job-6"),
-        ("/stop 2", "job-2 runs no more: done"),
-        ("/jobs 2 now", "/jobs takes a job, and then output or send TEXT, not 'now'"),
-    ],
-)
-async def test_a_command_that_means_no_job_says_which_there_are(line: str, said: str, tmp_path: Path) -> None:
+async def test_a_command_that_means_no_job_says_which_there_are(tmp_path: Path) -> None:
     async with chat(tmp_path, every_state()) as (pilot, app):
-        await write(pilot, line, "enter")
-        await until(pilot, lambda: app.chat.stage.status.now.notice == said)
-        assert app.told == []
+        for line, said in (
+            ("/stop 9", "no job '9': there are job-1, job-2, job-3, job-4, job-5, job-6"),
+            ("/stop 2", "job-2 runs no more: done"),
+            ("/jobs 2 now", "/jobs takes a job, and then output or send TEXT, not 'now'"),
+        ):
+            app.chat.tell("")
+            await enter(pilot, line)
+            await until(pilot, lambda: bool(app.chat.stage.status.now.notice), line)
+            assert (app.chat.stage.status.now.notice, app.told) == (said, []), line
 
 
 async def test_keys_are_taken_while_a_job_prints_a_hundred_thousand_lines(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """At a boundary every key does what the card says, none counts before it could be read, and nothing written is lost."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -25,7 +24,7 @@ from tests.tui.boundary_scenes import (
     with_a_question,
 )
 from tests.tui.guards import long_enough
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording, running_tests
 
 _KEYS = {" ": "space", "/": "slash", "$": "dollar_sign", "-": "minus"}
@@ -52,6 +51,16 @@ async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
     await pilot.pause()
 
 
+async def show(pilot: Pilot[None], app: ReplayApp, recording: Recording, *, seen: bool = True) -> None:
+    """The boundary of another recording as one that was just reached, with nothing told so far."""
+    app.forget()
+    for what in (None, stage_of(recording)):
+        app.chat.stage.boundary.set(what)
+        await pilot.pause()
+    if seen:
+        long_enough()
+
+
 def shown(app: ReplayApp) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
@@ -65,20 +74,24 @@ def editor(folder: Path, monkeypatch: pytest.MonkeyPatch, writes: str) -> None:
     monkeypatch.setenv("VISUAL", str(program))
 
 
-@pytest.mark.parametrize("key", ["alt+c", "enter"])
-async def test_a_pause_ends_from_where_one_writes(tmp_path: Path, key: str) -> None:
+async def test_a_pause_ends_from_where_one_writes(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
-        await pilot.press(key)
-        await pilot.pause()
-        assert app.told == [("go_on",)]
+        for key in ("alt+c", "enter"):
+            await show(pilot, app, paused())
+            await pilot.press(key)
+            await pilot.pause()
+            assert app.told == [("go_on",)], key
 
 
-@pytest.mark.parametrize(("key", "on"), [("s", True), ("S", False)])
-async def test_going_on_turns_step_mode_on_or_off(tmp_path: Path, key: str, on: bool) -> None:
-    async with chat(tmp_path, paused(), stepping=not on) as (pilot, app):
-        await pilot.press("tab", key)
-        await pilot.pause()
-        assert app.told == [("step", on), ("go_on",)]
+async def test_going_on_turns_step_mode_on_or_off(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        for key, on in (("s", True), ("S", False)):
+            app.chat.stage.status.set(stepping=not on)
+            await show(pilot, app, paused())
+            app.chat.composer.focus()
+            await pilot.press("tab", key)
+            await pilot.pause()
+            assert app.told == [("step", on), ("go_on",)], key
 
 
 async def test_the_marked_call_is_skipped_and_digits_and_arrows_mark(tmp_path: Path) -> None:
@@ -152,13 +165,13 @@ async def test_a_call_that_is_skipped_already_says_so(tmp_path: Path) -> None:
 
 async def test_what_is_written_corrects_the_batch(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
-        await write(pilot, "use the helper", "enter")
+        await enter(pilot, "use the helper")
         assert app.told == [("correct", "use the helper")]
 
 
 async def test_before_a_request_what_is_written_is_read_first(tmp_path: Path) -> None:
     async with chat(tmp_path, before_a_request()) as (pilot, app):
-        await write(pilot, "be brief", "enter")
+        await enter(pilot, "be brief")
         assert app.told == [("steer", "be brief"), ("go_on",)]
 
 
@@ -179,12 +192,13 @@ async def test_esc_at_a_pause_stops_and_from_the_card_goes_back_to_writing_first
         assert app.told == [("abort",)]
 
 
-@pytest.mark.parametrize("key", ["alt+c", "alt+x", "alt+s", "enter", "escape", "tab"])
-async def test_no_key_counts_before_the_pause_could_be_seen(tmp_path: Path, key: str) -> None:
+async def test_no_key_counts_before_the_pause_could_be_seen(tmp_path: Path) -> None:
     async with chat(tmp_path, paused(), seen=False) as (pilot, app):
-        await pilot.press(key)
-        assert app.told == []
-        assert app.focused is app.chat.composer
+        for key in ("alt+c", "alt+x", "alt+s", "enter", "escape", "tab"):
+            await show(pilot, app, paused(), seen=False)
+            await pilot.press(key)
+            assert app.told == [], key
+            assert app.focused is app.chat.composer, key
 
 
 async def test_esc_twice_stops_also_where_the_pause_came_in_between(tmp_path: Path) -> None:
@@ -227,12 +241,14 @@ async def test_the_focus_goes_back_when_the_pause_ends(tmp_path: Path) -> None:
         assert app.focused is app.chat.composer
 
 
-@pytest.mark.parametrize(("key", "mode"), [("p", "ask"), ("P", "accept-edits"), ("a", "accept-edits")])
-async def test_a_plan_is_started_in_the_mode_of_the_key(tmp_path: Path, key: str, mode: str) -> None:
+async def test_a_plan_is_started_in_the_mode_of_the_key(tmp_path: Path) -> None:
     async with chat(tmp_path, plan_ready()) as (pilot, app):
-        await pilot.press("tab", key)
-        await pilot.pause()
-        assert app.told == [("start_plan", PLAN, mode)]
+        for key, mode in (("p", "ask"), ("P", "accept-edits"), ("a", "accept-edits")):
+            await show(pilot, app, plan_ready())
+            app.chat.composer.focus()
+            await pilot.press("tab", key)
+            await pilot.pause()
+            assert app.told == [("start_plan", PLAN, mode)], key
 
 
 async def test_an_edited_plan_is_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,71 +263,72 @@ async def test_an_edited_plan_is_what_is_started(tmp_path: Path, monkeypatch: py
         assert app.told == [("start_plan", "1. Only this", "ask")]
 
 
-@pytest.mark.parametrize("keys", [("tab", "k"), ("tab", "escape"), ("escape",), ("alt+k",)])
-async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path, keys: tuple[str, ...]) -> None:
+async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> None:
     async with chat(tmp_path, plan_ready()) as (pilot, app):
-        await pilot.press(*keys)
-        await pilot.pause()
-        assert not app.chat.boundary_card.display
-        assert isinstance(app.chat.stage.boundary.now, PlanReady)
-        await write(pilot, "also 1900", "enter")
-        long_enough()
-        await pilot.press("tab")
-        await pilot.pause()
-        assert app.chat.boundary_card.display
-        assert app.told == [("send", "also 1900")]
+        for keys in (("tab", "k"), ("tab", "escape"), ("escape",), ("alt+k",)):
+            await show(pilot, app, plan_ready())
+            app.chat.composer.focus()
+            assert app.chat.boundary_card.display, keys
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert not app.chat.boundary_card.display, keys
+            assert isinstance(app.chat.stage.boundary.now, PlanReady), keys
+            await enter(pilot, "also 1900")
+            long_enough()
+            await pilot.press("tab")
+            await pilot.pause()
+            assert app.chat.boundary_card.display, keys
+            assert app.told == [("send", "also 1900")], keys
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("/step", [("step", True)]),
-        ("/step on", [("step", True)]),
-        ("/step off", [("step", False)]),
-        ("/step go", [("go_on",)]),
-        ("/step skip 2", [("skip_call", "c6", "")]),
-        ("/step skip 2 not now", [("skip_call", "c6", "not now")]),
-        ("/stop", [("abort",)]),
-        ("/budget $2", [("set_budget", "$2")]),
-        ("/plan", [("set_mode", "plan")]),
-        ("/plan leap days", [("set_mode", "plan"), ("steer", "leap days")]),
-    ],
-)
-async def test_what_keys_do_commands_do(tmp_path: Path, line: str, told: list[tuple[Any, ...]]) -> None:
+async def test_what_keys_do_commands_do(tmp_path: Path) -> None:
+    cases: dict[str, list[tuple[Any, ...]]] = {
+        "/step": [("step", True)],
+        "/step on": [("step", True)],
+        "/step off": [("step", False)],
+        "/step go": [("go_on",)],
+        "/step skip 2": [("skip_call", "c6", "")],
+        "/step skip 2 not now": [("skip_call", "c6", "not now")],
+        "/stop": [("abort",)],
+        "/budget $2": [("set_budget", "$2")],
+        "/plan": [("set_mode", "plan")],
+        "/plan leap days": [("set_mode", "plan"), ("steer", "leap days")],
+    }
     async with chat(tmp_path, paused()) as (pilot, app):
-        await write(pilot, line, "enter")
-        await until(pilot, lambda: app.told == told)
+        for line, told in cases.items():
+            await says(pilot, app, line, told)
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("/plan leap days", [("set_mode", "plan"), ("send", "leap days")]),
-        ("/plan start", [("start_plan", PLAN, "ask")]),
-        ("/plan start accept-edits", [("start_plan", PLAN, "accept-edits")]),
-    ],
-)
-async def test_a_plan_is_made_and_started_by_command(tmp_path: Path, line: str, told: list[tuple[Any, ...]]) -> None:
+async def test_a_plan_is_made_and_started_by_command(tmp_path: Path) -> None:
     async with chat(tmp_path, plan_ready()) as (pilot, app):
-        await write(pilot, line, "enter")
-        await until(pilot, lambda: app.told == told)
+        await says(pilot, app, "/plan leap days", [("set_mode", "plan"), ("send", "leap days")])
+        await says(pilot, app, "/plan start", [("start_plan", PLAN, "ask")])
+        await says(pilot, app, "/plan start accept-edits", [("start_plan", PLAN, "accept-edits")])
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("/step go", "nothing is paused"),
-        ("/step skip 2", "nothing is paused"),
-        ("/step maybe", "/step takes on, off, go, skip N or edit N, not 'maybe'"),
-        ("/plan start", "no plan is ready"),
-        ("/stop", "nothing is running"),
-    ],
-)
-async def test_a_command_that_finds_nothing_to_do_says_so(tmp_path: Path, line: str, said: str) -> None:
+async def says(pilot: Pilot[None], app: ReplayApp, line: str, told: list[tuple[Any, ...]]) -> None:
+    """A command tells the agent this, and nothing else."""
+    app.forget()
+    await enter(pilot, line)
+    await until(pilot, lambda: len(app.told) >= len(told), line)
+    assert app.told == told, line
+
+
+async def test_a_command_that_finds_nothing_to_do_says_so(tmp_path: Path) -> None:
     async with chat(tmp_path, Recording(), seen=False) as (pilot, app):
-        await write(pilot, line, "enter")
-        await until(pilot, lambda: said in app.chat.stage.status.now.notice)
-        assert app.told == []
+        await refuses(pilot, app, "/step go", "nothing is paused")
+        await refuses(pilot, app, "/step skip 2", "nothing is paused")
+        await refuses(pilot, app, "/step maybe", "/step takes on, off, go, skip N or edit N, not 'maybe'")
+        await refuses(pilot, app, "/plan start", "no plan is ready")
+        await refuses(pilot, app, "/stop", "nothing is running")
+
+
+async def refuses(pilot: Pilot[None], app: ReplayApp, line: str, said: str) -> None:
+    """A command tells the agent nothing, and says why."""
+    app.chat.tell("")
+    await enter(pilot, line)
+    await until(pilot, lambda: said in app.chat.stage.status.now.notice, line)
+    assert app.told == [], line
 
 
 async def test_markup_and_control_characters_of_a_batch_are_text(tmp_path: Path) -> None:
@@ -329,10 +346,3 @@ def stage_of(recording: Recording) -> Any:
     for event in recording.events:
         bridge.show(event)
     return stage.boundary.now
-
-
-async def until(pilot: Pilot[None], condition: Any) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await pilot.pause()
-            await asyncio.sleep(0.01)
