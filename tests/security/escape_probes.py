@@ -190,6 +190,8 @@ NETWORK = {
     ),
 }
 PROBES = GIT | SECRETS | KERNEL | FILES | NETWORK
+ALONE = "init is killed"
+"""What it kills carries its own output, so no other probe is run beside it."""
 
 FIRES_IN_AN_ORDINARY_CONTAINER = frozenset(
     {

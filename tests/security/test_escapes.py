@@ -14,17 +14,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.errors import SandboxLost
 from codeagent.sandbox.docker import Engine
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.execution import Execution, Mark, Place
 from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.reach import engine_socket
-from codeagent.sandbox.wire import Wire, WireError
-from tests.effort import part
-from tests.sandboxes import MIB, Ran, make_repository, run, sandbox_spec
-from tests.security.escape_probes import FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
+from codeagent.sandbox.wire import Wire
+from tests.sandboxes import MIB, Ran, batch, make_repository, parts, run, sandbox_spec
+from tests.security.escape_probes import ALONE, FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 PYTHON = (
@@ -119,12 +117,12 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.soak(tried=1)
-@pytest.mark.parametrize("probe", part([*PROBES], 40))
-async def test_a_probe_is_stopped(box: DockerSandbox, ground: Ground, probe: str) -> None:
+async def test_every_probe_is_stopped(box: DockerSandbox, ground: Ground) -> None:
     git = fingerprint(ground.root / ".git")
-    ran = await run(box, ground.fill(PROBES[probe]))
-    assert b"BREACH" not in ran.stdout, ran
+    probes = {name: ground.fill(PROBES[name]) for name in PROBES if name != ALONE}
+    ran, alone = await run(box, batch(probes)), await run(box, PROBES[ALONE])
+    assert [name for name, tried in parts(ran, probes).items() if b"BREACH" in tried.stdout] == []
+    assert b"BREACH" not in alone.stdout, alone
     assert fingerprint(ground.root / ".git") == git
     assert (ground.outside / "canary").read_text() == "untouched"
     assert (ground.root / ".env").read_text() == "API_KEY=CANARY\n"
@@ -144,14 +142,13 @@ async def test_the_probes_are_able_to_fire(tmp_path: Path) -> None:
     (ground.root / ".env").write_text("CANARY")
     (ground.root / "deploy").mkdir()
     (ground.root / "deploy" / "id_ed25519").write_text("CANARY-KEY")
-    fired = set()
-    async for probe, ran in in_an_ordinary_container(ground):
-        if b"BREACH" in ran.stdout:
-            fired.add(probe)
-    assert FIRES_IN_AN_ORDINARY_CONTAINER - fired == set()
+    fresh = "[ -d .git ] || git init -q .; mkdir -p .codeagent ~; echo CANARY > .env;"
+    probes = {name: f"{fresh} {ground.fill(PROBES[name])}" for name in PROBES if name in FIRES_IN_AN_ORDINARY_CONTAINER}
+    ran = await in_an_ordinary_container(ground, batch(probes))
+    assert [name for name, tried in parts(ran, probes).items() if b"BREACH" not in tried.stdout] == []
 
 
-async def in_an_ordinary_container(ground: Ground) -> AsyncIterator[tuple[str, Ran]]:
+async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     path = engine_socket(os.environ.get("DOCKER_HOST"))
     engine = Engine(path)
     image = choose_image(engine, sandbox_spec(ground.root, ground.state), lambda _: None)
@@ -162,23 +159,13 @@ async def in_an_ordinary_container(ground: Ground) -> AsyncIterator[tuple[str, R
     for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):
         del arguments["HostConfig"][hardening]
     arguments |= {"User": "0:0", "Env": [f"PATH={image.path}", "SECRET=CANARY"]}
-    wire, mark = Wire(path), Mark("0" * 16, 1)
     container, stdin = engine.run(arguments)
+    ran = Ran()
     try:
-        for probe, script in PROBES.items():
-            ran = Ran()
-            fresh = f"[ -d .git ] || git init -q .; mkdir -p .codeagent ~; echo CANARY > .env; {ground.fill(script)}"
-            try:
-                execution = await Execution.start(wire, Place(container, "0:0", here), fresh, mark, ran)
-            except WireError:
-                container, stdin = engine.run(arguments)
-                execution = await Execution.start(wire, Place(container, "0:0", here), fresh, mark, ran)
-            try:
-                await execution.finish()
-            except SandboxLost:
-                assert b"BREACH" in ran.stdout
-            await execution.close()
-            yield probe, ran
+        execution = await Execution.start(Wire(path), Place(container, "0:0", here), text, Mark("0" * 16, 1), ran)
+        await execution.finish()
+        await execution.close()
+        return ran
     finally:
         stdin.close()
         engine.remove(container)
@@ -193,9 +180,9 @@ WORKS = {
     "git grep": "git grep -q hello",
     "unittest": f"{PYTHON} -m unittest -q",
     "a virtual environment": f"{PYTHON} -m venv /tmp/venv && /tmp/venv/bin/python -c 'import sys; print(sys.prefix)'",
-    "pip installs a local wheel": (
-        f"{PYTHON} -m venv /tmp/venv2 && /tmp/venv2/bin/pip install -q --no-index --find-links wheels answer"
-        " && /tmp/venv2/bin/python -c 'import answer; assert answer.VALUE == 42'"
+    "pip installs a local wheel into it": (
+        "/tmp/venv/bin/pip install -q --no-index --find-links wheels answer"
+        " && /tmp/venv/bin/python -c 'import answer; assert answer.VALUE == 42'"
     ),
     "python": f"{PYTHON} -c 'import ssl, sqlite3, json; print(1)'",
     "processes of python": (
@@ -230,12 +217,10 @@ WORKS = {
 }
 
 
-@pytest.mark.parametrize("what", WORKS)
-async def test_ordinary_work_goes_on(box: DockerSandbox, ground: Ground, what: str) -> None:
-    if "wheel" in what:
-        make_wheel(ground.root / "wheels")
-    ran = await run(box, WORKS[what])
-    assert ran.result.exit_code == 0, ran
+async def test_ordinary_work_goes_on(box: DockerSandbox, ground: Ground) -> None:
+    make_wheel(ground.root / "wheels")
+    ran = await run(box, batch(WORKS))
+    assert {name: done for name, done in parts(ran, WORKS).items() if done.exit_code != 0} == {}, ran.stderr
 
 
 def make_wheel(folder: Path) -> None:
