@@ -3,12 +3,15 @@
 import asyncio
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from codeagent.core.ports import Command, CommandResult, Sandbox
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.spec import SandboxSpec
 
 MIB = 1024**2
@@ -59,6 +62,19 @@ def sandbox_spec(root: Path, state_dir: Path, **fields: object) -> SandboxSpec:
         "tmp_bytes": 64 * MIB,
     }
     return SandboxSpec(root=root, state_dir=state_dir, **(values | fields))  # type: ignore[arg-type]  # by name
+
+
+@asynccontextmanager
+async def opened(
+    root: Path, state_dir: Path, internet: Internet | None = None, **fields: object
+) -> AsyncIterator[DockerSandbox]:
+    """A started sandbox, closed afterwards by the event loop that used it; `fields` as in `sandbox_spec`."""
+    sandbox = DockerSandbox(sandbox_spec(root, state_dir, **fields), internet)
+    await sandbox.start(lambda _: None)
+    try:
+        yield sandbox
+    finally:
+        await sandbox.close()
 
 
 @dataclass

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,19 +14,9 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.addresses import is_public
 from codeagent.sandbox.egress.internet import Internet
 from tests.sandbox.egress.proxying import Names, Origin, listening
-from tests.sandboxes import Ran, sandbox_spec
+from tests.sandboxes import Ran, opened
 
 pytestmark = pytest.mark.docker
-
-
-@asynccontextmanager
-async def opened(root: Path, state: Path, internet: Internet) -> AsyncIterator[DockerSandbox]:
-    sandbox = DockerSandbox(sandbox_spec(root, state), internet)
-    await sandbox.start(lambda _: None)
-    try:
-        yield sandbox
-    finally:
-        await sandbox.close()
 
 
 @pytest_asyncio.fixture
