@@ -13,6 +13,7 @@ from codeagent.core.ports import Command, CommandResult, Sandbox
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.spec import SandboxSpec
+from tests.copies import copied
 
 MIB = 1024**2
 WRAPPERS_WORD = "word=$(sed -z -n 6p /proc/$PPID/cmdline | tr -d '\\0');"
@@ -21,7 +22,10 @@ WRAPPERS_WORD = "word=$(sed -z -n 6p /proc/$PPID/cmdline | tr -d '\\0');"
 
 def make_repository(path: Path) -> Path:
     """A small git repository with one commit."""
-    path.mkdir(parents=True)
+    return copied(_repository, path)
+
+
+def _repository(path: Path) -> None:
     (path / "hello.py").write_text("def hello():\n    return 'hello'\n")
     (path / "test_hello.py").write_text(
         "import unittest\nfrom hello import hello\n\n\nclass TestHello(unittest.TestCase):\n"
@@ -31,7 +35,6 @@ def make_repository(path: Path) -> Path:
     subprocess.run(["git", "init", "-q", "-b", "main", str(path)], check=True)
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "first"], check=True)
-    return path
 
 
 def make_worktree(repository: Path) -> Path:

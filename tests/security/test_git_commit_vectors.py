@@ -15,6 +15,8 @@ import pytest
 from codeagent.core.commits import CommitRefused
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
+from tests.copies import copied
+from tests.effort import part
 
 _CONTROL_SECONDS = 20
 
@@ -352,10 +354,12 @@ VECTORS: dict[str, Vector] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.mktemp("template")
-    ground = Ground(base, {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "TERM": "xterm", "LC_ALL": "C"})
+def ground_at(base: Path) -> Ground:
+    return Ground(base, {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "TERM": "xterm", "LC_ALL": "C"})
+
+
+def make_ground(base: Path) -> None:
+    ground = ground_at(base)
     ground.put("home/.gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n")
     ground.root.mkdir()
     ground.plain("init", "-q", check=True)
@@ -363,15 +367,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ground.put(f"project/{name}", f"{name}\n")
     ground.plain("add", "-A", check=True)
     ground.plain("commit", "-qm", "first", check=True)
-    return base
 
 
 @pytest.fixture
-def ground(template: Path, tmp_path: Path) -> Ground:
-    base = tmp_path / "ground"
-    shutil.copytree(template, base, symlinks=True)
-    (base / "evil").mkdir()
-    ground = Ground(base, {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "TERM": "xterm", "LC_ALL": "C"})
+def ground(tmp_path: Path) -> Ground:
+    ground = ground_at(copied(make_ground, tmp_path / "ground"))
+    (ground.base / "evil").mkdir()
     ground.put("evil/program", f"#!/bin/sh\n/bin/touch {ground.mark}\nexit 1\n").chmod(0o755)
     return ground
 
@@ -412,7 +413,8 @@ def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatc
     assert ground.fired(), "the positive control did not fire"
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("name", part([*VECTORS], 24))
 def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_plain_git(
     ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,7 +430,8 @@ ELSEWHERE = (
 """Those whose place depends on where the git directory and the workspace are."""
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("name", part(ELSEWHERE, 5))
 def test_no_vector_fires_in_a_folder_of_a_repository(
     ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -436,7 +439,10 @@ def test_no_vector_fires_in_a_folder_of_a_repository(
     nothing_fires(ground, VECTORS[name], monkeypatch, ".")
 
 
-@pytest.mark.parametrize("name", [*ELSEWHERE, "commondir", "a link at logs/HEAD", "a link at refs/heads"])
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize(
+    "name", [*part(ELSEWHERE, 5), *part(["commondir", "a link at logs/HEAD", "a link at refs/heads"], 1)]
+)
 def test_no_vector_fires_in_a_worktree_whose_git_directory_the_user_agreed_to(
     ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.workspace.checkpoints import GitCheckpoints
+from tests.copies import copied
 from tests.workspace.trees import git, look
 
 Setup = Callable[[Path], Path]
@@ -21,8 +22,11 @@ def state(setup: Setup) -> Setup:
 
 def plain(folder: Path) -> Path:
     """A repository with two commits, a staged change, a change that is not, and a new file."""
-    root = folder / "work"
-    (root / "src").mkdir(parents=True)
+    return copied(make_plain, folder / "work")
+
+
+def make_plain(root: Path) -> None:
+    (root / "src").mkdir()
     for name in ("a.txt", "b.txt", "src/c.txt"):
         (root / name).write_text(f"{name}\n" * 3)
     (root / "run.sh").write_text("#!/bin/sh\n")
@@ -38,7 +42,6 @@ def plain(folder: Path) -> Path:
     git(root, "add", "a.txt")
     (root / "b.txt").write_text("not staged\n")
     (root / "new.txt").write_text("new\n")
-    return root
 
 
 @state

@@ -15,17 +15,27 @@ from codeagent.core.errors import ContentChanged, OutsideWorkspace
 from codeagent.core.repository import repository_of
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
+from tests.copies import copied
 from tests.effort import times
+
+
+def make_home_and_project(base: Path) -> None:
+    (base / "home").mkdir()
+    (base / "home/.gitconfig").write_text(
+        "[user]\n\tname = Ada L\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
+    )
+    (base / "project").mkdir()
+    made = Repo(base / "project", {"HOME": str(base / "home"), "PATH": os.environ["PATH"]})
+    made.git("init", "-q")
+    for name in ("a.txt", "b.txt", "src/c.txt"):
+        made.put(name, f"{name}\n")
+    made.git("add", "-A")
+    made.git("commit", "-qm", "first")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    (folder / ".gitconfig").write_text(
-        "[user]\n\tname = Ada L\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
-    )
-    return folder
+    return copied(make_home_and_project, tmp_path / "base") / "home"
 
 
 @pytest.fixture
@@ -34,16 +44,8 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def repo(tmp_path: Path, environment: dict[str, str]) -> "Repo":
-    root = tmp_path / "project"
-    root.mkdir()
-    made = Repo(root, environment)
-    made.git("init", "-q")
-    for name in ("a.txt", "b.txt", "src/c.txt"):
-        made.put(name, f"{name}\n")
-    made.git("add", "-A")
-    made.git("commit", "-qm", "first")
-    return made
+def repo(home: Path, environment: dict[str, str]) -> "Repo":
+    return Repo(home.parent / "project", environment)
 
 
 class Repo:
