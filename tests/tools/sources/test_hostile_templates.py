@@ -10,10 +10,11 @@ from codeagent.core.tool import InvalidArgs
 from codeagent.tools.sources.template_argv import ArgvTemplate
 from codeagent.tools.sources.template_shell import ShellTemplate
 from codeagent.tools.sources.template_text import Parameter
+from tests.effort import times
 from tests.table import for_each
 
 TEXT = {"x": Parameter("x", "string", allow_dash=True)}
-TEMPLATES = 150
+TEMPLATES = times(40)
 TOKENS = (
     "echo", "printf %s", " ", " ", " ", "'", '"', "`", "$(", ")", "\\", "\n", "$", "<<EOF", "<<'EOF'", "\nEOF\n", "<<<",
     "|", "&&", ";", "{", "}", "(", "[ ", " ]", "[[ ", " ]]", "=", "==", "x=", "$x", "${x", "${x:-", "#", " #", ";;",
@@ -41,6 +42,7 @@ def accepted_templates(count: int, seed: int) -> list[ShellTemplate]:
     return found
 
 
+@pytest.mark.soak(tried=TEMPLATES)
 def test_no_accepted_template_runs_a_value(tmp_path: Path) -> None:
     rng = random.Random(7)
     scripts = [

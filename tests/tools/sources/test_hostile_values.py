@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from codeagent.tools.sources.template_argv import ArgvTemplate
 from codeagent.tools.sources.template_shell import ShellTemplate
 from codeagent.tools.sources.template_text import Parameter
-from tests.effort import times
+from tests.effort import part, times
 
-HOSTILE = 10_000
+MIXED = times(25)
+"""Values for each state that are mixtures, beside all of the single pieces."""
 TEXT = {"x": Parameter("x", "string", allow_dash=True)}
 SHOW = "printf '<%s>\\0' "
 """Prints each argument it gets between < and >, and a NUL."""
@@ -62,13 +63,10 @@ PIECES = (
 )  # fmt: skip
 
 
-def hostile_values(count: int, seed: int) -> list[str]:
+def hostile_values(seed: int) -> list[str]:
     """Single pieces, then mixtures of them."""
     rng = random.Random(seed)
-    values = list(PIECES)
-    while len(values) < count:
-        values.append("".join(rng.choices(PIECES, k=rng.randint(1, 9))))
-    return values[:count]
+    return [*PIECES, *("".join(rng.choices(PIECES, k=rng.randint(1, 9))) for _ in range(MIXED))]
 
 
 def bash(scripts: Sequence[str], folder: Path) -> list[bytes]:
@@ -85,12 +83,13 @@ def bash(scripts: Sequence[str], folder: Path) -> list[bytes]:
     return pieces[:-1]
 
 
+@pytest.mark.soak(tried=MIXED)
 @pytest.mark.parametrize("state", STATES)
 def test_the_shell_hands_on_exactly_the_value_in_every_state(state: str, tmp_path: Path) -> None:
     template, before, after = STATES[state]
     shell = ShellTemplate(template, TEXT)
     assert [flaw for flaw in shell.flaws() if not flaw.warning] == []
-    values = hostile_values(HOSTILE // (len(STATES) + len(DOCUMENTS)) + 1, seed=len(state))
+    values = hostile_values(seed=len(state))
     printed = bash([shell.render({"x": value}) for value in values], tmp_path)
     for value, out in zip(values, printed, strict=True):
         expected = before if after is None else before + value + after
@@ -98,21 +97,23 @@ def test_the_shell_hands_on_exactly_the_value_in_every_state(state: str, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["script"]
 
 
+@pytest.mark.soak(tried=MIXED)
 @pytest.mark.parametrize("state", DOCUMENTS)
 def test_a_document_holds_exactly_the_value(state: str, tmp_path: Path) -> None:
     template, before, after = DOCUMENTS[state]
     shell = ShellTemplate(template, TEXT)
     assert shell.flaws() == ()
-    values = hostile_values(HOSTILE // (len(STATES) + len(DOCUMENTS)) + 1, seed=len(state))
+    values = hostile_values(seed=len(state))
     printed = bash([shell.render({"x": value}) for value in values], tmp_path)
     assert printed == [(before + value + after).encode() for value in values]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["script"]
 
 
+@pytest.mark.soak(tried=MIXED)
 @pytest.mark.parametrize("item", ["{{args.x}}", "--at={{inputs.x}}.end", "{{ args.x }}{{args.x}}"])
 def test_the_program_gets_exactly_the_value_as_one_argument(item: str, tmp_path: Path) -> None:
     argv = ArgvTemplate(["printf", "<%s>\\0", item, "last"], TEXT)
-    values = hostile_values(HOSTILE // 10, seed=len(item))
+    values = hostile_values(seed=len(item))
     printed = bash([f"(exec -- {argv.command_line({'x': value})})" for value in values], tmp_path)
     for value, out in zip(values, printed, strict=True):
         whole = item.replace("{{inputs.x}}", value).replace("{{ args.x }}{{args.x}}", value * 2)
@@ -123,7 +124,7 @@ def test_the_program_gets_exactly_the_value_as_one_argument(item: str, tmp_path:
 
 def test_a_list_becomes_one_argument_for_each_item(tmp_path: Path) -> None:
     parameters = {"x": Parameter("x", "array", allow_dash=True)}
-    lists = [hostile_values(80, seed)[:size] for seed, size in enumerate([0, 1, 2, 80])]
+    lists = [hostile_values(seed)[:size] for seed, size in enumerate([0, 1, 2, 80])]
     shell = ShellTemplate(SHOW + "first {{args.x}}", parameters)
     argv = ArgvTemplate(["printf", "<%s>\\0", "first", "{{args.x}}"], parameters)
     for scripts in (
@@ -145,7 +146,7 @@ def test_any_text_at_all_arrives(values: list[str]) -> None:
 
 def test_the_line_that_rules_see_says_the_same_as_the_line_that_runs(tmp_path: Path) -> None:
     states = [state for state in STATES if state not in ("in a comment",) and "backticks" not in state]
-    values = hostile_values(60, seed=5)
+    values = part(PIECES, 20)
     for state in states:
         template, before, after = STATES[state]
         shell = ShellTemplate(template, TEXT)
