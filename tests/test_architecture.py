@@ -1,12 +1,11 @@
 """The rules of the house: sizes, reasons beside every exception to a rule, and what an import drags in."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
 from pathlib import Path
-
-from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "codeagent").rglob("*.py"))
@@ -20,10 +19,15 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def test_a_module_has_at_most_400_lines_and_says_what_it_is() -> None:
-    texts = {name(path): path.read_text() for path in MODULES}
-    assert {module for module, text in texts.items() if len(text.splitlines()) > MAX_MODULE_LINES} == set()
-    assert {module for module, text in texts.items() if not ast.get_docstring(ast.parse(text))} == set()
+    lines = {name(path): len(path.read_text().splitlines()) for path in MODULES}
+    assert {module for module, count in lines.items() if count > MAX_MODULE_LINES} == set()
+    assert {name(path) for path in MODULES if not ast.get_docstring(tree(path))} == set()
 
 
 def test_a_function_has_at_most_60_lines() -> None:
@@ -38,14 +42,12 @@ def test_an_exception_to_a_check_gives_its_reason() -> None:
 
 def functions(path: Path) -> list[tuple[str, int]]:
     """Every function of the file and its number of lines."""
-    nodes = ast.walk(ast.parse(path.read_text()))
-    found = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return [(f"{name(path)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1) for node in found]
 
 
-@for_each("module", ["codeagent.agent.agent", "codeagent.headless", "codeagent.bootstrap"])
-def test_importing_the_engine_loads_no_screen_and_no_model_library(module: str) -> None:
-    loaded = modules_after(f"import {module}")
+def test_importing_the_engine_loads_no_screen_and_no_model_library() -> None:
+    loaded = modules_after("import codeagent.agent.agent, codeagent.headless, codeagent.bootstrap")
     assert loaded.isdisjoint({"textual", "rich", "litellm", "openai", "docker", "git"})
 
 

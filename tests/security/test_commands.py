@@ -19,7 +19,7 @@ from codeagent.tools.reading.surroundings import SURROUNDINGS
 from codeagent.tools.reading.texts import TEXTS
 from codeagent.tools.reading.words import strict_commands
 from codeagent.tools.shell_syntax import command_key
-from tests.effort import times
+from tests.effort import part, times
 from tests.security.everyday_commands import EVERYDAY, EXPANDING
 from tests.security.hostile_commands import HOSTILE, SHAPES
 from tests.table import for_each
@@ -84,7 +84,7 @@ def test_a_flag_that_is_not_known_is_asked_about(name: str) -> None:
 )
 def test_an_abbreviated_flag_is_asked_about(name: str, known: Program) -> None:
     everything = known.switches | known.valued | known.optional
-    for flag in sorted(flag for flag in everything if flag.startswith("--")):
+    for flag in part(sorted(flag for flag in everything if flag.startswith("--")), 8):
         for short in {flag[:-1], flag[: len(flag) // 2 + 1]} - everything - {"--", "-"}:
             assert asks(f"{name} {short} x"), short
             assert asks(f"{name} {short}=x"), short
@@ -200,6 +200,7 @@ def test_what_is_taken_to_only_read_leaves_every_file_as_it_was(scratch: Path) -
     assert state(scratch) == before
 
 
+@pytest.mark.soak(tried=times(60))
 def test_mutated_lines_that_are_still_taken_to_only_read_do(scratch: Path) -> None:
     """Without knowing what a mutation means: those that need no question are run, and nothing changes."""
     chance = random.Random(20)
@@ -207,15 +208,17 @@ def test_mutated_lines_that_are_still_taken_to_only_read_do(scratch: Path) -> No
     taken: list[str] = []
     lines = [line for line in READS if "sleep" not in line and "/etc" not in line and "/usr" not in line]
     pieces = [*";&|<>(){}'\"\\\n*?~#! -oPwie=/.", "P", " -o P", " > P"]
-    for _ in range(3000):
+    for _ in range(times(3000)):
         line = chance.choice(lines)
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(line) + 1)
             line = line[:at] + chance.choice(pieces) + line[at:]
         if not asks(line):
             taken.append(line)
-    run(scratch, taken[:150])
-    assert len(taken) >= 100
+        if len(taken) == times(60):
+            break
+    run(scratch, taken)
+    assert len(taken) == times(60)
     assert state(scratch) == before
 
 

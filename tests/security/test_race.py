@@ -22,7 +22,7 @@ from tests.effort import times
 from tests.fakes import tool_context
 from tests.security.race import CANARY, INSIDE, Arena, make_arena, naive_read, swapping
 
-TRIES = times(400)
+TRIES = times(200)
 """Calls of each tool, half of them without the kernel's help."""
 Call = Callable[..., Awaitable[str]]
 

@@ -12,7 +12,7 @@ from tests.security.terminal_payloads import CONTROL, END, HIDDEN, MARKUP, PAYLO
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("recorded_screen.py"))]
 CHUNK = 40
-SHOWN = part(range(len(PAYLOADS)), 2 * CHUNK)
+SHOWN = part(range(len(PAYLOADS)), CHUNK)
 """Numbers of payloads; they are shown so many at a time."""
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""

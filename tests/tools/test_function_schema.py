@@ -1,5 +1,6 @@
 """What a model is told of a function: signatures and the JSON Schema of each, written out by hand."""
 
+import functools
 import json
 import sys
 import types
@@ -22,11 +23,20 @@ def nothing_is_left_behind() -> Iterator[None]:
     sys.modules.pop(MODULE, None)
 
 
+@functools.cache
+def prelude() -> dict[str, Any]:
+    """The classes that signatures name, made in a module of the name that each of them is in later."""
+    module = types.ModuleType(MODULE)
+    sys.modules[MODULE] = module
+    exec(PRELUDE, module.__dict__)
+    return module.__dict__
+
+
 def made(signature: str, docstring: str = "Does something.", *, future: bool = False) -> Callable[..., Any]:
     """The function, in a module that is known as it is while a file is loaded: classes look up their hints there."""
     module = types.ModuleType(MODULE)
     sys.modules[MODULE] = module
-    exec(PRELUDE, module.__dict__)
+    module.__dict__.update(prelude())
     head = "from __future__ import annotations\n" if future else ""
     source = f'{head}def tool({signature}):\n    """{docstring}"""\n'
     exec(compile(source, "tool.py", "exec"), module.__dict__)

@@ -781,7 +781,7 @@ def test_a_signature_that_is_asked_for_is_said_to_be_missing(repo: Repo) -> None
 States = st.sampled_from(["same", "changed", "gone", "staged", "staged and changed", "removed from the index"])
 
 
-@settings(max_examples=times(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(States, min_size=5, max_size=5), st.sets(st.integers(0, 4), min_size=1))
 def test_always_the_chosen_paths_are_as_on_disk_and_all_others_as_before(
     tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], states: list[str], chosen: set[int]
