@@ -17,7 +17,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.reach import engine_socket, probe_socket
 from tests import warm
 from tests.effort import ENDS, FACTOR, times
-from tests.sandboxes import make_repository, sandbox_spec
+from tests.sandboxes import make_repository, make_submodule, make_worktree, sandbox_spec
 
 MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
 
@@ -107,6 +107,18 @@ def _look_for_the_engine(items: list[pytest.Item]) -> None:
 def workspace_dir(tmp_path: Path) -> Path:
     """A small git repository with one commit, below a directory of its own."""
     return make_repository(tmp_path / "project")
+
+
+@pytest.fixture
+def worktree(workspace_dir: Path) -> Path:
+    """A linked worktree of `workspace_dir`."""
+    return make_worktree(workspace_dir)
+
+
+@pytest.fixture
+def submodule(workspace_dir: Path) -> Path:
+    """A submodule of `workspace_dir`."""
+    return make_submodule(workspace_dir)
 
 
 @pytest_asyncio.fixture

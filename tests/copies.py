@@ -12,15 +12,17 @@ Make = Callable[[Path], object]
 
 def copied(make: Make, target: Path) -> Path:
     """`target`, holding what `make` made; time stamps are kept, so git takes an index for current."""
-    shutil.copytree(Path(_original(make).name), target, symlinks=True)
+    shutil.copytree(Path(_original(make).name) / "original", target, symlinks=True)
     return target
 
 
 @functools.cache
 def _original(make: Make) -> "tempfile.TemporaryDirectory[str]":
-    """Removed at the end of the process."""
-    folder = tempfile.TemporaryDirectory(prefix="codeagent-original-")
-    make(Path(folder.name))
-    for sample in Path(folder.name).rglob(".git/hooks/*.sample"):
+    """A folder only we enter, around what is copied; removed at the end of the process."""
+    around = tempfile.TemporaryDirectory(prefix="codeagent-original-")
+    folder = Path(around.name, "original")
+    folder.mkdir()
+    make(folder)
+    for sample in folder.rglob(".git/hooks/*.sample"):
         sample.unlink()
-    return folder
+    return around

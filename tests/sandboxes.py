@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from codeagent.core.ports import Command, CommandResult, Sandbox
+from codeagent.core.repository import OutsideGit, repository_of
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.spec import SandboxSpec
@@ -48,6 +49,12 @@ def make_submodule(repository: Path) -> Path:
     make_repository(repository.parent / "other")
     _git(repository, "submodule", "add", "-q", "../other", "inner")
     return repository / "inner"
+
+
+def outside(root: Path) -> OutsideGit | None:
+    """The git directory that a pointer out of the workspace leads to."""
+    repository = repository_of(root)
+    return None if repository is None else repository.outside
 
 
 def _git(folder: Path, *arguments: str) -> None:

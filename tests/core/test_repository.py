@@ -5,23 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.repository import OutsideGit, repository_of
-from tests.sandboxes import make_submodule, make_worktree
-
-
-@pytest.fixture
-def worktree(workspace_dir: Path) -> Path:
-    return make_worktree(workspace_dir)
-
-
-@pytest.fixture
-def submodule(workspace_dir: Path) -> Path:
-    return make_submodule(workspace_dir)
-
-
-def outside(root: Path) -> OutsideGit | None:
-    repository = repository_of(root)
-    return None if repository is None else repository.outside
+from codeagent.core.repository import repository_of
+from tests.sandboxes import outside
 
 
 def problem(root: Path) -> str:

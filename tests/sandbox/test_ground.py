@@ -5,26 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.repository import OutsideGit, repository_of
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.ground import Ground
 from tests.conftest import MakeSandbox
-from tests.sandboxes import make_repository, make_submodule, make_worktree, run, sandbox_spec
-
-
-@pytest.fixture
-def worktree(workspace_dir: Path) -> Path:
-    return make_worktree(workspace_dir)
-
-
-@pytest.fixture
-def submodule(workspace_dir: Path) -> Path:
-    return make_submodule(workspace_dir)
-
-
-def outside(root: Path) -> OutsideGit | None:
-    repository = repository_of(root)
-    return None if repository is None else repository.outside
+from tests.sandboxes import make_repository, outside, run, sandbox_spec
 
 
 @pytest.fixture
