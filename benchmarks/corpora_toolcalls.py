@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.named import protocol_named
-from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Text
+from codeagent.llm.protocols.formats import protocol_named
+from codeagent.llm.protocols.protocol import BrokenCall, ParsedCall, Piece, Text
 
 CLAIMED = {
     "json": ("llama3_json",),
@@ -160,8 +160,8 @@ def read(protocol: str, tools: list[ToolDefinition], chunks: list[str]) -> Outco
     parser = protocol_named(protocol).parser(tools)
     pieces: list[Piece] = [piece for chunk in chunks for piece in parser.feed(chunk)]
     pieces += parser.close()
-    calls = [(piece.name, decoded(piece.arguments)) for piece in pieces if isinstance(piece, Closed)]
-    broken = [f"{piece.name}: {piece.why}" for piece in pieces if isinstance(piece, Broken)]
+    calls = [(piece.name, decoded(piece.arguments)) for piece in pieces if isinstance(piece, ParsedCall)]
+    broken = [f"{piece.name}: {piece.why}" for piece in pieces if isinstance(piece, BrokenCall)]
     return calls, broken, "".join(piece.text for piece in pieces if isinstance(piece, Text))
 
 

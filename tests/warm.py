@@ -264,9 +264,9 @@ if __name__ == "__main__":
     except OSError:
         sys.exit()  # another worker was faster
     listening.listen(64)
-    from codeagent.llm import boot
+    from codeagent.llm import litellm_setup
 
-    boot.set_environment()
+    litellm_setup.set_environment()
     for name in PRELOADED:
         importlib.import_module(name)
     gc.freeze()

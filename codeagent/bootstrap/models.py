@@ -9,12 +9,11 @@ from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort, said_effort
 from codeagent.core.errors import CodeagentError
 from codeagent.core.runtime import Runtime
-from codeagent.llm.fallback import FallbackModel
-from codeagent.llm.hosted import context_window, has_price, key_variables
-from codeagent.llm.protocols.choice import ProtocolChoice, TextTools
-from codeagent.llm.resolve import ModelOptions
-from codeagent.llm.resolve import open_model as resolve_model
-from codeagent.llm.retry import RetryingModel
+from codeagent.llm.factory import ModelOptions
+from codeagent.llm.factory import open_model as resolve_model
+from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
+from codeagent.llm.providers import context_window, has_price, key_variables
+from codeagent.llm.retry import FallbackModel, RetryingModel
 from codeagent.llm.usage import Price
 
 

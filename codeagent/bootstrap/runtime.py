@@ -38,7 +38,7 @@ from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
-from codeagent.llm.hosted import context_window
+from codeagent.llm.providers import context_window
 from codeagent.session.history import History
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs

@@ -12,7 +12,7 @@ from typing import Any
 
 from codeagent.commands.chat import open_screen, require_terminal
 from codeagent.core.errors import CodeagentError
-from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
+from codeagent.llm.demo import DEMO_PROMPT, demo_files
 
 _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
 

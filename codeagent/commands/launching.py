@@ -16,8 +16,7 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
-from codeagent.llm.hosted import OFFERED, key_variables, try_key
-from codeagent.llm.local_servers import LocalServer, local_servers
+from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_servers, try_key
 from codeagent.session.history import last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files

@@ -1,23 +1,40 @@
-"""The demo's model: a script that finds and fixes the bug in the demo's project, and bears with the person."""
+"""The demo: a project with a bug, the prompt about it, and a scripted model that finds and fixes the bug."""
 
 import re
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from codeagent.core.messages import Message, ToolMessage, text_of
 from codeagent.core.policy import SAID_NO
-from codeagent.llm.script import Turn, parse_script
-from codeagent.llm.scripted import ScriptedModel, newest_input, newest_messages
+from codeagent.llm.scripted import ScriptedModel, Turn, newest_input, newest_messages, parse_script
 
+DEMO_PROMPT = "The tests fail. Find out why, fix it, and show me that they pass."
 _OVER = Turn(
-    text="That was the demo: its model only knows this one repository. `/model` chooses a real one, and "
-    "`codeagent` in a repository of yours begins there."
+    text="That was the demo: its model only knows this one repository. `/model` chooses a real one; run "
+    "`codeagent` in your own repository to start there."
 )
-_AGAIN = "Let me go on where I was."
+_AGAIN = "Let me pick up where I left off."
+
+
+def demo_files() -> dict[str, str]:
+    """Map the path of each of the project's files, relative to its root, to its text."""
+    return dict(sorted(_walk(files("codeagent.llm") / "demo_project", "")))
+
+
+def _walk(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
+    """List the files; Python ones are stored as `*.py.txt`, as they are the demo's data and not our modules."""
+    found: list[tuple[str, str]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _walk(entry, f"{prefix}{entry.name}/")
+        else:
+            found.append((prefix + entry.name.removesuffix(".txt"), entry.read_text(encoding="utf-8")))
+    return found
 
 
 class DemoModel(ScriptedModel):
-    """Follows its script, but asks again for what was denied or stopped, and says so when it is over."""
+    """Follows its script, but asks again for what was denied or stopped, and says when the demo is over."""
 
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         denied = _denial(messages)
@@ -37,13 +54,13 @@ class DemoModel(ScriptedModel):
 
 
 def demo_model() -> DemoModel:
-    """The scripted model that fits `llm.demo_files`."""
+    """Return the scripted model that fits `demo_files`."""
     script = (files("codeagent.llm") / "demo.json").read_text(encoding="utf-8")
     return DemoModel(parse_script(script, "demo"), name="demo")
 
 
 def _denial(messages: Sequence[Message]) -> str | None:
-    """What the person said when they denied one of the newest calls; None where they denied none."""
+    """Return what the user said when denying one of the newest calls; None if none was denied."""
     results = (message for message in newest_messages(messages) if isinstance(message, ToolMessage))
     texts = (text_of(result.content) for result in results if result.is_error)
     said = next((text for text in texts if text.startswith(SAID_NO)), None)

@@ -1,6 +1,6 @@
-"""Tells what went wrong with a request, from whatever exception litellm or a provider's library raised.
+"""Turns whatever exception litellm or a provider's library raised into a ModelError that says what went wrong.
 
-Exceptions are read by attribute, name and cause, never by class: no library is imported for it.
+Exceptions are recognised by attribute, name and cause, never by class: no library is imported for it.
 """
 
 import email.utils
@@ -37,7 +37,7 @@ _PREFIX = re.compile(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
 _ADVICE = re.compile(r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*")
-"""What litellm adds to a provider's words: the names of its classes."""
+"""The names of litellm's classes, which it adds to a provider's words."""
 _HANG_UPS = {"ReadError", "WriteError", "RemoteProtocolError", "ServerDisconnectedError", "ClientOSError"}
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _LONGEST_PAGE = 64 << 10
@@ -51,7 +51,7 @@ class NotAStream(Exception):
     """
 
     def __init__(self, body: bytes, content_type: str, decoded: object) -> None:
-        """`decoded` is the body as JSON, None where it is not JSON."""
+        """`decoded` is the body as JSON, None if it is not JSON."""
         self.body = _error_object(decoded)
         text = body[:_LONGEST_PAGE].decode("utf-8", "replace")
         first = text.partition("\n")[0].strip()
@@ -66,10 +66,10 @@ class NotAStream(Exception):
 
 
 class Failure:
-    """What one exception says, with what the request knew: the pieces of a ModelError."""
+    """The pieces of a ModelError: what one exception says, and what the request knew."""
 
     def __init__(self, error: BaseException, *, model: str, address: str, owner: str, idle: float) -> None:
-        """`address` is where the request went and `owner` whose key it took; `idle` is the limit of silence, in s."""
+        """`address` is where the request went, `owner` whose key it used; `idle` is the limit of silence in seconds."""
         self._chain = list(_causes(error))
         self._model, self._address, self._owner, self._idle = model, address, owner, idle
         self._text = " ".join(str(each) for each in self._chain)
@@ -77,7 +77,7 @@ class Failure:
         self._status = _status(self._chain)
 
     def model_error(self, *, streaming: bool) -> ModelError:
-        """`streaming` says that the answer had begun."""
+        """Return the error; `streaming`: the answer had begun."""
         return (
             self._from_cause(streaming)
             or self._from_status(streaming)
@@ -134,7 +134,7 @@ class Failure:
                 return self._error("auth", f"the key may not use this model: {said}", retryable=False)
             case 404:
                 return self._error(
-                    "bad_request", f"{self._address} does not know it: {said}; check the model's name", retryable=False
+                    "bad_request", f"{self._address} does not have it: {said}; check the model's name", retryable=False
                 )
             case _:
                 return self._error("bad_request", f"the request was rejected: {said}", retryable=False)
@@ -148,7 +148,7 @@ class Failure:
         return passing or self._error("server", said if came.body else f"{said}; check the address", retryable=False)
 
     def _passing(self) -> ModelError | None:
-        """What the words alone say will pass."""
+        """Return the passing failure that the words alone tell of, if any."""
         lowered = self._text.lower()
         if "overloaded" in lowered:
             return self._error("overloaded", f"the provider is overloaded: {self._quote}")
@@ -172,12 +172,12 @@ class Failure:
 
 
 def refuses_tools(error: ModelError) -> bool:
-    """Whether the provider says that it, or the model, has no native tool calls; wrong tools are another matter."""
+    """Tell whether the provider or the model has no native tool calls; wrong tools are another matter."""
     return error.kind in ("bad_request", "server") and _NO_TOOLS.search(str(error)) is not None
 
 
 def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
-    """Seconds a Retry-After header asks for, 0 to 120, from seconds or a date; None where it says nothing."""
+    """Return the seconds that a Retry-After header asks for, 0 to 120; None if it gives neither seconds nor a date."""
     if value is None:
         return None
     try:
@@ -193,7 +193,7 @@ def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came from, the outermost first; a wrapper of another error is skipped."""
+    """Yield the error and its causes, the outermost first; a wrapper of another error is skipped."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -207,7 +207,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(chain: list[BaseException]) -> int | None:
-    """The innermost status: litellm maps what the provider sent to statuses of its own."""
+    """Return the innermost status: litellm maps what the provider sent to statuses of its own."""
     return next((status for status in map(_status_of, reversed(chain)) if status is not None), None)
 
 
@@ -220,7 +220,7 @@ def _status_of(error: BaseException) -> int | None:
 
 
 def _provider_words(chain: list[BaseException]) -> str:
-    """The innermost body of an error response; else what the outermost exception says."""
+    """Return the message of the innermost error response; else what the outermost exception says."""
     for error in reversed(chain):
         body, message = getattr(error, "body", None), getattr(error, "message", None)
         if isinstance(body, dict) and isinstance(body.get("message"), str):
@@ -231,7 +231,7 @@ def _provider_words(chain: list[BaseException]) -> str:
 
 
 def _body_code(error: BaseException) -> object:
-    """The code an error event in the stream carries."""
+    """Return the code that an error event in the stream carries."""
     body = getattr(error, "body", None)
     return body.get("code") if isinstance(body, dict) else None
 
@@ -251,7 +251,7 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _is_transport(error: BaseException) -> bool:
-    """The connection's end, seen as such or as an event that stops in the middle of its JSON."""
+    """Tell whether the connection broke, seen as such or as an event that stops in the middle of its JSON."""
     return isinstance(error, OSError | json.JSONDecodeError) or type(error).__name__ in {
         "ReadError",
         "RemoteProtocolError",
@@ -284,7 +284,7 @@ def _short(text: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """What the provider said, on one line: its own message where the text is an error object."""
+    """Return what the provider said, on one line: its own message if the text is an error object."""
     text = _ADVICE.sub("", _PREFIX.sub("", text.strip()))
     found = _MESSAGE.search(text)
     if found:

@@ -15,17 +15,17 @@ from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import Alive, Answer, ModelEvent, ModelRequest
 from codeagent.core.redact import Redactor
-from codeagent.llm import boot
+from codeagent.llm import litellm_setup
 from codeagent.llm.errors import Failure
-from codeagent.llm.provider_stream import Piece, read_pieces
+from codeagent.llm.provider_stream import StreamPiece, read_stream
 from codeagent.llm.stream import Accumulator
-from codeagent.llm.target import Target, resolve
+from codeagent.llm.target import Target, resolve_target
 from codeagent.llm.usage import Price, estimated_usage, provider_usage
 from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
 _FIRST_REQUEST_SECONDS = 0.2
-"""What a request takes to leave once litellm is there; nothing competes with it that long."""
+"""The time a request takes to leave once litellm is imported; nothing competes with it for that long."""
 
 _import_lock = threading.Lock()
 _connected: set["LitellmModel"] = set()
@@ -60,7 +60,7 @@ class LitellmModel:
         price: Price | None = None,
     ) -> None:
         """`max_tokens` limits one answer; `idle_timeout` is silence in seconds; `thinking` None leaves
-        it to the provider; `price` goes before what litellm knows."""
+        it to the provider; `price` overrides what litellm knows."""
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
@@ -78,7 +78,7 @@ class LitellmModel:
 
     @property
     def context_window(self) -> int | None:
-        """Known from the first request on, where litellm's table has the model."""
+        """Known from the first request on, if litellm's table has the model."""
         return self._target.context_window if self._target else None
 
     async def prepare(self) -> None:
@@ -87,13 +87,13 @@ class LitellmModel:
             self._library = _import_in_thread(self._name)
 
     async def ready(self) -> Any:
-        """litellm, once it is imported. Raises ModelError where it cannot be."""
+        """Return litellm once it is imported. Raises ModelError if it cannot be."""
         await self.prepare()
         assert self._library is not None
         return await asyncio.shield(self._library)
 
     async def close(self) -> None:
-        """Close the connections, together with the last model that has any; idempotent."""
+        """Close the connections when no other model has any; idempotent."""
         if self not in _connected:
             return
         _connected.discard(self)
@@ -103,10 +103,10 @@ class LitellmModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         library = await self.ready()
         if self._target is None:
-            self._target = resolve(library, self._name, self._api_base, self._api_key, self._max_tokens)
+            self._target = resolve_target(library, self._name, self._api_base, self._api_key, self._max_tokens)
         arguments = self._arguments(self._target, request)
         _connected.add(self)
-        queue: asyncio.Queue[Piece | _Failed | _Done] = asyncio.Queue()
+        queue: asyncio.Queue[StreamPiece | _Failed | _Done] = asyncio.Queue()
         reader = asyncio.create_task(_read(library, arguments, queue))
         try:
             async for event in self._events(library, self._target, request, arguments, queue):
@@ -121,14 +121,14 @@ class LitellmModel:
         target: Target,
         request: ModelRequest,
         arguments: dict[str, Any],
-        queue: "asyncio.Queue[Piece | _Failed | _Done]",
+        queue: "asyncio.Queue[StreamPiece | _Failed | _Done]",
     ) -> AsyncIterator[ModelEvent]:
         answers = (message for message in request.messages if isinstance(message, AssistantMessage))
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
         figures: Any | None = None
         while True:
             match await queue.get():
-                case Piece(delta, usage):
+                case StreamPiece(delta, usage):
                     figures = usage or figures
                     for event in accumulator.add(delta) or [Alive()]:
                         yield event
@@ -153,7 +153,7 @@ class LitellmModel:
         return usage if self._price is None else self._price.priced(usage)
 
     def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
-        """The keyword arguments of litellm's `acompletion`."""
+        """Return the keyword arguments for litellm's `acompletion`."""
         thinking, thinks = self._thinking, self._thinking != "off"
         if target.family == "anthropic" and thinks and thinking is not None and not may_think(request.messages):
             thinking, thinks = None, False
@@ -166,7 +166,7 @@ class LitellmModel:
             "max_tokens": target.max_tokens,
             "timeout": _timeout(self._idle),
             "max_retries": 0,
-            # Without this any request with tools imports litellm's proxy server and the mcp library.
+            # Without this, any request with tools imports litellm's proxy server and the mcp library.
             "_skip_mcp_handler": True,
             "api_base": self._api_base,
             "api_key": target.api_key,
@@ -185,13 +185,13 @@ class LitellmModel:
         )
 
 
-async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[Piece | _Failed | _Done]") -> None:
+async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | _Failed | _Done]") -> None:
     """Send the request and pass every piece on; the queue ends with _Done or _Failed."""
     streaming = False
     try:
         wrapper = await library.acompletion(**arguments)
         streaming = True
-        async for piece in read_pieces(wrapper):
+        async for piece in read_stream(wrapper):
             queue.put_nowait(piece)
     except Exception as error:
         queue.put_nowait(_Failed(error, streaming))
@@ -200,40 +200,40 @@ async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[P
 
 
 def _timeout(idle: float) -> Any:
-    """Per read, so that an answer may take as long as it likes while it comes."""
+    """Return a timeout per read: an answer may take as long as it likes while it keeps coming."""
     import httpx
 
     return httpx.Timeout(idle, connect=min(idle, _CONNECT_SECONDS))
 
 
 def _import() -> Any:
-    """litellm, ready and silent."""
+    """Import litellm and set it up; return it."""
     with _import_lock:
         if "litellm" in sys.modules:
             return sys.modules["litellm"]
-        boot.set_environment()
-        with boot.collector_paused():
+        litellm_setup.set_environment()
+        with litellm_setup.collector_paused():
             import litellm
-        boot.quiet(litellm)
-        boot.without_gateway()
-        boot.with_error_flags(litellm)
-        boot.with_native_streaming(litellm)
-        boot.with_looked_at_responses(litellm)
+        litellm_setup.silence(litellm)
+        litellm_setup.stub_proxy_gateway()
+        litellm_setup.patch_error_flags(litellm)
+        litellm_setup.patch_native_streaming(litellm)
+        litellm_setup.patch_responses(litellm)
         return litellm
 
 
 def _import_client(name: str) -> None:
-    """What the first request through OpenAI's client would import on the event loop, for a third of a second."""
+    """Import what the first request through OpenAI's client would, for a third of a second on the event loop."""
     provider, slash, _ = name.partition("/")
     others = {"anthropic", "bedrock", "gemini", "vertex_ai", "ollama", "cohere"}
     if provider.startswith("claude") or (slash and provider in others):
         return
-    with boot.collector_paused():
+    with litellm_setup.collector_paused():
         import openai.resources.chat  # noqa: F401  # imported for what it takes with it
 
 
 def _import_in_thread(name: str) -> "asyncio.Future[Any]":
-    """A daemon thread, so that leaving the program does not wait for the import."""
+    """Import litellm in a daemon thread, so that leaving the program does not wait for it."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
@@ -244,7 +244,7 @@ def _import_in_thread(name: str) -> "asyncio.Future[Any]":
             future.set_result(library)
         else:
             future.set_exception(ModelError(f"litellm cannot be imported: {error}", kind="bad_request"))
-            future.exception()  # seen, also where no request ever asks for it
+            future.exception()  # marked as seen, even if no request ever asks for it
 
     def run() -> None:
         library, failure = None, None
@@ -256,18 +256,18 @@ def _import_in_thread(name: str) -> "asyncio.Future[Any]":
         try:
             loop.call_soon_threadsafe(settle, library, failure)
         except RuntimeError:
-            return  # the loop has ended meanwhile; nobody waits
+            return  # the loop has ended in the meantime; nobody waits
         if library is not None:
             time.sleep(_FIRST_REQUEST_SECONDS)
             with suppress(Exception):  # a failure shows where the tokenizer is needed
-                library.token_counter(model="", text="")  # loads it here; litellm would on the event loop
+                library.token_counter(model="", text="")  # loaded here; litellm would load it on the event loop
 
     threading.Thread(target=run, name="litellm-import", daemon=True).start()
     return future
 
 
 async def _close_connections(library: Any) -> None:
-    """litellm keeps its HTTP clients for the whole process: close them and let it make new ones."""
+    """Close the HTTP clients, which litellm keeps for the whole process, and let it make new ones."""
     await library.close_litellm_async_clients()
     library.in_memory_llm_clients_cache.flush_cache()
     client = vars(library).pop("module_level_aclient", None)

@@ -1,4 +1,4 @@
-"""Reads one litellm stream at its source, where nothing is invented yet.
+"""Reads one litellm stream at its source, before litellm adds anything, into plain deltas and usage.
 
 litellm's own wrapper says "stop" for a stream that was cut, makes up usage, joins the calls of
 sloppy servers and holds text back; it costs most of the time of a chunk. So the provider's stream
@@ -10,22 +10,25 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from codeagent.llm.chunks import read_delta, read_usage
-from codeagent.llm.stream import Delta
+from codeagent.core.messages import Usage
+from codeagent.llm.stream import CallPiece, Delta, ThinkingPiece
+
+_ADDED = "response.output_item.added"
+_DELTA = "response.function_call_arguments.delta"
 
 
 @dataclass(frozen=True)
-class Piece:
+class StreamPiece:
     delta: Delta
     usage: Any | None
-    """The provider's own figures, where this chunk has them."""
+    """The provider's own figures, if this chunk has them."""
 
 
-async def read_pieces(wrapper: Any) -> AsyncIterator[Piece]:
-    """`wrapper` is litellm's CustomStreamWrapper. Errors are those of the library that reads the socket.
+async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:
+    """Read `wrapper`, litellm's CustomStreamWrapper. Errors are those of the library that reads the socket.
 
     Some OpenAI-compatible servers never say why they stop. Their last chunk is the usage alone: after
-    that nothing is missing.
+    that, nothing is missing.
     """
     if wrapper.completion_stream is None:
         await wrapper.fetch_stream()
@@ -37,7 +40,7 @@ async def read_pieces(wrapper: Any) -> AsyncIterator[Piece]:
     finish, closing = None, False
     async for raw in source:
         if source is not wrapper and hasattr(raw, "choices"):
-            piece = Piece(read_delta(raw), read_usage(raw))
+            piece = StreamPiece(read_delta(raw), read_usage(raw))
             finish = piece.delta.finish or finish
             closing = piece.usage is not None and piece.delta == Delta() and type(raw).__module__.startswith("openai.")
             yield piece
@@ -46,15 +49,15 @@ async def read_pieces(wrapper: Any) -> AsyncIterator[Piece]:
             continue
         chunk = raw if source is wrapper else wrapper.chunk_creator(chunk=raw)
         if chunk is not None:
-            yield Piece(replace(read_delta(chunk), finish=None), read_usage(chunk))
+            yield StreamPiece(replace(read_delta(chunk), finish=None), read_usage(chunk))
     if wrapper.received_finish_reason:
-        yield Piece(Delta(finish=str(wrapper.received_finish_reason)), None)
+        yield StreamPiece(Delta(finish=str(wrapper.received_finish_reason)), None)
     elif finish is None and closing:
-        yield Piece(Delta(finish="stop"), None)
+        yield StreamPiece(Delta(finish="stop"), None)
 
 
 def _keep_whole_inputs(source: Any) -> None:
-    """Make litellm's reader of Anthropic events pass on an input that comes whole with its block's start."""
+    """Make litellm's reader of Anthropic events pass on an input that comes whole with the start of its block."""
     parse: Callable[[dict[str, Any]], Any] | None = getattr(source, "chunk_parser", None)
     if parse is None or not type(source).__module__.startswith("litellm.llms.anthropic"):
         return
@@ -69,22 +72,18 @@ def _keep_whole_inputs(source: Any) -> None:
     source.chunk_parser = parse_with_input
 
 
-_ADDED = "response.output_item.added"
-_DELTA = "response.function_call_arguments.delta"
-
-
 @dataclass
 class _Heard:
-    """What was passed on of one call."""
+    """Which parts of one call were passed on."""
 
     id: bool
     arguments: bool
 
 
 def _keep_whole_calls(source: Any) -> None:
-    """Make litellm's reader of responses events pass on what a server says once, at the end of a call or of all.
+    """Make litellm's reader of responses events pass on what a server says only at the end of a call or answer.
 
-    It takes arguments from deltas alone and the id from a call's first event; LM Studio and others send neither.
+    It takes arguments only from deltas and the id only from a call's first event; LM Studio and others send neither.
     """
     parse: Callable[[dict[str, Any]], Any] | None = getattr(source, "chunk_parser", None)
     if parse is None or not type(source).__module__.startswith("litellm.completion_extras"):
@@ -119,7 +118,7 @@ def _keep_whole_calls(source: Any) -> None:
         return parsed
 
     def the_rest(index: int, arguments: str, call_id: str | None) -> Any:
-        """Of what a later event says, what no earlier one said."""
+        """Pass on what no earlier event said."""
         known = heard.setdefault(index, _Heard(id=True, arguments=False))
         new_id = None if known.id else call_id
         if known.arguments and new_id is None:
@@ -131,7 +130,7 @@ def _keep_whole_calls(source: Any) -> None:
         return parsed
 
     def at_the_end(items: list[Any], begun: bool) -> Iterator[Any]:
-        """A call that was never heard of counts only where none was: the places might be others."""
+        """Yield the calls of the final list; a new one counts only if no call was heard of: the indices may differ."""
         for index, item in enumerate(items):
             if not isinstance(item, dict) or item.get("type") != "function_call" or (begun and index not in heard):
                 continue
@@ -139,3 +138,98 @@ def _keep_whole_calls(source: Any) -> None:
             yield from whole.choices[0].delta.tool_calls or ()
 
     source.chunk_parser = parse_whole
+
+
+def read_delta(chunk: Any) -> Delta:
+    """Read the first choice of the chunk; fields that a server leaves out, or sends as null, are empty."""
+    choices = _get(chunk, "choices")
+    if not choices:
+        return Delta()
+    choice = choices[0]
+    finish = _get(choice, "finish_reason") or None
+    delta = _get(choice, "delta") or _get(choice, "message")
+    if delta is None:
+        return Delta(finish=finish)
+    content = _get(delta, "content")
+    text, reasoning = _from_parts(content) if isinstance(content, list) else (_text(content), "")
+    thinking = tuple(_thinking(block) for block in _get(delta, "thinking_blocks") or ())
+    if not thinking:
+        reasoning += _text(_get(delta, "reasoning_content")) or _text(_get(delta, "reasoning"))
+    calls = tuple(_call(piece) for piece in _get(delta, "tool_calls") or () if piece is not None)
+    return Delta(
+        text=text + _text(_get(delta, "refusal")),
+        reasoning="" if thinking else reasoning,
+        thinking=thinking,
+        calls=calls or _legacy_call(_get(delta, "function_call")),
+        finish=str(finish) if finish else None,
+    )
+
+
+def read_usage(chunk: Any) -> Any | None:
+    """Return the usage object of the chunk if the provider sent one."""
+    usage = _get(chunk, "usage")
+    if usage is None:
+        usage = _get(_get(chunk, "x_groq"), "usage")
+    return usage if usage is not None and _count(usage, "prompt_tokens") + _count(usage, "completion_tokens") else None
+
+
+def to_usage(raw: Any, cost: float | None) -> Usage:
+    """Translate the provider's figures: input tokens include those read from and written to the cache."""
+    prompt, completion = _get(raw, "prompt_tokens_details"), _get(raw, "completion_tokens_details")
+    return Usage(
+        input_tokens=_count(raw, "prompt_tokens"),
+        output_tokens=_count(raw, "completion_tokens"),
+        cache_read_tokens=_count(prompt, "cached_tokens")
+        or _count(raw, "cache_read_input_tokens")
+        or _count(raw, "prompt_cache_hit_tokens"),
+        cache_write_tokens=_count(raw, "cache_creation_input_tokens") or _count(prompt, "cache_creation_tokens"),
+        reasoning_tokens=_count(completion, "reasoning_tokens"),
+        cost_usd=cost,
+    )
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def _count(value: Any, name: str) -> int:
+    number = _get(value, name)
+    return int(number) if isinstance(number, int | float) else 0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _from_parts(parts: list[Any]) -> tuple[str, str]:
+    """Return the text and the reasoning of content that comes as a list of typed parts."""
+    text, reasoning = "", ""
+    for part in parts:
+        if _get(part, "type") == "thinking":
+            thought = _get(part, "thinking")
+            reasoning += thought if isinstance(thought, str) else "".join(_text(_get(p, "text")) for p in thought or ())
+        else:
+            text += part if isinstance(part, str) else _text(_get(part, "text"))
+    return text, reasoning
+
+
+def _thinking(block: Any) -> ThinkingPiece:
+    if _get(block, "type") == "redacted_thinking":
+        return ThinkingPiece(redacted=_text(_get(block, "data")))
+    return ThinkingPiece(_text(_get(block, "thinking")), _get(block, "signature") or None)
+
+
+def _call(piece: Any) -> CallPiece:
+    function, index = _get(piece, "function"), _get(piece, "index")
+    return CallPiece(
+        index=index if isinstance(index, int) else None,
+        id=_text(_get(piece, "id")) or None,
+        name=_text(_get(function, "name")) or None,
+        arguments=_text(_get(function, "arguments")),
+    )
+
+
+def _legacy_call(function: Any) -> tuple[CallPiece, ...]:
+    if function is None:
+        return ()
+    return (CallPiece(0, None, _text(_get(function, "name")) or None, _text(_get(function, "arguments"))),)

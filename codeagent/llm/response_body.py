@@ -1,8 +1,8 @@
-"""Looks at the body of a provider's 200 before litellm reads it as a stream.
+"""Checks the body of a provider's 200 response before litellm reads it as a stream.
 
 litellm skips every line that is not an event, so a login page, an error as JSON and a whole completion all look
 like a stream that was cut before its first byte. Here a whole completion becomes the events it stands for, and
-anything else is an error that says what came. Imported after litellm: it needs httpx.
+anything else becomes an error that says what came. Imported after litellm: it needs httpx.
 """
 
 import json
@@ -16,18 +16,18 @@ from codeagent.llm.errors import NotAStream
 
 _EVENT = re.compile(rb"(?:data|event|id|retry)[ \t]*:|:")
 _ENOUGH = len(b"event :")
-"""Bytes that tell an event from anything else."""
+"""Bytes needed to tell an event from anything else."""
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 _LARGEST = 16 << 20
 _OTHER_STREAMS = ("ndjson", "jsonl", "json-seq", "eventstream")
-"""In the content types of streams that are not made of server-sent events: Ollama's and Amazon's."""
+"""Parts of the content types of streams without server-sent events: Ollama's and Amazon's."""
 
 
 def watch_responses(transport: type[Any]) -> None:
-    """Look at every response that this transport class of litellm's gets for a request that asks for a stream."""
+    """Check every response to a request for a stream that this transport class of litellm's gets."""
     send = transport.handle_async_request
 
-    async def send_and_look(self: Any, request: httpx.Request) -> httpx.Response:
+    async def send_and_check(self: Any, request: httpx.Request) -> httpx.Response:
         response: httpx.Response = await send(self, request)
         content_type = response.headers.get("content-type", "").lower()
         if response.status_code != 200 or any(name in content_type for name in _OTHER_STREAMS):
@@ -35,18 +35,18 @@ def watch_responses(transport: type[Any]) -> None:
         if not (_asks_for_stream(request) or "html" in content_type):
             return response
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Looked(_decoded(response), response.stream, request.url.path, content_type)
+        response.stream = _CheckedBody(_decoded(response), response.stream, request.url.path, content_type)
         response.headers.pop("content-encoding", None)
         return response
 
-    transport.handle_async_request = send_and_look
+    transport.handle_async_request = send_and_check
 
 
-class _Looked(httpx.AsyncByteStream):
-    """The body as events. Iterating raises NotAStream where it cannot be one."""
+class _CheckedBody(httpx.AsyncByteStream):
+    """The body as events. Iterating raises NotAStream if it is not a stream."""
 
     def __init__(self, body: AsyncIterator[bytes], source: httpx.AsyncByteStream, path: str, content_type: str) -> None:
-        """`body` is `source` without its content encoding; `path` is the request's, which tells the format."""
+        """`body` is `source` without its content encoding; the request's `path` tells the format."""
         self._body, self._source, self._path, self._content_type = body, source, path, content_type
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -78,19 +78,19 @@ class _Looked(httpx.AsyncByteStream):
 
 
 def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body without its content encoding, as it comes."""
+    """Yield the body without its content encoding, as it comes."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
     encoding = {"content-encoding": response.headers.get("content-encoding", "identity")}
     return httpx.Response(200, headers=encoding, stream=response.stream, request=response.request).aiter_bytes()
 
 
 def _asks_for_stream(request: httpx.Request) -> bool:
-    """`stream` is in the path of Google's requests and in the body of the others."""
+    """Look for `stream` in the path, where Google's requests have it, and in the body, where the others have it."""
     return "stream" in request.url.path.lower() or b'"stream"' in getattr(request, "_content", b"")
 
 
 def _events(body: bytes, path: str, content_type: str) -> Iterator[dict[str, Any] | str]:
-    """The events a provider would have sent for this whole completion. Raises NotAStream where it is not one."""
+    """Yield the events a provider would have sent for this whole completion. Raises NotAStream if it is not one."""
     try:
         whole = json.loads(body)
     except (ValueError, RecursionError):
@@ -110,7 +110,7 @@ def _events(body: bytes, path: str, content_type: str) -> Iterator[dict[str, Any
 
 
 def _chat_chunk(whole: dict[str, Any]) -> dict[str, Any]:
-    """One chunk with the whole of the first choice."""
+    """Return one chunk with the whole of the first choice."""
     choice = whole["choices"][0]
     delta = dict(choice["message"])
     calls = delta.get("tool_calls")
@@ -122,7 +122,7 @@ def _chat_chunk(whole: dict[str, Any]) -> dict[str, Any]:
 
 
 def _message_events(whole: dict[str, Any], blocks: list[Any]) -> Iterator[dict[str, Any]]:
-    """Anthropic's."""
+    """Yield the events of Anthropic's format."""
     yield {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
     for index, block in enumerate(block for block in blocks if isinstance(block, dict)):
         started, deltas = _block_events(block)
@@ -135,7 +135,7 @@ def _message_events(whole: dict[str, Any], blocks: list[Any]) -> Iterator[dict[s
 
 
 def _block_events(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """How the block begins, and its deltas."""
+    """Return the block as it begins, and its deltas."""
     match block:
         case {"type": "text", "text": text}:
             return {**block, "text": ""}, [{"type": "text_delta", "text": text}]
@@ -149,7 +149,7 @@ def _block_events(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str,
 
 
 def _item_events(index: int, item: Any) -> Iterator[dict[str, Any]]:
-    """Of one item of OpenAI's responses API."""
+    """Yield the events of one item of OpenAI's responses API."""
     match item:
         case {"type": "message", "content": list(parts)}:
             for part in parts:

@@ -1,27 +1,31 @@
-"""Asks again when a request failed for a reason that passes."""
+"""Repeats a request whose failure will pass, and falls back to another model when the first cannot answer."""
 
 import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from codeagent.core.errors import ModelError
-from codeagent.core.model import Alive, Answer, Model, ModelEvent, ModelRequest, Retrying
-from codeagent.llm.around_model import AroundModel
+from codeagent.core.errors import ModelError, ModelErrorKind
+from codeagent.core.model import Alive, Answer, FellBack, Model, ModelEvent, ModelRequest, Retrying
+from codeagent.llm.wrapper import ModelWrapper
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
 _MOST_WAITING = 180.0
 """Seconds of waiting for one answer, Retry-After included, before giving up."""
 LONGEST_SILENCE = 300.0
+_PASSED_ON: frozenset[ModelErrorKind] = frozenset(
+    {"auth", "rate_limit", "overloaded", "server", "connection", "timeout", "cut", "content_policy"}
+)
+"""Failures another model may not have. A request that is wrong, or too long, is wrong for it too."""
 
 
-class RetryingModel(AroundModel):
-    """A model whose passing failures are repeated, with growing pauses that a provider may set itself.
+class RetryingModel(ModelWrapper):
+    """A model whose requests are repeated after passing failures, with growing pauses or those a provider asks for.
 
-    Each repetition is announced by a Retrying event before its pause; what the failed attempt
-    streamed is void from then on. An answer without a word is repeated once, then passed on. A model that stays
-    silent is given up after a total, whatever number of attempts that is. Cancelling works at any time, in a
+    A Retrying event announces each repetition before its pause; what the failed attempt streamed is
+    void from then on. An empty answer is repeated once, then passed on. A model that stays silent is
+    given up after a total time, however many attempts that took. Cancelling works at any time, in a
     pause too.
     """
 
@@ -75,7 +79,10 @@ class RetryingModel(AroundModel):
             await self._sleep(delay)
 
     async def _next(self, events: AsyncIterator[ModelEvent], heard: float, attempt: int) -> ModelEvent | None:
-        """None at the end. Raises ModelError, also where nothing comes; `heard` is when something last came."""
+        """Return the next event, None at the end; `heard` is when the last one came.
+
+        Raises ModelError, also after too long a silence.
+        """
         try:
             async with asyncio.timeout(heard + self._silence - self._clock()) as silence:
                 return await anext(events, None)
@@ -87,26 +94,26 @@ class RetryingModel(AroundModel):
     def _too_silent(self, attempt: int) -> ModelError:
         often = "" if attempt == 1 else f", in {attempt} attempts"
         return ModelError(
-            f"{self.name}: nothing came for {self._silence:g} s{often}; gave up. limits.model_timeout is how long it "
+            f"{self.name}: nothing came for {self._silence:g} s{often}; gave up. limits.model_timeout sets how long it "
             "may be silent",
             kind="timeout",
         )
 
     def _delay(self, attempt: int, error: ModelError) -> float:
-        """Half to all of a doubling pause; never less than the provider asked for."""
+        """Return half to all of a doubling pause, in seconds; never less than the provider asked for."""
         pause = min(self._first_delay * 2.0 ** (attempt - 1), _LONGEST_DELAY) * (0.5 + self._jitter() / 2)
         return max(pause, error.retry_after or 0.0)
 
 
 async def _close(events: AsyncIterator[ModelEvent]) -> None:
-    """A stream that is left before its end keeps its connection until then."""
+    """Close a stream that was left before its end: it would keep its connection."""
     close = getattr(events, "aclose", None)
     if close is not None:
         await close()
 
 
 def _is_empty(answer: Answer) -> bool:
-    """Nothing at all, and no reason for it such as a limit."""
+    """Tell whether there is nothing at all, and no reason for it such as a limit."""
     message = answer.message
     return message.stop == "end" and not (message.text.strip() or message.calls or message.thinking)
 
@@ -121,3 +128,33 @@ def _given_up(error: ModelError, attempts: int) -> ModelError:
         retryable=False,
         retry_after=error.retry_after,
     )
+
+
+class FallbackModel(ModelWrapper):
+    """A model, and another that takes over for good once the first cannot answer after all its retries.
+
+    A FellBack event says so; what the first one streamed of that answer is void.
+    """
+
+    def __init__(self, first: Model, open_second: Callable[[], Awaitable[Model]]) -> None:
+        """`open_second` is called once, when it is needed; it may raise CodeagentError."""
+        super().__init__(first)
+        self._open_second = open_second
+        self._first: Model | None = first
+        """None once it was given up."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            async for event in self._inner.stream(request):
+                yield event
+            return
+        except ModelError as error:
+            if self._first is None or error.kind not in _PASSED_ON:
+                raise
+            reason = str(error)
+        first, second = self._first, await self._open_second()
+        self._first, self._inner = None, second
+        await first.close()
+        yield FellBack(reason, second.name)
+        async for event in second.stream(request):
+            yield event

@@ -1,20 +1,24 @@
-"""A model that plays a script, as strict about its input as a real provider."""
+"""A model that plays a script, as strict about its input as a real provider, and the file format of the script."""
 
 import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
-from codeagent.core.errors import ModelError, ModelErrorKind, TranscriptError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind, TranscriptError
 from codeagent.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, text_of
 from codeagent.core.model import Answer, ModelEvent, ModelRequest
 from codeagent.core.transcript import TranscriptCheck
-from codeagent.llm.script import ScriptedError, Turn
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
+PREFIX = "script:"
 _PIECE = re.compile(r"\S{1,12}\s*|\s+")
-_PIECES_PER_BREATH = 32
-"""The loop gets a turn that often, so that a long answer without delays stays cancellable."""
+_PIECES_PER_YIELD = 32
+"""How often the event loop gets a turn, so that a long answer without delays can be cancelled."""
 _CHARACTERS_PER_TOKEN = 4
 _KINDS: dict[int, ModelErrorKind] = {
     401: "auth",
@@ -26,10 +30,78 @@ _KINDS: dict[int, ModelErrorKind] = {
 }
 
 
+class ScriptedError(BaseModel):
+    """A failure of a provider, to be imitated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    status: int = Field(ge=400, le=599)
+    message: str = ""
+    retry_after: float | None = Field(default=None, ge=0)
+    """Seconds."""
+
+
+class Turn(BaseModel):
+    """One answer of the model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    text: str = ""
+    reasoning: str = ""
+    calls: list[tuple[str, dict[str, Any] | str]] = []
+    """Tool name and arguments; a string is sent as it is, to be malformed on purpose."""
+    stop: Literal["end", "tool_calls", "length", "content_filter"] | None = None
+    delay_ms: float = Field(default=0, ge=0)
+    """Before each piece of the stream, in milliseconds."""
+    error: ScriptedError | None = None
+    """Fail with this status after everything else in the turn."""
+    expect: str | None = None
+    """A regular expression found in the newest input; otherwise the run ends with an error."""
+
+    @field_validator("expect")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from None
+        return pattern
+
+
+def load_script(path: str) -> tuple[Turn, ...]:
+    """Read the turns from a file. Raises ConfigError naming the file and the turn."""
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"the script {path} cannot be read: {reason}") from None
+    return parse_script(text, path)
+
+
+def parse_script(text: str, source: str) -> tuple[Turn, ...]:
+    """Read the turns from JSON text; `source` names it in errors. Raises ConfigError."""
+    try:
+        turns = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the script {source} is not JSON: {error}") from None
+    if not isinstance(turns, list) or not turns:
+        raise ConfigError(f"the script {source} must be a list of turns, with at least one")
+    return tuple(_turn(turn, f"the script {source}, turn {number}") for number, turn in enumerate(turns, start=1))
+
+
+def _turn(turn: object, place: str) -> Turn:
+    try:
+        return Turn.model_validate_json(json.dumps(turn))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise ConfigError(f"{place}: {where + ': ' if where else ''}{first['msg']}") from None
+
+
 class ScriptedModel:
     """Plays one turn per request, in small pieces like a stream.
 
-    Raises TranscriptError for messages no provider would take, ModelError `script` where the script
+    Raises TranscriptError for messages no provider would accept, ModelError `script` if the script
     has no more turns or expected another input.
     """
 
@@ -38,7 +110,7 @@ class ScriptedModel:
         self._name = name
         self._context_window = context_window
         self._played = 0
-        self._read = _Read()
+        self._transcript = _Transcript()
 
     @property
     def name(self) -> str:
@@ -52,17 +124,17 @@ class ScriptedModel:
         return None
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if not self._read.leads_to(request.messages):
-            self._read = _Read()
-        problems = self._read.go_on(request.messages)
+        if not self._transcript.begins(request.messages):
+            self._transcript = _Transcript()
+        problems = self._transcript.extend(request.messages)
         if problems:
             raise TranscriptError(f"{self._name}: the transcript is malformed: {'; '.join(problems)}")
         number, turn = self._next(request.messages)
-        accumulator = Accumulator(self._read.check.call_ids)
+        accumulator = Accumulator(self._transcript.check.call_ids)
         for count, delta in enumerate(_deltas(turn, number), start=1):
             if turn.delay_ms:
                 await asyncio.sleep(turn.delay_ms / 1000)
-            elif count % _PIECES_PER_BREATH == 0:
+            elif count % _PIECES_PER_YIELD == 0:
                 await asyncio.sleep(0)
             for event in accumulator.add(delta):
                 yield event
@@ -71,7 +143,7 @@ class ScriptedModel:
         closed, message = accumulator.finish(self._name)
         for call in closed:
             yield call
-        yield Answer(message, _usage(request, self._read.characters, message))
+        yield Answer(message, _usage(request, self._transcript.characters, message))
 
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         if self._played == len(self._turns):
@@ -101,8 +173,8 @@ class ScriptedModel:
         )
 
 
-class _Read:
-    """What is known of the transcript so far; a longer one is only read on."""
+class _Transcript:
+    """The transcript as it was read so far; of a longer one, only the new messages are read."""
 
     def __init__(self) -> None:
         self.check = TranscriptCheck()
@@ -110,13 +182,13 @@ class _Read:
         self._messages: tuple[Message, ...] = ()
         self._problems: list[str] = []
 
-    def leads_to(self, messages: tuple[Message, ...]) -> bool:
-        """Whether what was read is the beginning of `messages`."""
+    def begins(self, messages: tuple[Message, ...]) -> bool:
+        """Tell whether what was read is the beginning of `messages`."""
         same = zip(self._messages, messages, strict=False)
         return len(messages) >= len(self._messages) and all(mine is other for mine, other in same)
 
-    def go_on(self, messages: tuple[Message, ...]) -> list[str]:
-        """Read the rest; returns everything that is wrong."""
+    def extend(self, messages: tuple[Message, ...]) -> list[str]:
+        """Read the new messages; return everything that is wrong in the whole transcript."""
         for message in messages[len(self._messages) :]:
             self._problems += self.check.read(message)
             self.characters += _length(message)
@@ -125,7 +197,7 @@ class _Read:
 
 
 def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
-    """The turn as a provider would send it: reasoning, text, calls one after the other, the reason to stop."""
+    """Yield the turn as a provider would send it: reasoning, text, one call after the other, the reason to stop."""
     for piece in _PIECE.findall(turn.reasoning):
         yield Delta(reasoning=piece)
     for piece in _PIECE.findall(turn.text):
@@ -140,7 +212,7 @@ def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
 
 
 def newest_messages(messages: Sequence[Message]) -> list[Message]:
-    """Those since the last answer."""
+    """Return the messages since the last answer."""
     newest: list[Message] = []
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
@@ -150,12 +222,12 @@ def newest_messages(messages: Sequence[Message]) -> list[Message]:
 
 
 def newest_input(messages: Sequence[Message]) -> str:
-    """The texts of the messages since the last answer."""
+    """Return the text of the messages since the last answer."""
     return "\n".join(text_of(message.content) for message in newest_messages(messages) if message.role != "assistant")
 
 
 def _usage(request: ModelRequest, read: int, message: AssistantMessage) -> Usage:
-    """A plausible count, four characters to the token; a script costs nothing."""
+    """Return a plausible count, four characters to the token; a script costs nothing."""
     sent = len(request.system) + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
     sent += read
     thought = sum(len(block.text) for block in message.thinking)

@@ -13,7 +13,7 @@ from codeagent.core.model import CallClosed, ModelEvent, ReasoningDelta, TextDel
 _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
 """Ids of calls the provider runs itself; their results are in the stream too."""
 _SHORTEST_ID = 8
-"""Shorter ids (`0`, `call_1`) come from servers that number the calls of each answer anew."""
+"""Shorter ids (`0`, `call_1`) come from servers that number the calls of each answer from the start."""
 _STOPS: dict[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
@@ -57,7 +57,7 @@ class Delta:
     thinking: tuple[ThinkingPiece, ...] = ()
     calls: tuple[CallPiece, ...] = ()
     finish: str | None = None
-    """The provider's word for why it stopped, once."""
+    """The provider's reason for stopping, sent once."""
 
 
 @dataclass
@@ -85,10 +85,10 @@ class _OpenThinking:
 
 
 class Accumulator:
-    """One answer in the making.
+    """Assembles one answer.
 
     A call is closed, and may be acted on, when another call begins and its own arguments are
-    whole, or else when the provider said that it stopped. An answer without that word is cut.
+    complete, or else when the provider says that it has stopped. An answer that ends without saying so was cut.
     """
 
     def __init__(self, taken: Collection[str] = ()) -> None:
@@ -103,7 +103,7 @@ class Accumulator:
         self._finish: str | None = None
 
     def add(self, delta: Delta) -> list[ModelEvent]:
-        """Take one chunk in. Raises ModelError where a closed call goes on."""
+        """Take one chunk in. Raises ModelError if a closed call continues."""
         events: list[ModelEvent] = []
         for thought in delta.thinking or ((ThinkingPiece(delta.reasoning),) if delta.reasoning else ()):
             self._think(thought)
@@ -122,7 +122,7 @@ class Accumulator:
         return events
 
     def finish(self, model: str) -> tuple[list[CallClosed], AssistantMessage]:
-        """Close what is open. Raises ModelError `cut` where the provider never said it was done."""
+        """Close what is open. Raises ModelError `cut` if the provider never said it was done."""
         if self._finish is None:
             raise ModelError(
                 "the answer was cut off by the connection; nothing of it was run", kind="cut", retryable=True
@@ -144,7 +144,7 @@ class Accumulator:
         return closed, message
 
     def _whole_characters(self, text: str) -> str:
-        """`text` with halves of a surrogate pair joined across chunks, and lone ones replaced."""
+        """Join the halves of surrogate pairs across chunks, and replace lone ones."""
         text = self._held + text
         self._held = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
@@ -181,7 +181,7 @@ class Accumulator:
         return closed
 
     def _find(self, piece: CallPiece) -> _OpenCall | None:
-        """The call the piece continues; None where it begins one."""
+        """Return the call that the piece continues; None if it begins one."""
         if piece.index is not None:
             call = self._by_index.get(piece.index)
         elif piece.id:
@@ -215,7 +215,7 @@ class Accumulator:
 
 
 def _extend(call: _OpenCall, piece: CallPiece) -> None:
-    """Raises ModelError where the call was closed, and maybe acted on, before."""
+    """Add the piece. Raises ModelError if the call was closed, and maybe acted on, before."""
     if _repeats(call, piece):
         return
     if piece.name and piece.name != call.name:
@@ -224,7 +224,7 @@ def _extend(call: _OpenCall, piece: CallPiece) -> None:
         return
     if call.closed and piece.arguments.strip():
         raise ModelError(
-            f"the provider went on with the call of {call.name} after it had ended", kind="server", retryable=True
+            f"the provider continued the call of {call.name} after it had ended", kind="server", retryable=True
         )
     if call.parts == ["{}"] and piece.arguments.strip():
         call.parts.clear()
@@ -232,7 +232,7 @@ def _extend(call: _OpenCall, piece: CallPiece) -> None:
 
 
 def _repeats(call: _OpenCall, piece: CallPiece) -> bool:
-    """A server says the whole call again, or closes a call that has arguments with an empty object."""
+    """Tell whether the server repeats the whole call, or closes a call that has arguments with an empty object."""
     if piece.arguments == "{}" and not piece.name:
         return _whole(call.arguments)
     return bool(piece.name) and piece.name == call.name and piece.arguments == call.arguments != ""
@@ -247,7 +247,7 @@ def _tool_call(call: _OpenCall) -> ToolCall:
 
 
 def _whole(arguments: str) -> bool:
-    """Nothing but white space could follow: the text is one JSON object."""
+    """Tell whether the text is one JSON object, so that nothing but white space could follow."""
     if not arguments.rstrip().endswith("}"):
         return False
     try:
@@ -260,7 +260,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _mend(text: str) -> str:
-    """Surrogate pairs joined, lone surrogates replaced: text that can be written as UTF-8."""
+    """Join surrogate pairs and replace lone surrogates: the text can be written as UTF-8."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.llm.chunks import to_usage
+from codeagent.llm.provider_stream import to_usage
 from codeagent.llm.target import Target
 
 
@@ -20,7 +20,7 @@ class Price:
     """None: as `input`."""
 
     def priced(self, usage: Usage) -> Usage:
-        """The usage with its cost by this price."""
+        """Return the usage with its cost at this price."""
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
         fresh = max(usage.input_tokens - read - written, 0)
         cost = fresh * self.input + usage.output_tokens * self.output
@@ -30,12 +30,12 @@ class Price:
 
 
 def provider_usage(library: Any, target: Target, figures: Any) -> Usage:
-    """`library` is litellm, `figures` the usage object as the provider's stream had it."""
+    """Read `figures`, the usage object of the provider's stream; `library` is litellm."""
     return to_usage(figures, _cost(library, target, figures))
 
 
 def estimated_usage(library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage) -> Usage:
-    """Counted with litellm's bundled tokenizer; takes milliseconds for a long request, so not on the loop."""
+    """Count with litellm's bundled tokenizer; a long request takes milliseconds, so not on the event loop."""
     said = [message.text, *(block.text for block in message.thinking)]
     said += [f"{call.name} {call.arguments}" for call in message.calls]
     figures = library.Usage(
@@ -48,7 +48,7 @@ def estimated_usage(library: Any, target: Target, arguments: dict[str, Any], mes
 
 
 def _cost(library: Any, target: Target, figures: Any) -> float | None:
-    """US dollars: what the provider reports, else litellm's price; None where neither is known."""
+    """Return US dollars: what the provider reports, else litellm's price; None if neither is known."""
     reported = getattr(figures, "cost", None)
     if isinstance(reported, int | float):
         return float(reported)

@@ -1,8 +1,8 @@
-"""Turns a request into the messages and tools litellm takes, for the two families of providers.
+"""Turns a request into the messages and tools that litellm takes, for the two families of providers.
 
 Both families get the same bytes for the same history: a request only appends to the one before.
-For the Anthropic family alone, thinking goes back with its signatures and cache markers are set.
-A failed call's result says so: by a flag where the format has one, else in its first line.
+Only the Anthropic family gets its thinking back, with signatures, and cache markers. The result of
+a failed call says so: by a flag if the format has one, else in its first line.
 """
 
 import json
@@ -35,16 +35,16 @@ _NO_NAME = "invalid_tool_name"
 _LONGEST_NAME = 64
 _BUDGETS = {"off": 0, "low": 4_096, "medium": 12_288, "high": 32_768}
 _LEAST_BUDGET = 1_024
-"""Anthropic takes no smaller one."""
+"""Anthropic accepts no smaller one."""
 _ROOM_FOR_WORDS = 2_048
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
 
 
 def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True, thinking: bool = True) -> list[Wire]:
-    """The system prompt and the transcript.
+    """Return the system prompt and the transcript.
 
     `error_flag`: the Anthropic family's adapter passes `is_error` on; without it, and for the other family, the
-    text of a failed call's result begins with `[error]`. `thinking`: what the model thought goes back to it.
+    text of a failed call's result begins with `[error]`. `thinking`: the model gets its thinking back.
     """
     if family == "openai":
         return [{"role": "system", "content": request.system}, *_openai(request.messages)]
@@ -56,10 +56,10 @@ def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = Tru
 
 
 def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, facts: Mapping[str, Any]) -> Wire:
-    """What litellm's `acompletion` takes for it; `facts` are its table's about the model, empty where it has none.
+    """Return the arguments of litellm's `acompletion`; `facts` is its table's entry for the model, empty if none.
 
-    Nothing for None, nor for a model that is known not to think. `max_tokens` is for the answer alone: where the
-    thinking counts as a part of it, the limit becomes larger.
+    There are none for None, nor for a model known not to think. `max_tokens` is for the answer alone: where the
+    thinking counts as part of it, the limit is raised.
     """
     if effort is None or (facts and not facts.get("supports_reasoning")):
         return {}
@@ -78,7 +78,7 @@ def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, f
 
 
 def may_think(messages: Sequence[Message]) -> bool:
-    """Anthropic takes no thinking in the middle of a turn that began without: its calls wait for their results."""
+    """Tell whether thinking is allowed: Anthropic refuses it in the middle of a turn that began without."""
     last = next((message for message in reversed(messages) if isinstance(message, AssistantMessage)), None)
     if last is None or not last.calls:
         return True
@@ -90,7 +90,7 @@ def _budget(effort: Effort) -> int:
 
 
 def _effort_word(effort: Effort, facts: Mapping[str, Any]) -> str:
-    """OpenAI's words; the least there is where a model cannot be without."""
+    """Return OpenAI's word; for `off` the least there is, if the model cannot do without."""
     if effort == "off":
         none = not facts or facts.get("supports_none_reasoning_effort")
         return "none" if none else "minimal" if facts.get("supports_minimal_reasoning_effort") else "low"
@@ -100,7 +100,7 @@ def _effort_word(effort: Effort, facts: Mapping[str, Any]) -> str:
 
 
 def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
-    """Function tools; the last one carries the cache marker where there is a cache to mark."""
+    """Return function tools; the last one carries the cache marker if the family has one."""
     wire: list[Wire] = [
         {
             "type": "function",
@@ -114,7 +114,7 @@ def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
 
 
 def _openai(messages: Sequence[Message]) -> list[Wire]:
-    """Tool messages hold text only there: images follow their batch of results as a user message."""
+    """Convert the messages; tool messages hold only text, so images follow their batch of results as a user message."""
     wire: list[Wire] = []
     images: list[Wire] = []
     for message in messages:
@@ -158,7 +158,7 @@ def _anthropic(message: Message, error_flag: bool, thinks: bool) -> Wire:
 
 
 def _assistant(message: AssistantMessage) -> Wire:
-    """An answer without text has null content: an empty string would be rejected or replaced."""
+    """Convert an answer; without text its content is null: an empty string would be rejected or replaced."""
     wire: Wire = {"role": "assistant", "content": message.text or None}
     if message.calls:
         wire["tool_calls"] = [
@@ -173,7 +173,7 @@ def _assistant(message: AssistantMessage) -> Wire:
 
 
 def _sendable_name(name: str) -> str:
-    """A name every provider takes back: one bad name would make each later request of the session fail.
+    """Return a name that every provider accepts: one bad name would make each later request of the session fail.
 
     The call's error result says which name the model wrote.
     """
@@ -181,7 +181,7 @@ def _sendable_name(name: str) -> str:
 
 
 def _sendable(arguments: str) -> str:
-    """Arguments that are no JSON object go back as `{}`; the call's error result says what was wrong."""
+    """Replace arguments that are not a JSON object by `{}`; the call's error result says what was wrong."""
     try:
         return arguments if isinstance(json.loads(arguments), dict) else "{}"
     except (ValueError, RecursionError):
@@ -189,7 +189,7 @@ def _sendable(arguments: str) -> str:
 
 
 def _user_content(content: tuple[ContentPart, ...]) -> str | list[Wire]:
-    """One text as a plain string: some local servers take nothing else."""
+    """Return one text as a plain string: some local servers accept nothing else."""
     match content:
         case (TextPart(text=text),):
             return text or _NO_TEXT
@@ -209,7 +209,7 @@ def _labelled_images(message: ToolMessage) -> list[Wire]:
 
 
 def _parts(content: tuple[ContentPart, ...]) -> list[Wire]:
-    """Empty texts are left out, since providers reject them; nothing left is said in words."""
+    """Leave out empty texts, since providers reject them; if nothing is left, words say so."""
     kept = [_part(part) for part in content if isinstance(part, ImagePart) or part.text.strip()]
     return kept or [{"type": "text", "text": _NO_TEXT}]
 
@@ -223,7 +223,7 @@ def _part(part: ContentPart) -> Wire:
 
 
 def _marked(message: Wire) -> Wire:
-    """The message with the cache marker on its last part; an assistant's text becomes a part for it."""
+    """Put the cache marker on the message's last part; an assistant's text becomes a part for it."""
     content = message["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]

@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.commands.demo import make_repository
 from codeagent.core.errors import CodeagentError
-from codeagent.llm.demo_files import demo_files
+from codeagent.llm.demo import demo_files
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -17,8 +17,7 @@ from codeagent.core.errors import CodeagentError, ConfigError, SessionError, Ses
 from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.runtime import Runtime
-from codeagent.llm.hosted import KeyTrial
-from codeagent.llm.local_servers import LocalServer
+from codeagent.llm.providers import KeyTrial, LocalServer
 from codeagent.session.check import check_recording
 from codeagent.tui.ports import ModelRow, Wish
 from tests.e2e.product import Product, calls, read, say

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
+from codeagent.llm.demo import DEMO_PROMPT, demo_files
 from tests.e2e.product import Event, Product, of, results
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
+from codeagent.llm.demo import DEMO_PROMPT, demo_files
 from tests.e2e.product import Event, Product, of, results, running
 from tests.e2e.screens import READY, open_screen, prompts
 from tests.e2e.test_loopback import turns

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from codeagent.core.messages import ToolCall
-from codeagent.llm.protocols.hermes_protocol import HermesProtocol
-from codeagent.llm.protocols.json_protocol import JsonProtocol
+from codeagent.llm.protocols.formats import HermesProtocol, JsonProtocol
 from codeagent.llm.protocols.protocol import TextProtocol
 from tests.e2e.product import Done, Event, Product, Turn, bash, calls, of, read, results, say, text_of
 

@@ -19,7 +19,7 @@ from codeagent.core.model import Retrying
 from codeagent.llm.errors import Failure, retry_after
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.retry import RetryingModel
-from codeagent.llm.target import resolve
+from codeagent.llm.target import resolve_target
 from tests.llm.asking import Heard, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
@@ -148,7 +148,7 @@ def test_a_refused_key_names_the_provider_it_belongs_to(monkeypatch: pytest.Monk
     monkeypatch.delenv("ANTHROPIC_API_BASE", raising=False)
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     name = "anthropic/claude-sonnet-4-5"
-    target = resolve(litellm, name, None, "k", None)
+    target = resolve_target(litellm, name, None, "k", None)
     failure = Failure(Refused("no"), model=name, address=target.address, owner=target.owner, idle=1.0)
     assert str(failure.model_error(streaming=False)) == f"{name}: key refused by anthropic: no"
 

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage
-from codeagent.llm.demo import demo_model
-from codeagent.llm.demo_files import DEMO_PROMPT, demo_files
+from codeagent.llm.demo import DEMO_PROMPT, demo_files, demo_model
 from tests.llm.asking import ask, request, result
 
 

@@ -1,14 +1,14 @@
-"""Passing failures are repeated, announced, bounded and cancellable."""
+"""Passing failures are repeated, others are not, and another model takes over from one that cannot answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from codeagent.core.errors import ModelError
+from codeagent.core.errors import ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, Usage
-from codeagent.core.model import Alive, Answer, ModelEvent, ModelRequest, Retrying, TextDelta
-from codeagent.llm.retry import RetryingModel
+from codeagent.core.model import Alive, Answer, FellBack, ModelEvent, ModelRequest, Retrying, TextDelta
+from codeagent.llm.retry import FallbackModel, RetryingModel
 from tests.llm.asking import ask, request
 
 Step = ModelEvent | ModelError
@@ -203,3 +203,38 @@ async def test_it_stands_for_the_model_below() -> None:
     await model.prepare()
     await model.close()
     assert inner.closed
+
+
+def failed(kind: ModelErrorKind) -> ModelError:
+    return ModelError("it failed", kind=kind)
+
+
+async def test_the_second_answers_from_then_on() -> None:
+    first, second = Playing([TextDelta("half"), failed("overloaded")]), Playing([answer("a")], [answer("b")])
+
+    async def open_second() -> Playing:
+        return second
+
+    model = FallbackModel(first, open_second)
+    assert (await ask(model)).events == [TextDelta("half"), FellBack("it failed", "played"), answer("a")]
+    assert (await ask(model)).events == [answer("b")]
+    assert first.closed
+    await model.close()
+    assert second.closed
+
+
+@pytest.mark.parametrize("kind", ["bad_request", "context_window"])
+async def test_a_request_that_is_wrong_for_any_model_is_not_passed_on(kind: ModelErrorKind) -> None:
+    async def never() -> Playing:
+        raise AssertionError
+
+    with pytest.raises(ModelError, match="it failed"):
+        await ask(FallbackModel(Playing([failed(kind)]), never))
+
+
+async def test_where_the_second_fails_its_own_error_is_told() -> None:
+    async def open_second() -> Playing:
+        return Playing([ModelError("this one, too", kind="overloaded")])
+
+    with pytest.raises(ModelError, match="this one, too"):
+        await ask(FallbackModel(Playing([failed("auth")]), open_second))

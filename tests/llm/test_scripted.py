@@ -1,19 +1,22 @@
-"""The scripted model streams like a real one and is as strict about its input."""
+"""The scripted model plays its turns like a provider; a script is checked before it plays, and its errors say where."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.errors import ModelError, TranscriptError
+from codeagent.core.errors import ConfigError, ModelError, TranscriptError
 from codeagent.core.messages import AssistantMessage, Thinking, ToolCall, UserMessage
 from codeagent.core.model import TextDelta
-from codeagent.llm.script import ScriptedError, Turn
-from codeagent.llm.scripted import ScriptedModel
+from codeagent.llm.scripted import ScriptedError, ScriptedModel, Turn, load_script, parse_script
 from tests.llm.asking import Heard, ask, request, result
 
 USER = UserMessage.from_text("hi")
+CALL = ToolCall(id="call_0001", name="bash", arguments="{}")
+OTHER = ToolCall(id="call_0002", name="bash", arguments="{}")
+ANSWER = AssistantMessage(calls=(CALL, OTHER))
 
 
 async def test_a_turn_is_streamed_in_pieces_and_then_answered() -> None:
@@ -96,11 +99,6 @@ async def test_an_expectation_sees_the_newest_input_alone() -> None:
         await ask(ScriptedModel([Turn(text="a", expect="hi")]), asked)
 
 
-CALL = ToolCall(id="call_0001", name="bash", arguments="{}")
-OTHER = ToolCall(id="call_0002", name="bash", arguments="{}")
-ANSWER = AssistantMessage(calls=(CALL, OTHER))
-
-
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
@@ -155,3 +153,61 @@ def test_what_is_written_is_what_is_said(text: str, reasoning: str, arguments: s
     assert message.text == text
     assert "".join(block.text for block in message.thinking) == reasoning
     assert message.calls[0].arguments == arguments
+
+
+def test_every_field_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "script.json"
+    file.write_text(
+        '[{"text": "a", "reasoning": "b", "calls": [["bash", {"command": "ls"}], ["read", "{\\"pa"]],'
+        ' "stop": "length", "delay_ms": 20, "expect": "^x"},'
+        ' {"error": {"status": 529, "message": "m", "retry_after": 1}}]'
+    )
+    first, second = load_script(str(file))
+    assert first == Turn(
+        text="a",
+        reasoning="b",
+        calls=[("bash", {"command": "ls"}), ("read", '{"pa')],
+        stop="length",
+        delay_ms=20,
+        expect="^x",
+    )
+    assert second.error == ScriptedError(status=529, message="m", retry_after=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "the script s is not JSON"),
+        ("{}", "must be a list of turns"),
+        ("[]", "with at least one"),
+        ("[1]", "the script s, turn 1: "),
+        ('[{"text": "a"}, {"txet": "b"}]', "the script s, turn 2: txet: "),
+        ('[{"calls": [["bash"]]}]', "the script s, turn 1: calls.0"),
+        ('[{"calls": [["bash", 1]]}]', "the script s, turn 1: calls.0"),
+        ('[{"expect": "("}]', "the script s, turn 1: expect: Value error, not a regular expression"),
+        ('[{"stop": "never"}]', "the script s, turn 1: stop"),
+        ('[{"error": {"status": 200}}]', "the script s, turn 1: error.status"),
+        ('[{"delay_ms": -1}]', "the script s, turn 1: delay_ms"),
+    ],
+)
+def test_a_bad_script_names_its_file_and_turn(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_script(text, "s")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_or_binary_file_is_a_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        load_script(str(tmp_path / "none.json"))
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_script(str(tmp_path / "binary.json"))
+
+
+def test_the_example_of_the_reference_is_a_script() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "script-model.md"
+    example = page.read_text().split("```json\n")[1].split("```")[0]
+    turns = parse_script(example, "the example")
+    assert [bool(turn.error) for turn in turns] == [False, False, True, False, False]
+    assert all(f"| `{field}` |" in page.read_text() for field in Turn.model_fields)

@@ -163,7 +163,7 @@ def test_a_closed_call_that_goes_on_is_an_error() -> None:
     accumulator = Accumulator()
     accumulator.add(call(0, "call_aaaa", "a", '{"x":1}'))
     accumulator.add(call(1, "call_bbbb", "b"))
-    with pytest.raises(ModelError, match="went on with the call of a"):
+    with pytest.raises(ModelError, match="continued the call of a"):
         accumulator.add(call(0, None, None, ',"y":2}'))
 
 

@@ -19,7 +19,7 @@ from codeagent.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from codeagent.llm.wire import Family, to_messages, to_tools
+from codeagent.llm.wire import Family, may_think, thinking_arguments, to_messages, to_tools
 from tests.llm.asking import BASH, READ, request, result
 from tests.servers import openai_problems
 
@@ -175,3 +175,38 @@ def test_a_request_only_appends_to_the_one_before(family: Family, rounds: list[t
     requests = [to_messages(request(*whole[: end + 1]), family) for end in ends]
     for before, after in itertools.pairwise(requests):
         assert json.dumps(after).replace(MARKER_TEXT, "").startswith(json.dumps(before).replace(MARKER_TEXT, "")[:-1])
+
+
+@pytest.mark.parametrize(
+    ("thinking", "thinks"),
+    [((), False), ((Thinking(text="unsigned"),), False), ((Thinking(text="hm", signature="sig"),), True)],
+)
+def test_thinking_is_not_asked_for_in_the_middle_of_a_turn_that_began_without(
+    thinking: tuple[Thinking, ...], thinks: bool
+) -> None:
+    """Anthropic refuses such a request; a fallback model, or another level, would run into it."""
+    asked: list[Message] = [UserMessage.from_text("hi")]
+    asked += [AssistantMessage(calls=(CALL,), thinking=thinking), result(CALL, "x")]
+    assert may_think(asked) is thinks
+    assert may_think([*asked, AssistantMessage(text="done"), UserMessage.from_text("more")])
+
+
+@pytest.mark.parametrize(("tokens", "limit"), [(500, 64_000), (30_000, 64_000), (90_000, 32_000), (5000, 4000)])
+def test_the_limit_of_an_answer_is_above_its_budget_of_thought(tokens: int, limit: int) -> None:
+    facts = {"supports_reasoning": True, "max_output_tokens": limit}
+    sent = thinking_arguments(tokens, "anthropic", 8192, facts)
+    assert 1024 <= sent["thinking"]["budget_tokens"] < sent["max_tokens"] <= limit
+
+
+@pytest.mark.parametrize(
+    ("facts", "word"),
+    [
+        ({}, "none"),
+        ({"supports_reasoning": True, "supports_none_reasoning_effort": True}, "none"),
+        ({"supports_reasoning": True, "supports_minimal_reasoning_effort": True}, "minimal"),
+        ({"supports_reasoning": True}, "low"),
+        ({"max_input_tokens": 1}, None),
+    ],
+)
+def test_off_is_the_least_that_a_model_of_openais_format_knows(facts: dict[str, object], word: str | None) -> None:
+    assert thinking_arguments("off", "openai", 8192, facts).get("reasoning_effort") == word

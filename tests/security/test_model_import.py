@@ -24,7 +24,7 @@ sys.addaudithook(watch)
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import Answer, ModelRequest
-from codeagent.llm.resolve import open_model
+from codeagent.llm.factory import open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import BASH, READ
 from tests.servers import Turn, anthropic_server, openai_server, responses_stream

@@ -1,27 +1,185 @@
-"""Tells a call from other JSON: the shapes models use for one, and the exact text of the arguments in them."""
+"""Calls written as JSON: where the JSON ends, whether it is a call, and the exact text of its arguments."""
 
 import json
 import re
 from collections.abc import Collection
 from json.decoder import JSONDecoder
+from typing import Literal
 
 CALL_KEYS = frozenset({"name", "arguments", "parameters", "id", "call_id", "index", "type", "function", "tool_calls"})
-"""What the outermost object of a call may have."""
+"""Keys that the outermost object of a call may have."""
+Call = tuple[str, str]
+"""The name, and the text of the arguments as the model wrote it."""
 _EXTRA = frozenset({"id", "call_id", "index", "type"})
 _ARGUMENTS = ("arguments", "parameters")
 _NAME = re.compile(r'"name"\s*:\s*"((?:[^"\\]|\\.){1,128})"')
 _NAME_IS_WITHIN = 2000
 _SPACE = re.compile(r"[ \t\n\r]*")
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_ATOM = re.compile(r"[-+.\w]*")
+_ATOM_STARTS = frozenset("-0123456789tfnNI")
+_ESCAPES = frozenset('"\\/bfnrt')
+_HEX = frozenset("0123456789abcdefABCDEF")
+_LONGEST_KEPT = 256
+_Expect = Literal["value", "value or end", "key", "key or end", "colon", "comma"]
+_Part = Literal["structure", "string", "escape", "unicode", "atom"]
 _decoder = JSONDecoder()
 
-Call = tuple[str, str]
-"""Name, and the text of the arguments as it stood there."""
+
+class JsonScanner:
+    """Finds the end of a JSON object or array in text that comes in pieces, in one pass.
+
+    It checks the structure only; numbers and words are left to the decoder. It begins at a `{` or `[`.
+    `keys` and `strings` hold what a call is recognised by: the keys of the object, or of the objects
+    of the array, and those of their values that are strings.
+    """
+
+    def __init__(self) -> None:
+        self.state: Literal["more", "whole", "bad"] = "more"
+        self.keys: list[str] = []
+        self.strings: list[tuple[str, str]] = []
+        self.in_string = False
+        self.plain_items = False
+        """An array holds something that is not an object."""
+        self._open: list[str] = []
+        self._expect: _Expect = "value"
+        self._part: _Part = "structure"
+        self._is_key = False
+        self._hex = 0
+        self._kept: list[str] | None = None
+
+    def feed(self, data: str, position: int) -> int:
+        """Return where it stopped: after the value, at the character that is not JSON, or at the end of `data`."""
+        while position < len(data) and self.state == "more":
+            match self._part:
+                case "string":
+                    position = self._string(data, position)
+                case "escape":
+                    position = self._escape(data, position)
+                case "unicode":
+                    position = self._unicode(data, position)
+                case "atom":
+                    found = _ATOM.match(data, position)
+                    assert found is not None
+                    position = found.end()
+                    if position < len(data):
+                        self._part, self._expect = "structure", "comma"
+                case "structure":
+                    position = self._structure(data, position)
+        self.in_string = self._part in ("string", "escape", "unicode")
+        return position
+
+    def _string(self, data: str, position: int) -> int:
+        found = _PLAIN.match(data, position)
+        assert found is not None
+        self._keep(found[0])
+        end = found.end()
+        if end == len(data):
+            return end
+        if data[end] == "\\":
+            self._part = "escape"
+        elif data[end] == '"':
+            self._close_string()
+        else:
+            return self._bad(end)
+        return end + 1
+
+    def _escape(self, data: str, position: int) -> int:
+        character = data[position]
+        if character == "u":
+            self._part, self._hex = "unicode", 4
+        elif character in _ESCAPES:
+            self._part = "string"
+        else:
+            return self._bad(position)
+        self._keep("\\" + character)
+        return position + 1
+
+    def _unicode(self, data: str, position: int) -> int:
+        if data[position] not in _HEX:
+            return self._bad(position)
+        self._keep(data[position])
+        self._hex -= 1
+        if not self._hex:
+            self._part = "string"
+        return position + 1
+
+    def _structure(self, data: str, position: int) -> int:
+        found = _SPACE.match(data, position)
+        assert found is not None
+        position = found.end()
+        if position == len(data):
+            return position
+        character = data[position]
+        if not self._takes(character):
+            return self._bad(position)
+        return position + 1
+
+    def _takes(self, character: str) -> bool:
+        """Take the character; False if it is not allowed here."""
+        expect = self._expect
+        if self._open == ["["] and character not in "{],":
+            self.plain_items = True
+        if character == '"' and expect in ("value", "value or end", "key", "key or end"):
+            self._begin_string(expect.startswith("key"))
+        elif character in "{[" and expect.startswith("value"):
+            self._open.append(character)
+            self._expect = "key or end" if character == "{" else "value or end"
+        elif character in "}]" and self._open:
+            return self._takes_end(character)
+        elif not self._open:
+            return False
+        elif character == ":" and expect == "colon":
+            self._expect = "value"
+        elif character == "," and expect == "comma":
+            self._expect = "key" if self._open[-1] == "{" else "value"
+        elif character in _ATOM_STARTS and expect.startswith("value"):
+            self._part = "atom"
+        else:
+            return False
+        return True
+
+    def _takes_end(self, character: str) -> bool:
+        empty = "key or end" if character == "}" else "value or end"
+        if self._expect not in ("comma", empty) or (self._open[-1] == "{") != (character == "}"):
+            return False
+        self._open.pop()
+        self._expect = "comma"
+        if not self._open:
+            self.state = "whole"
+        return True
+
+    def _begin_string(self, is_key: bool) -> None:
+        self._part, self._is_key = "string", is_key
+        outer = self._open in (["{"], ["[", "{"])
+        self._kept = [] if outer else None
+
+    def _close_string(self) -> None:
+        self._part = "structure"
+        self._expect = "colon" if self._is_key else "comma"
+        if self._kept is None:
+            return
+        text = "".join(self._kept)[:_LONGEST_KEPT]
+        self._kept = None
+        if self._is_key:
+            self.keys.append(text)
+        elif self.keys:
+            self.strings.append((self.keys[-1], text))
+
+    def _keep(self, text: str) -> None:
+        """Keep enough of the string to recognise it."""
+        if self._kept is not None and len(self._kept) < _LONGEST_KEPT:
+            self._kept.append(text[:_LONGEST_KEPT])
+
+    def _bad(self, position: int) -> int:
+        self.state = "bad"
+        return position
 
 
 def calls_in(text: str, *, known: Collection[str] | None = None) -> list[Call] | None:
-    """The calls that the JSON consists of; None where it is anything else.
+    """Return the calls that the JSON consists of; None if it is anything else.
 
-    With `known`, the shape must be exact and every tool one of them, unless the key `tool_calls`
+    With `known`, the shape must be exact and every tool one of those, unless the key `tool_calls`
     says what it is. Without, arguments may be missing.
     """
     try:
@@ -31,13 +189,13 @@ def calls_in(text: str, *, known: Collection[str] | None = None) -> list[Call] |
 
 
 def name_in(text: str) -> str:
-    """The tool that broken JSON names first, or nothing."""
+    """Return the tool that broken JSON names first, or an empty string."""
     found = _NAME.search(text[:_NAME_IS_WITHIN])
     return found[1] if found else ""
 
 
 def members(text: str) -> dict[str, str] | None:
-    """Key → the text of its value; None for anything but one object without a key twice."""
+    """Map each key to the text of its value; None for anything but one object without duplicate keys."""
     try:
         return _members(text.strip()) if is_object(text) else None
     except (ValueError, IndexError, RecursionError):
@@ -79,24 +237,24 @@ def _all(items: list[str], known: Collection[str] | None) -> list[Call] | None:
 
 
 def _plain(value: str) -> str:
-    """OpenAI's own form has the arguments as JSON in a string."""
+    """Decode arguments that are JSON in a string, as OpenAI writes them."""
     return str(json.loads(value)) if value.startswith('"') else value
 
 
 def _members(text: str) -> dict[str, str]:
-    """Key → the text of its value. Raises ValueError for anything but one object without a key twice."""
+    """Map each key to the text of its value. Raises ValueError as `members` returns None."""
     found: dict[str, str] = {}
     position = _after(text, 0, "{")
     if text[position] == "}":
         return found
     while True:
         if text[position] != '"':
-            raise ValueError("a key is no string")
+            raise ValueError("a key is not a string")
         key, position = _decoder.raw_decode(text, position)
         position = _after(text, _skip(text, position), ":")
         _, end = _decoder.raw_decode(text, position)
         if key in found:
-            raise ValueError("a key is there twice")
+            raise ValueError("a key occurs twice")
         found[key] = text[position:end]
         position = _skip(text, end)
         if text[position] == "}":

@@ -1,4 +1,4 @@
-"""Takes a model's streamed text apart: words, code, and the blocks that are calls."""
+"""Splits a model's streamed text into words, code, and the blocks that are calls."""
 
 import json
 import re
@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from codeagent.llm.protocols.bare_json import INFOS, BareJson, FencedJson
-from codeagent.llm.protocols.fence_end import FenceEnd
-from codeagent.llm.protocols.json_block import UNCLOSED
-from codeagent.llm.protocols.marks import Block, Mark
-from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Retracted, Step, Text
+from codeagent.llm.protocols.json_blocks import INFOS, UNCLOSED, BareJson, FencedJson
+from codeagent.llm.protocols.marks import BlockReader, FenceEnd, Mark
+from codeagent.llm.protocols.protocol import BlockStep, BrokenCall, ParsedCall, Piece, Retracted, Text
 from codeagent.llm.protocols.thinking import ThinkingBlock, thinking_marks
 
-UNSURE = "the thinking before this block was never closed and goes on after it, so nothing ran"
-DOUBT = "a block before this one was broken, so it is not certain where this one begins; nothing ran"
+UNSURE = "the thinking before this block was never closed and continues after it, so nothing ran"
+DOUBT = "a block before this one was broken, so it is uncertain where this one begins; nothing ran"
 _SLICE = 4096
-"""Characters looked at in one go: what is read again costs no more than that on top."""
+"""Characters read at a time: this bounds the cost of reading text again."""
 _LONGEST_INFO = 20
 _SMALLEST_FENCE = 3
 _DEEPEST_MARGIN = 3
@@ -26,7 +24,7 @@ _BEFORE_JSON = ";"
 _BARE_BEGINS = re.compile(r'\{\s{0,64}"|\[\s{0,64}\{')
 _BARE_MAY_BEGIN = re.compile(r"[{\[]\s{0,64}\Z")
 _BARE_HEADS = ('{"', "```json")
-"""How calls as plain JSON mostly begin."""
+"""The usual beginnings of calls as plain JSON."""
 _RUNS = {"`": re.compile("`*"), "~": re.compile("~*")}
 _INLINE = re.compile(r"[`\n]")
 
@@ -34,20 +32,20 @@ _INLINE = re.compile(r"[`\n]")
 @dataclass(frozen=True)
 class _Held:
     space: str
-    """White space before it."""
+    """White space before the pieces."""
     text: str
-    """What the pieces are where words stand in the answer; empty where they are calls in any case."""
+    """What the pieces become if the answer has words; empty if they are calls in any case."""
     pieces: tuple[Piece, ...]
 
 
 class Reader:
-    """The text of one answer. Marks within code are text; white space around blocks is dropped with them.
+    """Reads the text of one answer. Marks within code are text; white space around blocks is dropped.
 
-    Each character is looked at a bounded number of times, whatever the text and its pieces are.
+    Each character is read a bounded number of times, whatever the text and however it is cut.
     """
 
     def __init__(self, marks: Sequence[Mark], *, bare: Collection[str] | None = None) -> None:
-        """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None for none."""
+        """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None if no tool's may."""
         calls = [mark.head for mark in marks if mark.make is not None]
         self._marks = (*marks, *thinking_marks([*calls, *_BARE_HEADS] if bare else calls))
         self._heads = sorted({mark.head for mark in self._marks}, key=len, reverse=True)
@@ -62,7 +60,7 @@ class Reader:
         self._pending: deque[str] = deque()
         self._tail = ""
         self._state: Literal["text", "run", "info", "fence", "inline", "inline run", "block"] = "text"
-        self._block: Block | None = None
+        self._block: BlockReader | None = None
         self._space: list[str] = []
         self._after_block = self._begun = self._doubt = False
         self._is_thinking = False
@@ -80,7 +78,7 @@ class Reader:
         return self._taken()
 
     def close(self) -> list[Piece]:
-        """The answer is over: what is open is reported, what was held back is text."""
+        """End the answer: open blocks are reported, what was held back becomes text."""
         unsure = None
         while self._block is not None:
             if unsure is None and isinstance(self._block, ThinkingBlock):
@@ -97,7 +95,7 @@ class Reader:
         return self._taken()
 
     def _taken(self) -> list[Piece]:
-        """What was found, with text in one piece between the blocks."""
+        """Return what was found, with the text between two blocks in one piece."""
         found: list[Piece] = []
         for is_text, group in groupby(self._out, lambda piece: isinstance(piece, Text)):
             pieces = list(group)
@@ -125,7 +123,7 @@ class Reader:
                     break
                 position = moved
 
-    def _take(self, step: Step, rest: str) -> None:
+    def _take(self, step: BlockStep, rest: str) -> None:
         if step.tentative and self._worded:
             self._emit(step.tentative)
         elif step.tentative:
@@ -149,15 +147,15 @@ class Reader:
         if self._held:
             self._hold("", (piece,))
             return
-        if self._doubt and isinstance(piece, Closed):
-            piece = Broken(piece.name, f"{piece.name} {piece.arguments}", DOUBT)
+        if self._doubt and isinstance(piece, ParsedCall):
+            piece = BrokenCall(piece.name, f"{piece.name} {piece.arguments}", DOUBT)
         self._space.clear()
         self._after_block = self._begun = True
         self._margin, self._last = 0, "\n"
         self._out.append(piece)
 
     def _emit(self, text: str) -> None:
-        """Text for the person; white space waits until it is known whether a block follows."""
+        """Pass on text; white space waits until it is known whether a block follows."""
         if not text:
             return
         line = text[text.rfind("\n") + 1 :]
@@ -180,7 +178,7 @@ class Reader:
         self._begun, self._after_block = True, False
 
     def _hold(self, text: str, pieces: tuple[Piece, ...]) -> None:
-        """Keep the pieces until it is known whether they are the `text` instead, because words follow."""
+        """Keep the pieces until it is known whether words follow, which makes them `text`."""
         self._held.append(_Held("".join(self._space), text, pieces))
         self._space.clear()
         self._after_block = self._begun = True
@@ -205,7 +203,7 @@ class Reader:
             self._out.append(Text(whole))
 
     def _advance(self, data: str, position: int) -> int | None:
-        """How far the text was taken; None where a mark may be on its way."""
+        """Return how far the text was taken, None if a mark may be coming."""
         match self._state:
             case "text":
                 return self._text(data, position)
@@ -254,7 +252,7 @@ class Reader:
         return at + 1
 
     def _begun_at(self, data: str, position: int) -> int:
-        """Where a mark may have begun that the data ends within; its length where none may."""
+        """Return where a mark may have begun that is cut off by the end of the data; else the data's length."""
         if data is not self._ends_of[0]:
             start = max(0, len(data) - len(self._heads[0]))
             ends = [at for at in range(start, len(data)) if data[at:] in self._begun_heads]
@@ -345,24 +343,24 @@ class Reader:
         if self._state == "info":
             self._emit_info("")
         if any(tail.startswith(mark.head) for mark in self._marks if mark.make is not None and not mark.thinking):
-            self._give(Broken("", tail, UNCLOSED))
+            self._give(BrokenCall("", tail, UNCLOSED))
         else:
             self._emit(tail)
 
 
 def _goes_on(pieces: Sequence[Piece]) -> bool:
-    """Words stand behind a call."""
+    """Tell whether words follow a call."""
     called = False
     for piece in pieces:
         if called and isinstance(piece, Text) and piece.text.strip():
             return True
-        called = called or isinstance(piece, Closed)
+        called = called or isinstance(piece, ParsedCall)
     return False
 
 
 def _unsure(piece: Piece) -> Piece:
-    if isinstance(piece, Closed):
-        return Broken(piece.name, f"{piece.name} {piece.arguments}", UNSURE)
+    if isinstance(piece, ParsedCall):
+        return BrokenCall(piece.name, f"{piece.name} {piece.arguments}", UNSURE)
     return piece
 
 
@@ -371,7 +369,7 @@ def _slices(text: str) -> list[str]:
 
 
 def _past(data: str, position: int, character: str) -> int:
-    """The end of a run of the character."""
+    """Return the end of the run of `character`."""
     found = _RUNS[character].match(data, position)
     assert found is not None
     return found.end()

@@ -1,11 +1,11 @@
-"""Reasoning that a server leaves in the text: shown, and never searched for calls, whatever marks it stands between."""
+"""Reads thinking that a server leaves in the text: it is shown, and its calls do not run."""
 
 import re
 from collections.abc import Iterable
 from itertools import product
 
 from codeagent.llm.protocols.marks import Mark
-from codeagent.llm.protocols.pieces import Step, Text
+from codeagent.llm.protocols.protocol import BlockStep, Text
 
 _NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "analysis", "scratchpad", "think_fast")
 _TAGGED = tuple(
@@ -28,19 +28,22 @@ _SPOKEN = (
     ("Here is my thought process:", ("Here is my response:",)),
     ("Here's my thought process:", ("Here's my response:",)),
 )
-"""What ends these may stand elsewhere, too."""
+"""The ends of these may also stand elsewhere in an answer."""
 
 
 class ThinkingBlock:
-    """Ends with its mark. Without one, calls at its end may be meant: from the first on it is held back until then."""
+    """Reads up to the mark that ends the thinking.
+
+    If that mark never comes, the calls at the end may be meant: from the first one on, the text is held back.
+    """
 
     def __init__(self, opened: str, ends: tuple[str, ...], calls: tuple[str, ...]) -> None:
-        """`opened` is the mark that began it, `ends` those of which one ends it, `calls` how blocks of calls begin."""
+        """`opened` is the mark that began it, `ends` are those that may end it, `calls` the beginnings of calls."""
         self._opened = opened
         self._ends, self._calls = _OneOf(ends), _OneOf((*ends, *calls))
         self._held: list[str] | None = None
 
-    def read(self, data: str, position: int) -> Step:
+    def read(self, data: str, position: int) -> BlockStep:
         if self._held is None:
             found, certain = self._calls.find(data, position)
             if found is None or data.startswith(self._ends.marks, found.start()):
@@ -48,23 +51,23 @@ class ThinkingBlock:
             self._held = []
             before = self._step(data, position, found.start(), ended=False)
             after = self.read(data, found.start())
-            return Step(after.position, (*before.pieces, *after.pieces), after.ended)
+            return BlockStep(after.position, (*before.pieces, *after.pieces), after.ended)
         found, certain = self._ends.find(data, position)
         end = certain if found is None else found.end()
         self._held.append(data[position:end])
         if found is None:
-            return Step(end)
-        return Step(end, (Text("".join(self._held)),), ended=True)
+            return BlockStep(end)
+        return BlockStep(end, (Text("".join(self._held)),), ended=True)
 
-    def _step(self, data: str, position: int, end: int, *, ended: bool) -> Step:
+    def _step(self, data: str, position: int, end: int, *, ended: bool) -> BlockStep:
         text, self._opened = self._opened + data[position:end], ""
-        return Step(end, (Text(text),), ended=ended)
+        return BlockStep(end, (Text(text),), ended=ended)
 
-    def close(self, rest: str) -> Step:
-        """What was held back is read as if the thinking had ended before it."""
+    def close(self, rest: str) -> BlockStep:
+        """End the block: what was held back is read as if the thinking had ended before it."""
         if self._held is None:
-            return Step(0, (Text(self._opened + rest),), ended=True)
-        return Step(0, ended=True, again="".join(self._held) + rest)
+            return BlockStep(0, (Text(self._opened + rest),), ended=True)
+        return BlockStep(0, ended=True, again="".join(self._held) + rest)
 
 
 class _OneOf:
@@ -77,7 +80,7 @@ class _OneOf:
         self._longest = max(map(len, marks))
 
     def find(self, data: str, position: int) -> tuple[re.Match[str] | None, int]:
-        """The mark, or None and up to where none can have begun."""
+        """Return the mark and where it is, or None and the end of the text in which no mark can have begun."""
         found = self._pattern.search(data, position)
         if found is not None:
             return found, found.start()
@@ -88,9 +91,9 @@ class _OneOf:
 
 
 def thinking_marks(calls: Iterable[str]) -> tuple[Mark, ...]:
-    """`calls` are the literals that blocks of calls begin with.
+    """Return the marks of thinking; `calls` are the literals that blocks of calls begin with.
 
-    An end without a beginning belongs to thinking that the prompt opened: what came before is no call.
+    An end without a beginning belongs to thinking that the prompt opened: calls before it do not count.
     """
     heads = tuple(calls)
     opening = [_mark(opened, ends, heads) for opened, ends in (*_TAGGED, *_SPECIAL, *_SPOKEN)]

@@ -4,12 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from codeagent.core.messages import ToolCall
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.delimited_protocol import DelimitedProtocol
-from codeagent.llm.protocols.hermes_protocol import HermesProtocol
-from codeagent.llm.protocols.json_protocol import JsonProtocol
-from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Retracted, Text
-from codeagent.llm.protocols.protocol import TextProtocol
-from codeagent.llm.protocols.xml_protocol import XmlProtocol
+from codeagent.llm.protocols.formats import DelimitedProtocol, HermesProtocol, JsonProtocol, XmlProtocol
+from codeagent.llm.protocols.protocol import BrokenCall, ParsedCall, Piece, Retracted, Text, TextProtocol
 
 JSON, XML, HERMES = JsonProtocol(), XmlProtocol(), HermesProtocol()
 MARKED = DelimitedProtocol("<<call", ">>")
@@ -45,16 +41,16 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
     return out
 
 
-def calls(pieces: Iterable[Piece]) -> list[Closed]:
+def calls(pieces: Iterable[Piece]) -> list[ParsedCall]:
     """Those that run."""
-    found: list[Closed] = []
+    found: list[ParsedCall] = []
     for piece in pieces:
-        found = [] if isinstance(piece, Retracted) else [*found, piece] if isinstance(piece, Closed) else found
+        found = [] if isinstance(piece, Retracted) else [*found, piece] if isinstance(piece, ParsedCall) else found
     return found
 
 
-def broken(pieces: Iterable[Piece]) -> list[Broken]:
-    return [piece for piece in pieces if isinstance(piece, Broken)]
+def broken(pieces: Iterable[Piece]) -> list[BrokenCall]:
+    return [piece for piece in pieces if isinstance(piece, BrokenCall)]
 
 
 def text(pieces: Iterable[Piece]) -> str:

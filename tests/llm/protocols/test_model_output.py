@@ -5,11 +5,10 @@ from itertools import product
 
 import pytest
 
-from codeagent.llm.protocols.pieces import Closed
-from codeagent.llm.protocols.protocol import TextProtocol
+from codeagent.llm.protocols.protocol import ParsedCall, TextProtocol
 from tests.llm.protocols.reading import HERMES, JSON, MARKED, NAMED, TOOLS, XML, broken, calls, read, text
 
-LS = Closed("bash", '{"command": "ls"}')
+LS = ParsedCall("bash", '{"command": "ls"}')
 OBJECT = '{"name": "bash", "arguments": {"command": "ls"}}'
 INVOKE = '<invoke name="bash"><parameter name="command">ls</parameter></invoke>'
 QWEN = "<function=bash>\n<parameter=command>\nls\n</parameter>\n</function>"
@@ -19,7 +18,7 @@ QWEN = "<function=bash>\n<parameter=command>\nls\n</parameter>\n</function>"
 class Case:
     protocol: TextProtocol
     written: str
-    calls: tuple[Closed, ...] = ()
+    calls: tuple[ParsedCall, ...] = ()
     text: str = ""
     broken: tuple[str, ...] = ()
     """The tools named by blocks that must not run."""
@@ -32,19 +31,19 @@ CALLS = {
     "hermes, one object after the other": Case(HERMES, f"<tool_call>\n{OBJECT}\n{OBJECT}\n</tool_call>", (LS, LS)),
     "hermes, arguments as a string": Case(
         HERMES, '<tool_call>{"name": "bash", "arguments": "{\\"command\\": \\"ls\\"}"}</tool_call>',
-        (Closed("bash", '{"command": "ls"}'),),
+        (ParsedCall("bash", '{"command": "ls"}'),),
     ),
-    "hermes, without arguments": Case(HERMES, '<tool_call>{"name": "bash"}</tool_call>', (Closed("bash", ""),)),
+    "hermes, without arguments": Case(HERMES, '<tool_call>{"name": "bash"}</tool_call>', (ParsedCall("bash", ""),)),
     "hermes, after prose and before more": Case(
         HERMES, f"I look.\n\n<tool_call>{OBJECT}</tool_call>\n<tool_call>{OBJECT}</tool_call>\nDone.",
         (LS, LS), "I look.\nDone.",
     ),
     "hermes, the end mark in a string": Case(
         HERMES, '<tool_call>{"name": "bash", "arguments": {"command": "</tool_call>"}}</tool_call>',
-        (Closed("bash", '{"command": "</tool_call>"}'),),
+        (ParsedCall("bash", '{"command": "</tool_call>"}'),),
     ),
     "hermes, an unknown tool": Case(
-        HERMES, '<tool_call>{"name": "bsh", "arguments": {}}</tool_call>', (Closed("bsh", "{}"),)
+        HERMES, '<tool_call>{"name": "bsh", "arguments": {}}</tool_call>', (ParsedCall("bsh", "{}"),)
     ),
     "hermes, after thinking": Case(
         HERMES, f"<think><tool_call>{OBJECT}</tool_call></think><tool_call>{OBJECT}</tool_call>", (LS,),
@@ -64,13 +63,13 @@ CALLS = {
     "hermes, several behind llama's tag": Case(HERMES, f"<|python_tag|>{OBJECT}; {OBJECT}<|eot_id|>", (LS, LS)),
     "llama's tag and words after the calls": Case(HERMES, f"<|python_tag|>{OBJECT}; Done.", (LS,), "Done."),
     "llama's tag and an unknown tool": Case(
-        JSON, '<|python_tag|>{"name": "bsh", "parameters": {}}', (Closed("bsh", "{}"),)
+        JSON, '<|python_tag|>{"name": "bsh", "parameters": {}}', (ParsedCall("bsh", "{}"),)
     ),
     "seed, a value's own last line break": Case(
         HERMES,
         "<seed:tool_call>\n<function=write>\n<parameter=path>a</parameter>\n<parameter=content>x = 1\n</parameter>"
         "\n</function>\n</seed:tool_call>",
-        (Closed("write", '{"path": "a", "content": "x = 1\\n"}'),),
+        (ParsedCall("write", '{"path": "a", "content": "x = 1\\n"}'),),
     ),
     "xml, all arguments as one object": Case(
         XML, '<invoke name="bash"><parameter name="input">{"command": "ls"}</parameter></invoke>', (LS,)
@@ -78,19 +77,21 @@ CALLS = {
     "qwen": Case(HERMES, f"<tool_call>\n{QWEN}\n</tool_call>", (LS,)),
     "qwen, without the outer tags": Case(HERMES, f"Now:\n{QWEN}", (LS,), "Now:"),
     "qwen, a number": Case(
-        HERMES, "<function=bash><parameter=timeout>\n5\n</parameter></function>", (Closed("bash", '{"timeout": 5}'),)
+        HERMES,
+        "<function=bash><parameter=timeout>\n5\n</parameter></function>",
+        (ParsedCall("bash", '{"timeout": 5}'),),
     ),
     "qwen, what does not fit stays text": Case(
         HERMES, "<function=bash><parameter=timeout>soon</parameter></function>",
-        (Closed("bash", '{"timeout": "soon"}'),),
+        (ParsedCall("bash", '{"timeout": "soon"}'),),
     ),
     "qwen, a forgotten end of a value": Case(
         HERMES, "<function=bash>\n<parameter=command>\nls\n<parameter=timeout>\n5\n</parameter>\n</function>",
-        (Closed("bash", '{"command": "ls", "timeout": 5}'),),
+        (ParsedCall("bash", '{"command": "ls", "timeout": 5}'),),
     ),
     "qwen, the format itself as a value": Case(
         HERMES, f"<function=write><parameter=content>\n{QWEN}\n</parameter></function>",
-        (Closed("write", '{"content": "' + QWEN.replace("\n", "\\n") + '"}'),),
+        (ParsedCall("write", '{"content": "' + QWEN.replace("\n", "\\n") + '"}'),),
     ),
     "qwen, JSON instead of tags": Case(HERMES, '<function=bash>{"command": "ls"}</function>', (LS,)),
     "glm": Case(
@@ -116,30 +117,30 @@ CALLS = {
     "json, parameters": Case(JSON, '{"name": "bash", "parameters": {"command": "ls"}}', (LS,)),
     "json, OpenAI's message": Case(
         JSON, '{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}]}',
-        (Closed("bash", "{}"),),
+        (ParsedCall("bash", "{}"),),
     ),
     "json, a function wrapper": Case(JSON, f'{{"type": "function", "function": {OBJECT}}}', (LS,)),
     "xml": Case(XML, f"Look:\n{INVOKE}\nThen.", (LS,), "Look:\nThen."),
     "xml, with tags around": Case(XML, f"<function_calls>\n{INVOKE}\n{INVOKE}\n</function_calls>", (LS, LS)),
     "xml, white space is part of a value": Case(
         XML, '<invoke name="write">\n<parameter name="content">\n  a\n</parameter>\n</invoke>',
-        (Closed("write", '{"content": "\\n  a\\n"}'),),
+        (ParsedCall("write", '{"content": "\\n  a\\n"}'),),
     ),
     "xml, nothing is unescaped": Case(
         XML, '<invoke name="write"><parameter name="content">&lt;b&gt; < c</parameter></invoke>',
-        (Closed("write", '{"content": "&lt;b&gt; < c"}'),),
+        (ParsedCall("write", '{"content": "&lt;b&gt; < c"}'),),
     ),
     "xml, CDATA": Case(
         XML, '<invoke name="write"><parameter name="content"><![CDATA[</parameter>]]></parameter></invoke>',
-        (Closed("write", '{"content": "</parameter>"}'),),
+        (ParsedCall("write", '{"content": "</parameter>"}'),),
     ),
     "xml, an end mark within a value": Case(
         XML, '<invoke name="write"><parameter name="content">a</parameter> b</parameter></invoke>',
-        (Closed("write", '{"content": "a</parameter> b"}'),),
+        (ParsedCall("write", '{"content": "a</parameter> b"}'),),
     ),
     "xml, an empty value": Case(
         XML, '<invoke name="write"><parameter name="content"></parameter></invoke>',
-        (Closed("write", '{"content": ""}'),),
+        (ParsedCall("write", '{"content": ""}'),),
     ),
     "xml, other words": Case(XML, '<function name="bash"><param name="command">ls</param></function>', (LS,)),
     "delimited": Case(MARKED, f"So: <<call {OBJECT} >> and on", (LS,), "So: and on"),
@@ -194,7 +195,7 @@ BROKEN = {
     "a block after one whose end is not certain": Case(
         HERMES, f'<tool_call>{{"name": "write", "arguments": {{"content": "a\nb"}}}}</tool_call>{OBJECT}'
         f"<tool_call>{OBJECT}</tool_call>",
-        (Closed("write", '{"name": "write", "arguments": {"content": "a\nb"}}'),), OBJECT, ("bash",),
+        (ParsedCall("write", '{"name": "write", "arguments": {"content": "a\nb"}}'),), OBJECT, ("bash",),
     ),
 }  # fmt: skip  # a table
 CALL_OF = {"hermes": f"<tool_call>{OBJECT}</tool_call>", "qwen": QWEN, "json": f"```json\n{OBJECT}\n```"}
@@ -219,22 +220,22 @@ THINKING = [
 MALFORMED = {
     "hermes, a line break in a string": Case(
         HERMES, '<tool_call>{"name": "bash", "arguments": {"command": "a\nb"}}</tool_call>',
-        (Closed("bash", '{"name": "bash", "arguments": {"command": "a\nb"}}'),),
+        (ParsedCall("bash", '{"name": "bash", "arguments": {"command": "a\nb"}}'),),
     ),
     "hermes, a bracket too many": Case(
-        HERMES, f"<tool_call>{OBJECT}}}</tool_call>", (Closed("bash", OBJECT + "}"),)
+        HERMES, f"<tool_call>{OBJECT}}}</tool_call>", (ParsedCall("bash", OBJECT + "}"),)
     ),
     "hermes, too early an end, and a good call after it": Case(
         HERMES,
         f'<tool_call>{{"name": "bash", "arguments": {{"command": "ls"</tool_call><tool_call>{OBJECT}</tool_call>',
-        (Closed("bash", '{"name": "bash", "arguments": {"command": "ls"'), LS),
+        (ParsedCall("bash", '{"name": "bash", "arguments": {"command": "ls"'), LS),
     ),
     "xml, plain text instead of arguments": Case(
-        XML, '<invoke name="bash">ls -l</invoke>', (Closed("bash", "ls -l"),)
+        XML, '<invoke name="bash">ls -l</invoke>', (ParsedCall("bash", "ls -l"),)
     ),
     "json, in a fence": Case(
         JSON, '```json\n{"name": "bash", "arguments": {command: "ls"}}\n```\n',
-        (Closed("bash", '{"name": "bash", "arguments": {command: "ls"}}'),),
+        (ParsedCall("bash", '{"name": "bash", "arguments": {command: "ls"}}'),),
     ),
 }  # fmt: skip  # a table
 

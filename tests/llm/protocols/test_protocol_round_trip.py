@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.delimited_protocol import DelimitedProtocol
-from codeagent.llm.protocols.pieces import Closed
-from codeagent.llm.protocols.protocol import TextProtocol
+from codeagent.llm.protocols.formats import DelimitedProtocol
+from codeagent.llm.protocols.protocol import ParsedCall, TextProtocol
 from tests.llm.protocols.reading import PROTOCOLS, call, calls, read, text
 
 MARKS = [
@@ -92,7 +91,7 @@ def test_a_call_that_is_rendered_is_read_back(
 ) -> None:
     properties = {key: data.draw(schemas) for _, given_arguments in made for key in given_arguments}
     tools = [ToolDefinition(name, "", {"type": "object", "properties": properties}) for name, _ in made]
-    wanted = [Closed(name, json.dumps(given_arguments, ensure_ascii=False)) for name, given_arguments in made]
+    wanted = [ParsedCall(name, json.dumps(given_arguments, ensure_ascii=False)) for name, given_arguments in made]
     whole = "\n".join(protocol.render_call(call(one.name, one.arguments)) for one in wanted)
     pieces = read(protocol, cut(f"Some words.\n{whole}\nMore words.", sizes), tools)
     assert [(one.name, json.loads(one.arguments)) for one in calls(pieces)] == made
@@ -107,7 +106,7 @@ def test_any_marks_will_do_for_a_delimited_protocol(
     opening, closing = (mark if mark.strip() else "::" for mark in marks)
     protocol = DelimitedProtocol(opening, closing)
     raw = json.dumps(given_arguments, ensure_ascii=False)
-    assert calls(read(protocol, cut(protocol.render_call(call(name, raw)), sizes))) == [Closed(name, raw)]
+    assert calls(read(protocol, cut(protocol.render_call(call(name, raw)), sizes))) == [ParsedCall(name, raw)]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from codeagent.agent.rule_examples import decides
 from codeagent.config.loader import load_settings
-from codeagent.llm.protocols.pieces import Closed
+from codeagent.llm.protocols.protocol import ParsedCall
 from tests.llm.protocols.reading import JSON, XML, calls, read
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "text-tools.md").read_text()
@@ -25,7 +25,7 @@ def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_calls_are_calls() -> None:
-    assert calls(read(JSON, [example("json")])) == [Closed("bash", '{"command": "ls"}')]
+    assert calls(read(JSON, [example("json")])) == [ParsedCall("bash", '{"command": "ls"}')]
     assert calls(read(XML, [example("xml")])) == [
-        Closed("write", '{"path": "a.txt", "content": "its text, byte for byte"}')
+        ParsedCall("write", '{"path": "a.txt", "content": "its text, byte for byte"}')
     ]

@@ -1,10 +1,10 @@
-"""What a model around another one passes through as it is."""
+"""A model that wraps another one and changes how it is asked."""
 
 from codeagent.core.model import Model
 
 
-class AroundModel:
-    """Base of the models that change how another one is asked; a subclass gives `stream`."""
+class ModelWrapper:
+    """Passes everything on to the wrapped model but `stream`, which a subclass gives."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -18,13 +18,13 @@ class AroundModel:
         return self._inner.context_window
 
     async def prepare(self) -> None:
-        """Start what the model below needs before its first request, where it needs anything."""
+        """Start what the wrapped model needs before its first request, if anything."""
         prepare = getattr(self._inner, "prepare", None)
         if prepare is not None:
             await prepare()
 
     async def ready(self) -> None:
-        """Wait for what `prepare` starts: until then no request can be sent, and silence is not the provider's."""
+        """Wait for what `prepare` starts: until then no request is sent, and silence is not the provider's."""
         ready = getattr(self._inner, "ready", None)
         if ready is not None:
             await ready()

@@ -1,50 +1,108 @@
-"""A block with one tag per argument, as XML and Qwen's tags have it."""
+"""Reads a block with one tag per argument, as XML, Qwen's and GLM's formats have it."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 from xml.sax.saxutils import unescape
 
 from codeagent.core.coercion import as_json, as_said, as_string
-from codeagent.llm.protocols.json_block import NO_CALL, UNCLOSED
+from codeagent.llm.protocols.json_blocks import NO_CALL, UNCLOSED
 from codeagent.llm.protocols.json_calls import is_object
-from codeagent.llm.protocols.pieces import Broken, Closed, Step
-from codeagent.llm.protocols.tags import Tags
+from codeagent.llm.protocols.marks import Characters, Mark, MarkPart
+from codeagent.llm.protocols.protocol import BlockStep, BrokenCall, ParsedCall
 
 ENTITIES = {"&quot;": '"', "&#10;": "\n"}
-_ALL_OF_THEM = ("arguments", "input", "parameters")
+_KEY = Characters(r"[^<>\n]", 1, 1000, name="key")
+_QUOTED_KEY = Characters(r'[^"<>\n]', 1, 1000, name="key")
+_REST = Characters(r"[^<>\n]", name="rest")
+_ALL_ARGUMENTS = ("arguments", "input", "parameters")
 _SPACE = re.compile(r"\s*")
-_SAID = re.compile(r"""\b(?:type|string)=["'](\w+)["']""")
+_STATED_TYPE = re.compile(r"""\b(?:type|string)=["'](\w+)["']""")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _CDATA_BEGINS = re.compile(r"\s{0,64}<!\[CDATA\[")
 _SHORT_SPACE = re.compile(r"\s{0,64}")
 _State = Literal["between", "first", "value", "behind", "cdata", "behind cdata", "broken"]
 
 
+@dataclass(frozen=True)
+class Tags:
+    """The marks within a block of one such format."""
+
+    nested: str
+    """The beginning of every block: a block within a value belongs to the value, up to its end."""
+    end: str
+    argument_head: str
+    argument_rest: tuple[MarkPart, ...]
+    """Completes the opening tag of an argument; its groups are `key` and maybe `rest`, which may give the type."""
+    argument_end: str
+    trims_lines: bool = False
+    """A value stands on lines of its own: one line break before and after it is not part of it."""
+    cdata: bool = True
+
+    @cached_property
+    def argument(self) -> Mark:
+        return Mark((self.argument_head, *self.argument_rest), None)
+
+    @cached_property
+    def literals(self) -> tuple[str, ...]:
+        """The marks that count within a value."""
+        return (self.argument_end, self.end, self.nested, "\n" + self.argument_head)
+
+    @cached_property
+    def in_value(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(re.escape, self.literals)))
+
+
+def attribute_tags(block: str, argument: str) -> Tags:
+    """Return the tags `<block name="tool">` and `<argument name="key">`."""
+    rest = (Characters(r"\s", 0), 'name="', _QUOTED_KEY, '"', _REST, ">")
+    return Tags(f"<{block}", f"</{block}>", f"<{argument}", rest, f"</{argument}>")
+
+
+QWEN = Tags(
+    nested="<function=",
+    end="</function>",
+    argument_head="<parameter=",
+    argument_rest=(_KEY, ">"),
+    argument_end="</parameter>",
+    trims_lines=True,
+    cdata=False,
+)
+GLM = Tags(
+    nested="<tool_call>",
+    end="</tool_call>",
+    argument_head="<arg_key>",
+    argument_rest=(_KEY, "</arg_key>", Characters(r"\s"), "<arg_value>"),
+    argument_end="</arg_value>",
+    cdata=False,
+)
+
+
 @dataclass
 class _Argument:
     key: str = ""
-    said: str = ""
-    """The type, where the model gave it."""
+    stated: str = ""
+    """The type, if the model gave one."""
     parts: list[str] = field(default_factory=list)
     exact: bool = False
-    """It came as CDATA: nothing is trimmed."""
+    """The value came as CDATA: nothing is trimmed."""
 
 
 class ArgumentBlock:
-    """Values are taken as they stand.
+    """Reads one block; values are taken as they are.
 
-    A value ends at its closing tag where another argument or the end of the block follows; or, where
-    that tag was forgotten, at a line that begins another argument of the tool.
+    A value ends at its closing tag if another argument or the end of the block follows. If that tag
+    was forgotten, it ends at a line that begins another argument of the tool.
     """
 
     def __init__(
         self, tags: Tags, opened: str, name: str, schema: Mapping[str, Any], *, well_formed: bool = True
     ) -> None:
-        """`opened` is the opening mark as it stood there, `schema` that of the tool's arguments.
+        """`opened` is the opening mark as the model wrote it, `schema` that of the tool's arguments.
 
-        A block that is not `well_formed` from its opening on is only looked through for its end.
+        A block whose opening is not `well_formed` is only searched for its end.
         """
         self._tags, self._opened, self._name, self._schema = tags, opened, name, schema
         self._raw: list[str] = []
@@ -54,22 +112,22 @@ class ArgumentBlock:
         self._depth = 0
         self._tail = ""
         self._state: _State = "between" if well_formed else "broken"
-        self._outcome: Step | None = None
+        self._outcome: BlockStep | None = None
 
-    def read(self, data: str, position: int) -> Step:
+    def read(self, data: str, position: int) -> BlockStep:
         while self._outcome is None:
             moved = self._advance(data, position)
             if moved is None:
-                return Step(position)
+                return BlockStep(position)
             self._raw.append(data[position:moved])
             position = moved
         return replace(self._outcome, position=position)
 
-    def close(self, rest: str) -> Step:
-        return Step(0, (Broken(self._name, self._opened + "".join(self._raw) + rest, UNCLOSED),), ended=True)
+    def close(self, rest: str) -> BlockStep:
+        return BlockStep(0, (BrokenCall(self._name, self._opened + "".join(self._raw) + rest, UNCLOSED),), ended=True)
 
     def _advance(self, data: str, position: int) -> int | None:
-        """How far it got; None where more text is needed. The state changes or the position does."""
+        """Return how far it got, None if more text is needed; the state or the position changes."""
         match self._state:
             case "between":
                 return self._between(data, position)
@@ -89,13 +147,13 @@ class ArgumentBlock:
     def _between(self, data: str, position: int) -> int | None:
         end = _skip(data, position)
         if data.startswith(self._tags.end, end):
-            self._outcome = Step(0, (self._call(),), ended=True)
+            self._outcome = BlockStep(0, (self._call(),), ended=True)
             return end + len(self._tags.end)
         found = self._tags.argument.match(data, end)
         if found is not None:
             groups = found.groupdict()
-            said = _SAID.search(groups.get("rest") or "")
-            self._now = _Argument(unescape(groups["key"], ENTITIES), said[1] if said else "")
+            stated = _STATED_TYPE.search(groups.get("rest") or "")
+            self._now = _Argument(unescape(groups["key"], ENTITIES), stated[1] if stated else "")
             self._state = "first"
             return found.end()
         if self._may_go_on(data, end):
@@ -104,11 +162,11 @@ class ArgumentBlock:
         return end
 
     def _may_go_on(self, data: str, position: int) -> bool:
-        """The end of the block or an argument could still begin here."""
+        """Tell whether the end of the block or an argument could still begin here."""
         return self._tags.end.startswith(data[position:]) or self._tags.argument.may_begin(data, position)
 
     def _first(self, data: str, position: int) -> int | None:
-        """Where a value begins."""
+        """Read the beginning of a value."""
         self._state = "value"
         if not self._tags.cdata:
             return position
@@ -144,7 +202,7 @@ class ArgumentBlock:
         return found.end()
 
     def _certain(self, data: str, position: int) -> int:
-        """Up to where no mark can begin any more."""
+        """Return the end of the text in which no mark can have begun."""
         start = max(position, len(data) - max(map(len, self._tags.literals)))
         for at in range(start, len(data)):
             if any(literal.startswith(data[at:]) for literal in self._tags.literals):
@@ -170,7 +228,7 @@ class ArgumentBlock:
         return isinstance(known, Mapping) and key in known and key not in given
 
     def _behind_value(self, data: str, position: int) -> int | None:
-        """The closing tag counts where what follows it is no value."""
+        """Read on after a closing tag: it counts unless what follows is still the value."""
         end = _skip(data, position)
         if data.startswith(self._tags.end, end) or self._tags.argument.match(data, end) is not None:
             self._end_value()
@@ -217,7 +275,7 @@ class ArgumentBlock:
         self._state, self._tail = "broken", "".join(self._raw)
 
     def _broken(self, data: str, position: int) -> int | None:
-        """Not the form: up to the first closing tag it is the raw text of a call."""
+        """Read a malformed block: up to the first closing tag it is the raw text of a call."""
         if position == len(data):
             return None
         searched = self._tail + data[position:]
@@ -226,40 +284,40 @@ class ArgumentBlock:
             return len(data)
         body, _, rest = ("".join(self._raw) + data[position:]).partition(self._tags.end)
         readable = body.strip() and not is_object(body)
-        piece = Closed(self._name, body) if readable else Broken(self._name, self._opened + body, NO_CALL)
-        self._outcome = Step(0, (piece,), ended=True, again=rest, doubt=True)
+        piece = ParsedCall(self._name, body) if readable else BrokenCall(self._name, self._opened + body, NO_CALL)
+        self._outcome = BlockStep(0, (piece,), ended=True, again=rest, doubt=True)
         return len(data)
 
-    def _call(self) -> Closed:
+    def _call(self) -> ParsedCall:
         if (whole := self._wrapped()) is not None:
-            return Closed(self._name, whole)
+            return ParsedCall(self._name, whole)
         members = (f"{as_string(argument.key)}: {self._json(argument)}" for argument in self._arguments)
-        return Closed(self._name, f"{{{', '.join(members)}}}")
+        return ParsedCall(self._name, f"{{{', '.join(members)}}}")
 
     def _wrapped(self) -> str | None:
-        """The arguments where all of them came as one object, under a name that the tool does not have."""
+        """Return the arguments if they came as one object, under a name that is not one of the tool's."""
         known = self._schema.get("properties")
         if len(self._arguments) != 1 or not isinstance(known, Mapping) or not known:
             return None
         (only,) = self._arguments
         text = "".join(only.parts).strip()
-        return text if only.key in _ALL_OF_THEM and only.key not in known and is_object(text) else None
+        return text if only.key in _ALL_ARGUMENTS and only.key not in known and is_object(text) else None
 
     def _json(self, argument: _Argument) -> str:
         text = "".join(argument.parts)
         if self._tags.trims_lines and not argument.exact:
             text = _unlined(text)
-        match argument.said:
+        match argument.stated:
             case "string":
                 return as_string(text)
             case "json":
                 return as_said(text)
-            case said:
-                return as_json(text, self._schema, argument.key, typed=said == "false")
+            case stated:
+                return as_json(text, self._schema, argument.key, typed=stated == "false")
 
 
 def _unlined(text: str) -> str:
-    """Without the line breaks of a value that stands on lines of its own; one that does not keeps its last."""
+    """Remove the line breaks around a value on lines of its own; any other value keeps its last one."""
     return text[1:].removesuffix("\n") if text.startswith("\n") else text
 
 

@@ -1,4 +1,4 @@
-"""What must hold around the import of litellm: nothing fetched, nothing read, nothing printed, nothing slow."""
+"""Sets litellm up: its import fetches nothing, reads no `.env` file and is quick, and its gaps are patched."""
 
 import gc
 import importlib
@@ -18,10 +18,8 @@ ENVIRONMENT = {
     "LITELLM_MODE": "PRODUCTION",
     "LITELLM_LOG": "ERROR",
 }
-"""Read by litellm at import: its price map comes from the package and not from the network, and no
-`.env` file of the directory we run in, which may be anybody's repository, is loaded."""
-
-
+"""Read by litellm at import: its price map comes from the package, not from the network, and no `.env`
+file of the working directory, which may be anybody's repository, is loaded."""
 _GATEWAY = "litellm.responses.mcp.litellm_proxy_mcp_handler"
 
 
@@ -31,10 +29,10 @@ def set_environment() -> None:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No garbage collection meanwhile, and none later of what was made meanwhile.
+    """Pause garbage collection, and never collect what was made in the meantime.
 
-    litellm's import makes some million objects that live for ever; walking them again and again is
-    a third of its time.
+    litellm's import makes about a million objects that live for ever; walking them again and again
+    is a third of its time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -46,8 +44,8 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def quiet(library: Any) -> None:
-    """The library prints nothing, on any stream; nor does pydantic about the library's own objects."""
+def silence(library: Any) -> None:
+    """Keep the library from printing on any stream, and pydantic from warning about the library's objects."""
     library.suppress_debug_info = True
     library.telemetry = False
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -59,10 +57,10 @@ def quiet(library: Any) -> None:
     warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
 
 
-def without_gateway() -> None:
+def stub_proxy_gateway() -> None:
     """Let litellm reach models of OpenAI's responses API without its proxy server.
 
-    On that path it imports the proxy's MCP gateway, which needs libraries of the proxy, only to ask
+    On that path it imports the proxy's MCP gateway, which needs the proxy's libraries, only to ask
     whether a tool belongs to the gateway. None of ours ever does.
     """
     module = types.ModuleType(_GATEWAY)
@@ -70,7 +68,7 @@ def without_gateway() -> None:
     sys.modules.setdefault(_GATEWAY, module)
 
 
-def with_error_flags(library: Any) -> None:
+def patch_error_flags(library: Any) -> None:
     """Let a tool message's `is_error` reach Anthropic: litellm makes its `tool_result` without looking for it."""
     factory = importlib.import_module(f"{library.__name__}.litellm_core_utils.prompt_templates.factory")
     made = factory.convert_to_anthropic_tool_result
@@ -82,18 +80,18 @@ def with_error_flags(library: Any) -> None:
     vars(factory)["convert_to_anthropic_tool_result"] = with_error
 
 
-def with_looked_at_responses(library: Any) -> None:
-    """Let a 200 that is not a stream be told from one that was cut."""
-    from codeagent.llm.response_body import watch_responses  # httpx: here after litellm
+def patch_responses(library: Any) -> None:
+    """Tell a 200 response that is not a stream from one that was cut."""
+    from codeagent.llm.response_body import watch_responses  # it needs httpx, which litellm has imported by now
 
     transport = importlib.import_module(f"{library.__name__}.llms.custom_httpx.aiohttp_transport")
     watch_responses(transport.LiteLLMAiohttpTransport)
 
 
-def with_native_streaming(library: Any) -> None:
-    """Let models of the responses API that litellm's table does not know stream, as a server of one's own does.
+def patch_native_streaming(library: Any) -> None:
+    """Stream models of the responses API that litellm's table does not know, such as those of self-hosted servers.
 
-    litellm takes them for models that cannot, asks for the whole answer and cuts it up.
+    litellm assumes that they cannot stream, asks for the whole answer and cuts it up.
     """
     config = importlib.import_module(
         f"{library.__name__}.llms.openai.responses.transformation"

@@ -1,21 +1,33 @@
-"""What is said of hosted models before litellm is there is what litellm says."""
+"""What is known of hosted models before litellm is there, and how servers on this machine are found."""
 
 import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from codeagent.llm.hosted import _KEYS, OFFERED, calls_tools, context_window, key_variables, try_key
+from codeagent.llm.providers import (
+    _KEYS,
+    OFFERED,
+    LocalServer,
+    _entry,
+    ask_ports,
+    context_window,
+    key_variables,
+    try_key,
+)
+
+OK = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"data": [{"id": "qwen3"}, {"id": "gpt-oss"}]}'
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @pytest.mark.parametrize("name", OFFERED)
 def test_what_is_offered_exists_calls_tools_and_needs_a_known_key(name: str) -> None:
-    assert calls_tools(name) and (context_window(name) or 0) >= 100_000
+    assert _entry(name)["supports_function_calling"] and (context_window(name) or 0) >= 100_000
     assert key_variables(name, None)
 
 
@@ -64,7 +76,7 @@ def test_the_window_is_known_with_and_without_the_provider() -> None:
 
 def test_litellm_is_not_imported_for_it() -> None:
     code = (
-        "import sys; from codeagent.llm.hosted import context_window;"
+        "import sys; from codeagent.llm.providers import context_window;"
         " print(context_window('gpt-5'), 'litellm' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -113,3 +125,78 @@ async def test_a_key_that_cannot_be_tried_is_not_refused() -> None:
     tried = await try_key("OPENAI_API_KEY", "sk-canary", {"OPENAI_API_BASE": address})
     assert tried.outcome == "unknown" and "cannot reach 127.0.0.1" in tried.said
     assert (await try_key("COHERE_API_KEY", "sk-canary", {})).outcome == "unknown"
+
+
+@asynccontextmanager
+async def listening(answer: bytes | Serve, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """A port that answers every connection so."""
+    requests: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not isinstance(answer, bytes):
+            await answer(reader, writer)
+            return
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, host, 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+    assert all(request.startswith(b"GET /v1/models HTTP/1.0\r\n") for request in requests)
+
+
+async def found(port: int) -> tuple[LocalServer, ...]:
+    return await ask_ports({"A server": port}, 0.3)
+
+
+async def test_a_server_is_found_with_its_models_and_address() -> None:
+    async with listening(OK) as port:
+        assert await found(port) == (LocalServer("A server", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss")),)
+
+
+async def test_one_on_ipv6_alone_is_found_too() -> None:
+    async with listening(OK, "::1") as port:
+        [server] = await found(port)
+        assert server.api_base == f"http://[::1]:{port}/v1"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 301 Moved\r\nLocation: http://203.0.113.9/v1/models\r\n\r\n",
+        b"HTTP/1.1 404 Not Found\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n<html>a web page</html>",
+        b'HTTP/1.1 200 OK\r\n\r\n{"data": []}',
+        b'HTTP/1.1 200 OK\r\n\r\n{"data": [{"id": 7}, "x", {"id": "\\u001b[2J"}, {"id": ""}]}',
+        b"HTTP/1.1 200 OK\r\n\r\n[1, 2]",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\xff\xfe\x00",
+        b"",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
+        b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20),
+    ],
+    ids=lambda answer: repr(answer[:60]),
+)
+async def test_anything_else_that_listens_is_no_server(answer: bytes) -> None:
+    async with listening(answer) as port:
+        assert await found(port) == ()
+
+
+async def test_one_that_never_answers_is_given_up_and_holds_up_no_other() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with listening(silent) as slow, listening(OK) as quick:
+        async with asyncio.timeout(5):
+            servers = await ask_ports({"slow": slow, "quick": quick}, 0.2)
+    assert [server.name for server in servers] == ["quick"]
+
+
+async def test_a_port_nobody_listens_on_is_no_error() -> None:
+    async with listening(OK) as port:
+        pass
+    assert await found(port) == ()

@@ -9,8 +9,8 @@ import pytest
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.llm.errors import refuses_tools
-from codeagent.llm.protocols.choice import ProtocolChoice, TextTools
-from codeagent.llm.resolve import ModelOptions, open_model
+from codeagent.llm.factory import ModelOptions, open_model
+from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import ask, request, result
 from tests.llm.protocols.reading import HERMES, JSON, call

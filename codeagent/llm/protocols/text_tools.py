@@ -1,9 +1,10 @@
-"""Gives tools to a model that has no native calls: they go out, and come back, as text."""
+"""Gives tools to a model as text, when it has no native calls or its provider refuses them."""
 
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import assert_never
 
+from codeagent.core.errors import ModelError
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,
@@ -26,21 +27,49 @@ from codeagent.core.model import (
     Retrying,
     TextDelta,
 )
-from codeagent.llm.around_model import AroundModel
-from codeagent.llm.protocols.pieces import Broken, Closed, Piece, Retracted, Text
-from codeagent.llm.protocols.protocol import Parser, TextProtocol
+from codeagent.llm.errors import refuses_tools
+from codeagent.llm.protocols.protocol import AnswerParser, BrokenCall, ParsedCall, Piece, Retracted, Text, TextProtocol
+from codeagent.llm.wrapper import ModelWrapper
 
 _NAMELESS = "tool_call"
-"""Stands for the tool in a block that does not name one."""
+"""Replaces the name of the tool in a block that gives none."""
 _REPORT_ENDS = ":\n"
-_WAS_THINKING = "this block stood in your thinking, so nothing ran"
+_WAS_THINKING = "this block was part of your thinking, so nothing ran"
 
 
-class TextToolModel(AroundModel):
+class NativeFirstModel(ModelWrapper):
+    """A model with native calls until its provider refuses them; from then on, the same conversation as text."""
+
+    def __init__(self, inner: Model, protocol: Callable[[], TextProtocol]) -> None:
+        """`protocol` is called only when it is needed."""
+        super().__init__(inner)
+        self._protocol = protocol
+        self._as_text: TextToolModel | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if self._as_text is None:
+            begun = False
+            try:
+                async for event in self._inner.stream(request):
+                    begun = True
+                    yield event
+                return
+            except ModelError as error:
+                if begun or not request.tools or not refuses_tools(error):
+                    raise
+                protocol = self._protocol()
+                reason = f"{error}; tools are written as text from here on ({protocol.name})"
+            self._as_text = TextToolModel(self._inner, protocol)
+            yield Retrying(reason, 2, 0.0)
+        async for event in self._as_text.stream(request):
+            yield event
+
+
+class TextToolModel(ModelWrapper):
     """A model whose calls are text of one protocol; the loop sees the same events as with native calls.
 
-    A block that must not run becomes a call too, with arguments that are no JSON and begin with the
-    reason: its error result is what tells the model, and the person.
+    A block that must not run becomes a call too, with arguments that are not JSON and begin with the
+    reason: its error result tells the model, and the user.
     """
 
     def __init__(self, inner: Model, protocol: TextProtocol) -> None:
@@ -48,9 +77,9 @@ class TextToolModel(AroundModel):
         self._protocol = protocol
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """As `Model.stream`. What the model writes while it has no tools is text."""
+        """Stream as `Model.stream` does. What the model writes while it has no tools is text."""
         parser = self._protocol.parser(request.tools)
-        answer = _Growing(parser, reads=bool(request.tools))
+        answer = _Answer(parser, reads=bool(request.tools))
         async for event in self._inner.stream(as_text(request, self._protocol)):
             match event:
                 case TextDelta(text):
@@ -59,7 +88,7 @@ class TextToolModel(AroundModel):
                 case ReasoningDelta() | CallClosed() | Alive():
                     yield event
                 case Retrying() | FellBack():
-                    answer = _Growing(self._protocol.parser(request.tools), reads=bool(request.tools))
+                    answer = _Answer(self._protocol.parser(request.tools), reads=bool(request.tools))
                     yield event
                 case Answer(message, usage):
                     for found in answer.end():
@@ -69,10 +98,10 @@ class TextToolModel(AroundModel):
                     assert_never(event)
 
 
-class _Growing:
+class _Answer:
     """One answer as its text comes in."""
 
-    def __init__(self, parser: Parser, *, reads: bool) -> None:
+    def __init__(self, parser: AnswerParser, *, reads: bool) -> None:
         self._parser, self._reads = parser, reads
         self._text: list[str] = []
         self._calls: list[ToolCall] = []
@@ -84,7 +113,7 @@ class _Growing:
         return self._events(self._parser.close() if self._reads else [])
 
     def message(self, whole: AssistantMessage) -> AssistantMessage:
-        """The text without the blocks, and the calls; those that were native all the same stay."""
+        """Return the text without the blocks, and the calls; native calls stay."""
         calls = (*whole.calls, *self._calls)
         stop = "tool_calls" if self._calls and whole.stop == "end" else whole.stop
         return whole.model_copy(update={"text": "".join(self._text), "calls": calls, "stop": stop})
@@ -95,9 +124,9 @@ class _Growing:
                 case Text(text):
                     self._text.append(text)
                     yield TextDelta(text)
-                case Closed(name, arguments):
+                case ParsedCall(name, arguments):
                     yield self._closed(name, arguments)
-                case Broken(name, raw, why):
+                case BrokenCall(name, raw, why):
                     yield self._closed(name or _NAMELESS, f"{why}{_REPORT_ENDS}{raw}")
                 case Retracted():
                     self._calls = [_retracted(call) for call in self._calls]
@@ -111,12 +140,12 @@ class _Growing:
 
 
 def _retracted(call: ToolCall) -> ToolCall:
-    """Under the same id, with arguments that are refused."""
+    """Return the call under the same id, with arguments that will be refused."""
     return call.model_copy(update={"arguments": f"{_WAS_THINKING}{_REPORT_ENDS}{call.arguments}"})
 
 
 def as_text(request: ModelRequest, protocol: TextProtocol) -> ModelRequest:
-    """The same request without native tools: a request only appends to the one before it, as ever."""
+    """Return the request without native tools; like any other, it only appends to the one before."""
     system = request.system
     if request.tools:
         section = protocol.render_tools(request.tools)
@@ -157,7 +186,7 @@ def _results(results: Sequence[ToolMessage], protocol: TextProtocol) -> UserMess
 
 
 def _merged(messages: Iterator[Message]) -> Iterator[Message]:
-    """Never two user messages in a row: many chat templates refuse them."""
+    """Join user messages that follow each other: many chat templates refuse two in a row."""
     waiting: UserMessage | None = None
     for message in messages:
         if isinstance(message, UserMessage):
@@ -172,7 +201,7 @@ def _merged(messages: Iterator[Message]) -> Iterator[Message]:
 
 
 def _joined(one: UserMessage, other: UserMessage) -> UserMessage:
-    """One text stays one text: some servers take nothing else."""
+    """Join two messages; two texts become one text: some servers accept nothing else."""
     match (*one.content, *other.content):
         case (TextPart(text=first), TextPart(text=second)):
             return UserMessage.from_text(f"{first}\n\n{second}", one.source)

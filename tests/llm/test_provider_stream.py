@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from codeagent.core.messages import Usage
-from codeagent.llm.chunks import read_delta, read_usage, to_usage
+from codeagent.llm.provider_stream import read_delta, read_usage, to_usage
 from codeagent.llm.stream import CallPiece, Delta, ThinkingPiece
 
 

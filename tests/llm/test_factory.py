@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import ConfigError
-from codeagent.llm.resolve import open_model
+from codeagent.llm.factory import open_model
 from tests.llm.asking import ask
 
 
@@ -32,7 +32,7 @@ def test_the_demo_has_a_name() -> None:
 
 def test_anything_else_is_for_litellm_which_is_not_loaded_yet() -> None:
     code = (
-        "import sys; from codeagent.llm.resolve import open_model; print(open_model('openai/x').name);"
+        "import sys; from codeagent.llm.factory import open_model; print(open_model('openai/x').name);"
         " print({'litellm', 'openai', 'httpx', 'aiohttp'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -20,9 +20,8 @@ from codeagent.core.messages import (
 from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, ReasoningDelta, Retrying, TextDelta
 from codeagent.core.transcript import transcript_problems
 from codeagent.llm.protocols.protocol import TextProtocol
-from codeagent.llm.protocols.text_tool_model import TextToolModel, as_text
-from codeagent.llm.script import Turn
-from codeagent.llm.scripted import ScriptedModel
+from codeagent.llm.protocols.text_tools import TextToolModel, as_text
+from codeagent.llm.scripted import ScriptedModel, Turn
 from tests.llm.asking import ask, request, result
 from tests.llm.protocols.reading import HERMES, JSON, PROTOCOLS
 
@@ -77,7 +76,7 @@ async def test_a_call_that_turns_out_to_stand_in_thinking_is_refused_with_the_re
     heard = await ask(TextToolModel(ScriptedModel([Turn(text=f"I could\n{block}\n</think>\n{block}")]), protocol))
     thought, meant = heard.message.calls
     assert [call.id for call in heard.closed] == [thought.id, meant.id]
-    assert thought.arguments == f"this block stood in your thinking, so nothing ran:\n{LS.arguments}"
+    assert thought.arguments == f"this block was part of your thinking, so nothing ran:\n{LS.arguments}"
     assert meant.arguments == LS.arguments
 
 
