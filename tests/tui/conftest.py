@@ -1,6 +1,9 @@
 """What tests of the screen share."""
 
+import asyncio
+from asyncio.base_events import BaseEventLoop
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from textual.cache import LRUCache
@@ -10,10 +13,55 @@ from textual.css.types import CSSLocation
 
 from tests.tui.guards import stop_time
 
+SOON = 0.02
+"""Seconds: a timer due that soon belongs to what a test waits for."""
+_in_threads: set[asyncio.Future[Any]] = set()
+
+
+def remember_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what runs in threads in `_in_threads` until it has ended."""
+    begin = BaseEventLoop.run_in_executor
+
+    def run_in_executor(self: BaseEventLoop, *work: Any) -> asyncio.Future[Any]:
+        future = begin(self, *work)
+        _in_threads.add(future)
+        future.add_done_callback(_in_threads.discard)
+        return future
+
+    monkeypatch.setattr(BaseEventLoop, "run_in_executor", run_in_executor)
+
+
+async def nothing_left_to_do(min_sleep: float = 0, max_sleep: float = 1) -> None:
+    """Stand in for Textual's `wait_for_idle`, which sleeps 20 ms at least and asks how much the processor did.
+
+    Returns once the loop has nothing to run now or soon and no thread works for it, or after `max_sleep` seconds.
+    """
+    loop: Any = asyncio.get_running_loop()  # what it has to do, asyncio says in private attributes only
+    ends = loop.time() + max_sleep
+    while loop.time() < ends:
+        await asyncio.sleep(0)
+        if loop._ready:
+            continue
+        if working := [future for future in _in_threads if future.get_loop() is loop]:
+            await asyncio.wait(working, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            continue
+        due = [timer.when() for timer in loop._scheduled if not timer.cancelled()]
+        if min(due, default=ends) > loop.time() + SOON:
+            return
+        await asyncio.sleep(max(0.0, min(due) - loop.time()))
+
 
 @pytest.fixture(autouse=True)
 def stopped_time(monkeypatch: pytest.MonkeyPatch) -> None:
     stop_time(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember_threads(monkeypatch)
+    for waits_for_the_next_key in ("screens.rewind_picker._PAUSE", "widgets.composer._PAUSE"):
+        monkeypatch.setattr(f"codeagent.tui.{waits_for_the_next_key}", 0)
+    monkeypatch.setattr("textual.pilot.wait_for_idle", nothing_left_to_do)
 
 
 @pytest.fixture(autouse=True, scope="session")
