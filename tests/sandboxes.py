@@ -145,3 +145,21 @@ def parts(ran: Ran, scripts: Mapping[str, str]) -> dict[str, Part]:
     }
     assert found.keys() == scripts.keys(), ran
     return found
+
+
+async def processes(sandbox: DockerSandbox, line: str) -> int:
+    """How many processes with that command line live in the usual container, by the engine's own list."""
+    wire, place = await sandbox.entrance()
+    listed = await wire.request("GET", f"/containers/{place.container_id}/top?ps_args=-eo%20pid,args")
+    return sum(found == line for *_, found in listed["Processes"])
+
+
+async def processes_become(sandbox: DockerSandbox, line: str, number: int) -> None:
+    """Return once so many processes with that command line live in the usual container."""
+    found = None
+    try:
+        async with asyncio.timeout(30):
+            while (found := await processes(sandbox, line)) != number:
+                pass
+    except TimeoutError:
+        raise AssertionError(f"{found} processes are `{line}`, not {number}") from None

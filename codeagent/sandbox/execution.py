@@ -150,7 +150,8 @@ class Execution:
         async for is_stderr, piece in self._stream.pieces():
             self._passed += len(piece)
             data = self._trailers[is_stderr].feed(piece)
-            if self._trailers[is_stderr].begun:
+            # What it prints on one stream may overtake the word of its begin on the other, and a reader may be slow.
+            if data or self._trailers[is_stderr].begun:
                 self._begun.set()
             await self._give(is_stderr, data)
             if not self._acknowledged and all(trailer.told is not None for trailer in self._trailers.values()):

@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.sandbox.execution import TrailerFilter
-from codeagent.sandbox.wire import Stream
+from codeagent.sandbox.execution import Execution, Mark, TrailerFilter
+from codeagent.sandbox.wire import Stream, Wire
 
 MARK = "0123456789abcdef"
 TRAILER = f"\0{MARK} 2 0\n".encode()
@@ -79,3 +79,19 @@ def test_that_a_command_has_begun_is_known_however_the_stream_is_cut(places: lis
     data = f"\0{MARK} begun\nhello".encode() + TRAILER
     output = b"".join(trailer.feed(piece) for piece in cut(data, places)) + trailer.flush()
     assert (output, trailer.begun, trailer.told) == (b"hello", True, b"2 0")
+
+
+async def test_output_that_overtakes_the_word_of_its_begin_is_a_begin_too_however_slow_its_reader() -> None:
+    reader, go_on = asyncio.StreamReader(), asyncio.Event()
+    stream = Stream(reader, None)  # type: ignore[arg-type]  # nothing is sent
+
+    async def on_output(stream: str, data: bytes) -> None:
+        await go_on.wait()
+
+    execution = Execution(Wire("/nonexistent"), "exec", stream, Mark(MARK, 1), on_output)
+    reader.feed_data(b"\1\0\0\0\0\0\0\5first")
+    reader.feed_eof()
+    await asyncio.wait_for(execution._begun.wait(), 30)
+    assert not execution._pump.done()
+    go_on.set()
+    await execution._pump
