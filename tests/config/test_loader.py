@@ -10,6 +10,7 @@ from codeagent.config.loader import load_settings, parse_rules
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
+from tests.table import for_each
 
 
 class Place:
@@ -213,14 +214,14 @@ LOOSENING = [
 ]
 
 
-@pytest.mark.parametrize("line", LOOSENING)
+@for_each("line", LOOSENING)
 def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_line(place: Place, line: str) -> None:
     place.project_file.write_text(f"# a comment\n\n{line}\n")
     with pytest.raises(ConfigError, match=r"^\.codeagent/config\.toml:[34]: .* cannot be set by a project"):
         place.load()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("model = 5", ":1: model: input should be a valid string"),

@@ -18,6 +18,7 @@ from codeagent.core.ports import CommandResult
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, NotFound, TimedOut, Tool, ToolContext, ToolError
 from codeagent.tools.arguments import parse_arguments
 from tests.fakes import FakeSandbox, tool_context
+from tests.table import for_each
 from tests.tools.python_tools import HEAD, SHOWN, Author, threads_ended
 
 
@@ -59,8 +60,8 @@ RETURNS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["def", "async def"])
-@pytest.mark.parametrize(("body", "text"), RETURNS, ids=[body[-40:] for body, _ in RETURNS])
+@for_each("kind", ["def", "async def"])
+@for_each(("body", "text"), RETURNS)
 async def test_what_is_returned_becomes_this_text(author: Author, body: str, text: str, kind: str) -> None:
     assert await author.text(written(body, kind=kind)) == text
 
@@ -139,8 +140,8 @@ async def test_a_coroutine_that_a_plain_function_returns_is_awaited(author: Auth
 # errors
 
 
-@pytest.mark.parametrize("kind", ["def", "async def"])
-@pytest.mark.parametrize(
+@for_each("kind", ["def", "async def"])
+@for_each(
     ("body", "said"),
     [
         ("raise ValueError('bad')", f"ValueError: bad ({SHOWN}:6)"),
@@ -228,8 +229,8 @@ async def test_of_what_nobody_has_seen_yet_only_the_end_waits(author: Author) ->
     assert len(text) < 40_000 and 900_000 < len(seen) <= 1 << 20 and seen.endswith("x 299\n")
 
 
-@pytest.mark.parametrize("depth", [100, 150, 199, 201, 500, 5000])
-@pytest.mark.parametrize("hint", ["Any", "Node"])
+@for_each("depth", [100, 150, 199, 201, 500, 5000])
+@for_each("hint", ["Any", "Node"])
 async def test_deep_arguments_are_a_result_however_deep(author: Author, hint: str, depth: int) -> None:
     head = (
         "from typing import Any\nfrom dataclasses import dataclass\n"

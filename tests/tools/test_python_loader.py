@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.tool import Failed
+from tests.table import for_each
 from tests.tools.python_tools import HEAD, SHOWN, Author, threads_ended
 
 COUNT = (
@@ -119,7 +120,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "said"), ERRORS, ids=[said[-50:] for _, said in ERRORS])
+@for_each(("source", "said"), ERRORS)
 def test_what_is_wrong_is_said_by_file_and_line(author: Author, source: str | bytes, said: str) -> None:
     [error] = author.errors(source)
     assert said in error and error.startswith(SHOWN) and "\n" not in error

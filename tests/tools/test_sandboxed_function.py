@@ -66,10 +66,12 @@ async def test_it_says_so_before_it_runs(author: Author) -> None:
         ("return b'abc'", "(3 bytes, which a model cannot read; return text)"),
         ("return ToolResult.from_text('as it is')", "as it is"),
         ("import dataclasses as d\nreturn d.make_dataclass('P', [('x', int)])(3)", '{\n  "x": 3\n}'),
-        ("import sys\nprint('one')\nreturn 'three'", "one\nthree"),
         ("import sys\nprint('two', file=sys.stderr)\nreturn 'three'", "two\nthree"),
-        ("print('no newline', end='')\nreturn 'three'", "no newline\nthree"),
-        ("import subprocess\nsubprocess.run(['echo', 'child'])\nreturn 'parent'", "child\nparent"),
+        (
+            "import subprocess\nprint('one', flush=True)\nsubprocess.run(['echo', 'child'])\n"
+            "print('no newline', end='')\nreturn 'three'",
+            "one\nchild\nno newline\nthree",
+        ),
     ],
 )
 async def test_what_it_returns_and_prints_comes_back(author: Author, body: str, text: str) -> None:
@@ -198,7 +200,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=times(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(JSON, min_size=20, max_size=40))
 def test_any_values_arrive_and_return_equal(tmp_path: Path, values: list[Any]) -> None:
     async def echoed() -> list[Any]:

@@ -21,6 +21,7 @@ from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, FakeSandbox, put, tool_context
+from tests.table import for_each
 
 HEAD = "name: deploy\ndescription: Deploy a version of the service.\n"
 
@@ -143,7 +144,7 @@ async def test_values_are_written_as_json_writes_them(box: Box) -> None:
     assert script == 'exec -- p 5 1.5 true \'{"k":"é"}\' a 2 false \'{"x":[1]}\''
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("argv", "refused"),
     [
         (["p", "{{args.a}}"], True),
@@ -156,7 +157,7 @@ async def test_values_are_written_as_json_writes_them(box: Box) -> None:
         (["p", "{{args.d}}"], False),
     ],
 )
-@pytest.mark.parametrize("quote", ["", "'", '"'])
+@for_each("quote", ["", "'", '"'])
 async def test_a_value_that_would_be_an_option_is_refused(box: Box, argv: list[str], refused: bool, quote: str) -> None:
     names = [{"name": "a", "default": "-x"}, {"name": "e", "default": ""}, {"name": "f", "default": "f"}]
     tool = {"name": "t", "description": "d", "parameters": [*names, {"name": "d", "default": "-x", "allow_dash": True}]}
