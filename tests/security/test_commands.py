@@ -79,6 +79,7 @@ def test_a_flag_that_is_not_known_is_asked_about(name: str) -> None:
         assert asks(f"{name} README.md {flag}"), flag
 
 
+@pytest.mark.soak(tried=len(TEXTS | SURROUNDINGS | GIT))
 @for_each(
     ("name", "known"), [*(TEXTS | SURROUNDINGS).items(), *((f"git {name}", known) for name, known in GIT.items())]
 )

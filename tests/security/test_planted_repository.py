@@ -7,6 +7,7 @@ import pytest
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.tools.shell_syntax import command_key
 from tests.sandboxes import run
+from tests.table import for_each
 
 pytestmark = pytest.mark.docker
 
@@ -23,11 +24,12 @@ def plant(folder: Path, marker: Path) -> None:
         (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("command", ["cd planted && git status", "git -C planted status", "cd planted; git diff"])
+@for_each("command", ["cd planted && git status", "git -C planted status", "cd planted; git diff"])
 async def test_git_does_not_run_what_a_planted_folder_names(
     sandbox: DockerSandbox, workspace_dir: Path, command: str
 ) -> None:
     marker = workspace_dir / "FIRED"
+    marker.unlink(missing_ok=True)
     plant(workspace_dir / "planted", marker)
     assert command_key(command).reads_only
     await run(sandbox, command)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -267,15 +268,17 @@ async def stopped(author: Author, source: str, reason: str = "cancelled") -> Bas
     return caught.value
 
 
-async def test_a_thread_that_cannot_be_stopped_is_said_to_go_on(author: Author) -> None:
-    head = "import threading\ngo = threading.Event()\n"
-    error = await stopped(author, written("print('began')\ngo.wait(2.5)", head=head))
+async def test_a_thread_that_cannot_be_stopped_is_said_to_go_on(author: Author, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    error = await stopped(author, written(f"print('began')\nopen({str(gate)!r}).read()"))
     assert isinstance(error, Cancelled) and text_of(error.content) == "began"
     result = result_of_error(error, executed=True, cancelled_because="timeout after 1 s")
     assert text_of(result.content) == (
         "began\nTimed out after 1 s; the function runs in a thread, which cannot be stopped: it may still be running"
     )
     assert result.error is not None and result.error.kind == "timeout"
+    gate.write_text("")
     threads_ended()
 
 

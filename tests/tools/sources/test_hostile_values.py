@@ -144,6 +144,7 @@ def test_any_text_at_all_arrives(values: list[str]) -> None:
     assert done.stdout == "".join(f"<{value}>\0" * 4 for value in values).encode()
 
 
+@pytest.mark.soak(tried=len(PIECES))
 def test_the_line_that_rules_see_says_the_same_as_the_line_that_runs(tmp_path: Path) -> None:
     states = [state for state in STATES if state not in ("in a comment",) and "backticks" not in state]
     values = part(PIECES, 20)

@@ -17,7 +17,8 @@ from tests.fakes import FakeOutputs, tool_context
 
 pytestmark = pytest.mark.docker
 
-VALUES = ["'; touch P #", "$(touch P)", "`touch P`", "two\nlines\n", "--pre=./x", "", "\u202eé\x1b[1m", "x" * 120_000]
+VALUES = ["'; touch P #$(touch P)`touch P`\ntwo\nlines \u202eé\x1b[1m\n", "--pre=./x", "", "x" * 120_000]
+"""The first runs something wherever quotes of either kind do not hold."""
 HEX = "import sys; print(' '.join(one.encode().hex() or '-' for one in sys.argv[1:]))"
 TOOLS = f"""
 tools:
