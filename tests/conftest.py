@@ -70,6 +70,7 @@ def pytest_collection_finish() -> None:
     """What was imported and collected lives as long as the run: to look through it again and again is for nothing."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
