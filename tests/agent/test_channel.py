@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.channel import EventChannel
 from codeagent.core.events import KnownEvent, Notice, TextDelta, ToolProgress, ToolUpdated
+from tests.effort import times
 
 
 def event(kind: str, seq: int, text: str) -> KnownEvent:
@@ -28,6 +29,7 @@ async def read_all(channel: EventChannel) -> list[KnownEvent]:
     return [item async for item in channel]
 
 
+@settings(max_examples=times(15))
 @given(st.lists(st.tuples(st.sampled_from(["text", "a", "b", "durable"]), st.text(max_size=5)), max_size=60))
 def test_durable_events_all_arrive_in_order_and_merged_deltas_keep_every_letter(items: list[tuple[str, str]]) -> None:
     channel = EventChannel()
@@ -42,7 +44,7 @@ def test_durable_events_all_arrive_in_order_and_merged_deltas_keep_every_letter(
 
 def test_a_reader_that_never_comes_does_not_fill_the_memory() -> None:
     channel = EventChannel()
-    for seq in range(10_000):
+    for seq in range(1000):
         channel.put(event("a", seq, "x" * 1000))
     (merged,) = asyncio.run(read_all(channel))
     assert isinstance(merged, ToolUpdated)

@@ -31,7 +31,7 @@ from codeagent.session.history import fold
 from codeagent.session.records import Recording
 from codeagent.session.resume import closing_events
 from tests.agent.doubles import Scene, Turn, do, of, scene
-from tests.effort import times
+from tests.effort import part, times
 from tests.fakes import FakeSandbox
 
 call = st.one_of(
@@ -80,7 +80,7 @@ def random_hooks(choices: list[str]) -> Hooks:
     st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6),
     st.integers(1, 6),
 )
-@settings(max_examples=times(40), deadline=None)
+@settings(max_examples=times(25), deadline=None)
 def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
     turns: list[Turn], strategy: str, acts: list[tuple[int, str]], answers: list[str], vetoes: list[str], max_calls: int
 ) -> None:
@@ -198,6 +198,7 @@ TURNS = (
 )
 
 
+@pytest.mark.soak(tried=149)
 @pytest.mark.parametrize("wait", ["ok", "partial"])
 def test_an_abort_at_every_step_of_the_event_loop_leaves_everything_answered(wait: str) -> None:
     turns = tuple(
@@ -206,7 +207,7 @@ def test_an_abort_at_every_step_of_the_event_loop_leaves_everything_answered(wai
     )
 
     async def sweep() -> None:
-        for step in range(1, 150):
+        for step in part(range(1, 150), 50):
             check(await asyncio.wait_for(aborted_after(turns, step), 10))
 
     asyncio.run(sweep())

@@ -366,6 +366,7 @@ async def provider() -> AsyncIterator[Any]:
         yield server
 
 
+@pytest.mark.xdist_group("litellm")  # the worker that imports it
 async def test_a_kept_key_is_sent_to_its_provider_and_written_nowhere(
     product: Product, provider: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from codeagent.cli import build_parser, load
 from codeagent.core.errors import ConfigError
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
+pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 CLAUDE = "anthropic/claude-sonnet-4-5"
 Run = Callable[..., Awaitable[dict[str, Any]]]
 

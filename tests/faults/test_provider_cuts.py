@@ -11,6 +11,7 @@ from tests.effort import FACTOR
 from tests.llm.asking import Heard, ask
 from tests.servers import FakeProvider, Turn, anthropic_server, anthropic_stream, openai_server, openai_stream
 
+pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 EVERY = 7 if FACTOR else 61
 """Bytes from one cut to the next, but for the last fifty; odd, so that both ways to cut take turns."""
 TURN = Turn(

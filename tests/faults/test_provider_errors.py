@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from email.utils import formatdate
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Retrying
+from codeagent.llm import litellm_model
 from codeagent.llm.errors import Failure, retry_after
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.retry import RetryingModel
@@ -23,6 +24,7 @@ from codeagent.llm.target import resolve_target
 from tests.llm.asking import Heard, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
+pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 BOTH = pytest.mark.parametrize(
     ("server", "name"),
@@ -36,55 +38,57 @@ def said(message: str, **fields: str) -> str:
     return json.dumps({"type": "error", "error": {"type": "some_error", "message": message, **fields}})
 
 
-async def failure(server: Server, name: str, turn: Turn, **options: float) -> ModelError:
-    async with server([turn]) as fake:
+async def failures(server: Server, name: str, turns: Sequence[Turn], **options: float) -> list[ModelError]:
+    """What one model makes of each turn, asked one after the other."""
+    errors = []
+    async with server(turns) as fake:
         model = LitellmModel(name, api_base=fake.base_url, api_key=CANARY, **options)  # type: ignore[arg-type]  # as given
-        with pytest.raises(ModelError) as caught:
-            await ask(model)
+        for turn in turns:
+            with pytest.raises(ModelError) as caught:
+                await ask(model)
+            said = str(caught.value)
+            assert "\n" not in said and "litellm" not in said.lower() and CANARY not in said, turn
+            errors.append(caught.value)
         await model.close()
-    assert "\n" not in str(caught.value)
-    assert "litellm" not in str(caught.value).lower()
-    assert CANARY not in str(caught.value)
-    return caught.value
+    return errors
+
+
+async def failure(server: Server, name: str, turn: Turn, **options: float) -> ModelError:
+    (error,) = await failures(server, name, [turn], **options)
+    return error
+
+
+STATUSES: list[tuple[Turn, str, bool, str]] = [
+    (Turn(status=401, body=said("invalid x-api-key")), "auth", False, ": invalid x-api-key"),
+    (Turn(status=403, body=said("not for you")), "auth", False, "may not use this model: not for you"),
+    (Turn(status=404, body=said("model: nope")), "bad_request", False, "model: nope; check the model's name"),
+    (Turn(status=400, body=said("temperature is bad")), "bad_request", False, "rejected: temperature is bad"),
+    (Turn(status=422, body=said("cannot be processed")), "bad_request", False, "cannot be processed"),
+    (Turn(status=400, body=said("prompt is too long: 9 tokens > 8 maximum")), "context_window", False, "too long"),
+    (
+        Turn(status=400, body=said("This model's maximum context length is 8 tokens", code="context_length_exceeded")),
+        "context_window",
+        False,
+        "maximum context length",
+    ),
+    (Turn(status=413, body=said("Request too large")), "context_window", False, "too long"),
+    (Turn(status=429, body=said("slow down")), "rate_limit", True, "too many requests: slow down"),
+    (Turn(status=429, body=said("You exceeded your current quota")), "rate_limit", False, "no quota left"),
+    (Turn(status=500, body=said("oops")), "server", True, "status 500: oops"),
+    (Turn(status=502, body="<html><body>Bad Gateway</body></html>"), "server", True, "status 502: an HTML page"),
+    (Turn(status=503, body=said("busy")), "server", True, "status 503: busy"),
+    (Turn(status=504, body=""), "server", True, "status 504"),
+    (Turn(status=529, body=said("Overloaded")), "overloaded", True, "the provider is overloaded: Overloaded"),
+]
+"""What the provider answers; then the error's kind, whether asking again may help, and a part of its line."""
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("turn", "kind", "retryable", "text"),
-    [
-        (Turn(status=401, body=said("invalid x-api-key")), "auth", False, ": invalid x-api-key"),
-        (Turn(status=403, body=said("not for you")), "auth", False, "may not use this model: not for you"),
-        (Turn(status=404, body=said("model: nope")), "bad_request", False, "model: nope; check the model's name"),
-        (Turn(status=400, body=said("temperature is bad")), "bad_request", False, "rejected: temperature is bad"),
-        (Turn(status=422, body=said("cannot be processed")), "bad_request", False, "cannot be processed"),
-        (Turn(status=400, body=said("prompt is too long: 9 tokens > 8 maximum")), "context_window", False, "too long"),
-        (
-            Turn(
-                status=400, body=said("This model's maximum context length is 8 tokens", code="context_length_exceeded")
-            ),
-            "context_window",
-            False,
-            "maximum context length",
-        ),
-        (Turn(status=413, body=said("Request too large")), "context_window", False, "too long"),
-        (Turn(status=429, body=said("slow down")), "rate_limit", True, "too many requests: slow down"),
-        (Turn(status=429, body=said("You exceeded your current quota")), "rate_limit", False, "no quota left"),
-        (Turn(status=500, body=said("oops")), "server", True, "status 500: oops"),
-        (Turn(status=502, body="<html><body>Bad Gateway</body></html>"), "server", True, "status 502: an HTML page"),
-        (Turn(status=503, body=said("busy")), "server", True, "status 503: busy"),
-        (Turn(status=504, body=""), "server", True, "status 504"),
-        (Turn(status=529, body=said("Overloaded")), "overloaded", True, "the provider is overloaded: Overloaded"),
-    ],
-    ids=lambda value: f"{value.status}-{(value.body or 'x')[-30:]}" if isinstance(value, Turn) else None,
-)
-async def test_each_status_has_its_kind(
-    server: Server, name: str, turn: Turn, kind: str, retryable: bool, text: str
-) -> None:
-    error = await failure(server, name, turn)
-    assert (error.kind, error.retryable) == (kind, retryable)
-    assert error.status == turn.status
-    assert str(error).startswith(f"{name}: ")
-    assert text in str(error)
+async def test_each_status_has_its_kind(server: Server, name: str) -> None:
+    errors = await failures(server, name, [turn for turn, *_ in STATUSES])
+    for error, (turn, kind, retryable, text) in zip(errors, STATUSES, strict=True):
+        assert (error.status, error.kind, error.retryable) == (turn.status, kind, retryable), turn
+        assert str(error).startswith(f"{name}: ") and text in str(error), turn
 
 
 async def test_refused_content_is_told_from_a_bad_request() -> None:
@@ -140,24 +144,23 @@ async def test_a_server_named_by_the_providers_variable_is_named_by_its_address(
 
 
 def test_a_refused_key_names_the_provider_it_belongs_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    import litellm
-
     class Refused(Exception):
         status_code = 401
 
     monkeypatch.delenv("ANTHROPIC_API_BASE", raising=False)
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     name = "anthropic/claude-sonnet-4-5"
-    target = resolve_target(litellm, name, None, "k", None)
+    target = resolve_target(litellm_model._import(), name, None, "k", None)
     failure = Failure(Refused("no"), model=name, address=target.address, owner=target.owner, idle=1.0)
     assert str(failure.model_error(streaming=False)) == f"{name}: key refused by anthropic: no"
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
     """Self-signed, key and certificate in one file."""
-    file = tmp_path_factory.mktemp("tls") / "server.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    file = tmp_path / "server.pem"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command = ["openssl", "req", "-x509", *curve, "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     subprocess.run([*command, "-keyout", file, "-out", str(file) + ".crt"], check=True, capture_output=True)
     file.write_bytes(file.read_bytes() + Path(str(file) + ".crt").read_bytes())
     return file
@@ -172,13 +175,13 @@ async def tls_address(certificate: Path) -> AsyncIterator[str]:
     server.close()
 
 
-@pytest.mark.parametrize("name", ["fake", "anthropic/x"])
-async def test_a_certificate_nobody_signed_is_not_tried_again(name: str, tls_address: str) -> None:
-    model = LitellmModel(name, api_base=tls_address, api_key="k")
-    with pytest.raises(ModelError, match=r"no secure connection to https://127\.0\.0\.1") as caught:
-        await ask(model)
-    await model.close()
-    assert (caught.value.kind, caught.value.retryable) == ("connection", False)
+async def test_a_certificate_nobody_signed_is_not_tried_again(tls_address: str) -> None:
+    for name in ("fake", "anthropic/x"):
+        model = LitellmModel(name, api_base=tls_address, api_key="k")
+        with pytest.raises(ModelError, match=r"no secure connection to https://127\.0\.0\.1") as caught:
+            await ask(model)
+        await model.close()
+        assert (caught.value.kind, caught.value.retryable) == ("connection", False), name
 
 
 @BOTH
@@ -197,18 +200,16 @@ async def test_an_answer_may_take_longer_than_the_limit_of_silence(server: Serve
         await model.close()
 
 
-@pytest.mark.parametrize(
-    ("event", "kind", "retryable"),
-    [
-        ('{"error":{"message":"Overloaded, try later","code":"x"}}', "overloaded", True),
-        ('{"error":{"message":"Token limit reached","code":400}}', "bad_request", False),
-        ('{"error":{"message":"Internal trouble"}}', "server", True),
-    ],
-)
-async def test_an_error_in_the_middle_of_an_openai_stream(event: str, kind: str, retryable: bool) -> None:
-    raw = f'data: {{"id":"1","choices":[{{"index":0,"delta":{{"content":"ha"}}}}]}}\n\ndata: {event}\n\n'.encode()
-    error = await failure(openai_server, "fake", Turn(raw=raw))
-    assert (error.kind, error.retryable) == (kind, retryable)
+async def test_an_error_in_the_middle_of_an_openai_stream() -> None:
+    cases = {
+        '{"error":{"message":"Overloaded, try later","code":"x"}}': ("overloaded", True),
+        '{"error":{"message":"Token limit reached","code":400}}': ("bad_request", False),
+        '{"error":{"message":"Internal trouble"}}': ("server", True),
+    }
+    begun = 'data: {"id":"1","choices":[{"index":0,"delta":{"content":"ha"}}]}'
+    turns = [Turn(raw=f"{begun}\n\ndata: {event}\n\n".encode()) for event in cases]
+    errors = await failures(openai_server, "fake", turns)
+    assert [(error.kind, error.retryable) for error in errors] == [*cases.values()]
 
 
 async def test_an_error_in_the_middle_of_an_anthropic_stream() -> None:
@@ -222,42 +223,35 @@ JSON = "content-type: application/json"
 LOGIN = b"<!doctype html>\n<html><head><title>Sign in to the\n network</title></head><body>words</body></html>"
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("page", "text"),
-    [
-        ((HTML, LOGIN), "a web page titled 'Sign in to the network' that begins: <!doctype html>; check the address"),
-        ((HTML + "\r\ncontent-encoding: gzip", gzip.compress(LOGIN)), "a web page titled 'Sign in to the network'"),
-        (("content-type: text/event-stream", LOGIN), "a web page titled 'Sign in to the network'"),
-        ((JSON, b'{"error": {"message": "no model is loaded"}}'), 'JSON that begins: {"error": {"message": "no model'),
-        ((JSON, b'{\n  "detail": "not signed in"\n}\n'), 'JSON that begins: {"detail": "not signed in"}'),
-        ((JSON, b'["queued"]'), 'JSON that begins: ["queued"]'),
-        (("content-type: text/plain", b"upstream is starting\ntry later\n"), "text that begins: upstream is starting"),
-    ],
-    ids=["login", "compressed", "under a stream's type", "error", "error on lines", "list", "text"],
-)
-async def test_a_200_that_is_no_stream_says_what_came_and_is_not_tried_again(
-    server: Server, name: str, page: tuple[str, bytes], text: str
-) -> None:
-    error = await failure(server, name, Turn(page=page))
-    assert (error.kind, error.retryable) == ("server", False)
-    assert f"sent no answer but {text}" in str(error)
+NO_STREAMS: list[tuple[tuple[str, bytes], str]] = [
+    ((HTML, LOGIN), "a web page titled 'Sign in to the network' that begins: <!doctype html>; check the address"),
+    ((HTML + "\r\ncontent-encoding: gzip", gzip.compress(LOGIN)), "a web page titled 'Sign in to the network'"),
+    (("content-type: text/event-stream", LOGIN), "a web page titled 'Sign in to the network'"),
+    ((JSON, b'{"error": {"message": "no model is loaded"}}'), 'JSON that begins: {"error": {"message": "no model'),
+    ((JSON, b'{\n  "detail": "not signed in"\n}\n'), 'JSON that begins: {"detail": "not signed in"}'),
+    ((JSON, b'["queued"]'), 'JSON that begins: ["queued"]'),
+    (("content-type: text/plain", b"upstream is starting\ntry later\n"), "text that begins: upstream is starting"),
+]
+"""A page, and what is said of it."""
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("body", "kind", "retryable"),
-    [
-        ('{"error": {"message": "Overloaded, try later"}}', "overloaded", True),
-        ('{"error": {"message": "busy", "code": 503}}', "server", True),
-        ('{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}', "context_window", False),
-    ],
-)
-async def test_an_error_with_status_200_is_read_like_any_other(
-    server: Server, name: str, body: str, kind: str, retryable: bool
-) -> None:
-    error = await failure(server, name, Turn(page=(JSON, body.encode())))
-    assert (error.kind, error.retryable) == (kind, retryable)
+async def test_a_200_that_is_no_stream_says_what_came_and_is_not_tried_again(server: Server, name: str) -> None:
+    errors = await failures(server, name, [Turn(page=page) for page, _ in NO_STREAMS])
+    for error, (page, text) in zip(errors, NO_STREAMS, strict=True):
+        assert (error.kind, error.retryable) == ("server", False), page
+        assert f"sent no answer but {text}" in str(error), page
+
+
+@BOTH
+async def test_an_error_with_status_200_is_read_like_any_other(server: Server, name: str) -> None:
+    cases = {
+        '{"error": {"message": "Overloaded, try later"}}': ("overloaded", True),
+        '{"error": {"message": "busy", "code": 503}}': ("server", True),
+        '{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}': ("context_window", False),
+    }
+    errors = await failures(server, name, [Turn(page=(JSON, body.encode())) for body in cases])
+    assert [(error.kind, error.retryable) for error in errors] == [*cases.values()]
 
 
 @BOTH
@@ -276,16 +270,11 @@ async def test_a_key_in_the_providers_answer_is_masked(server: Server, name: str
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [({"retry-after": "7"}, 7.0), ({"retry-after": "1e9"}, 120.0), ({"retry-after": "soon"}, None), ({}, None)],
-    ids=["seconds", "for ever", "garbage", "none"],
-)
-async def test_the_providers_pause_is_read(
-    server: Server, name: str, header: dict[str, str], seconds: float | None
-) -> None:
-    error = await failure(server, name, Turn(status=429, headers=header))
-    assert error.retry_after == seconds
+async def test_the_providers_pause_is_read(server: Server, name: str) -> None:
+    pauses: dict[str | None, float | None] = {"7": 7.0, "1e9": 120.0, "soon": None, None: None}
+    turns = [Turn(status=429, headers={} if value is None else {"retry-after": value}) for value in pauses]
+    errors = await failures(server, name, turns)
+    assert [error.retry_after for error in errors] == [*pauses.values()]
 
 
 @pytest.mark.parametrize(

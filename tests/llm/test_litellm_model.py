@@ -25,6 +25,7 @@ from codeagent.llm.litellm_model import LitellmModel
 from tests.llm.asking import ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_stream
 
+pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 USER = UserMessage.from_text("fix it")
 CALLS = (("read", {"path": "größe.py"}), ("bash", {"command": "ls 😀"}), ("read", {}))

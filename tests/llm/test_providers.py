@@ -1,7 +1,6 @@
 """What is known of hosted models before litellm is there, and how servers on this machine are found."""
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from codeagent.llm import litellm_model
 from codeagent.llm.providers import (
     _KEYS,
     OFFERED,
@@ -31,22 +31,14 @@ def test_what_is_offered_exists_calls_tools_and_needs_a_known_key(name: str) -> 
     assert key_variables(name, None)
 
 
-def test_the_variables_are_those_litellm_looks_for() -> None:
+@pytest.mark.xdist_group("litellm")  # the worker that imports it
+def test_the_variables_are_those_litellm_looks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = litellm_model._import()
+    for name in set(os.environ) - {"PATH", "HOME"}:
+        monkeypatch.delenv(name)
     names = [f"{provider}/some-model" for provider in _KEYS]
-    code = (
-        "import json, sys, litellm\n"
-        "print(json.dumps({n: litellm.validate_environment(n)['missing_keys'] for n in json.loads(sys.argv[1])}))"
-    )
-    clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(names)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=clean | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-    )
-    missing = json.loads(done.stdout.splitlines()[-1])
-    assert {name: set(key_variables(name, None)) for name in names} == {name: set(missing[name]) for name in names}
+    missing = {name: set(litellm.validate_environment(name)["missing_keys"]) for name in names}
+    assert {name: set(key_variables(name, None)) for name in names} == missing
 
 
 @pytest.mark.parametrize(

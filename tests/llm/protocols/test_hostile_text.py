@@ -6,7 +6,7 @@ from codeagent.llm.protocols.protocol import TextProtocol
 from tests.effort import FACTOR
 from tests.llm.protocols.reading import PROTOCOLS, broken, calls, read, text
 
-_SIZE, _LARGEST = (200_000, 1_000_000) if FACTOR else (20_000, 100_000)
+_SIZE, _LARGEST = (200_000, 1_000_000) if FACTOR else (5_000, 30_000)
 _LONGEST = {"<", "{", "`"}
 _TEXT = [*sorted(_LONGEST), "[", "~", "` ", "{ ", "\n", "<tool", '{"a": ', "```\n"]
 _OPEN = [

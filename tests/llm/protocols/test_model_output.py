@@ -1,11 +1,13 @@
 """What models really write: one table per rule, each read whole and character by character."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import pytest
 
 from codeagent.llm.protocols.protocol import ParsedCall, TextProtocol
+from tests.effort import part
 from tests.llm.protocols.reading import HERMES, JSON, MARKED, NAMED, TOOLS, XML, broken, calls, read, text
 
 LS = ParsedCall("bash", '{"command": "ls"}')
@@ -244,36 +246,44 @@ def table(cases: dict[str, Case]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases.values(), ids=cases.keys())
 
 
-@pytest.fixture(params=[1, 4, 10_000], ids=lambda size: f"{size} at a time")
-def size(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
+SIZES = part((1, 10_000, 4), 2)
+"""Characters at a time."""
 
 
-def check(case: Case, size: int) -> None:
-    pieces = read(case.protocol, [case.written[at : at + size] for at in range(0, len(case.written), size)])
-    assert tuple(calls(pieces)) == case.calls
-    assert tuple(piece.name for piece in broken(pieces)) == case.broken
-    assert text(pieces) == case.text
+def check(case: Case, sizes: Sequence[int] = SIZES) -> None:
+    for size in sizes:
+        pieces = read(case.protocol, cut(case.written, size))
+        assert tuple(calls(pieces)) == case.calls, size
+        assert tuple(piece.name for piece in broken(pieces)) == case.broken, size
+        assert text(pieces) == case.text, size
 
 
+def cut(written: str, size: int) -> list[str]:
+    return [written[at : at + size] for at in range(0, len(written), size)]
+
+
+@pytest.mark.soak(tried=3)
 @table(CALLS)
-def test_a_call_is_found(case: Case, size: int) -> None:
-    check(case, size)
+def test_a_call_is_found(case: Case) -> None:
+    check(case)
 
 
+@pytest.mark.soak(tried=3)
 @table(TEXT)
-def test_what_is_no_call_stays_text(case: Case, size: int) -> None:
-    check(Case(case.protocol, case.written, text=case.written), size)
+def test_what_is_no_call_stays_text(case: Case) -> None:
+    check(Case(case.protocol, case.written, text=case.written))
 
 
+@pytest.mark.soak(tried=3)
 @table(BROKEN)
-def test_a_block_that_is_not_whole_never_runs_and_is_reported(case: Case, size: int) -> None:
-    check(case, size)
+def test_a_block_that_is_not_whole_never_runs_and_is_reported(case: Case) -> None:
+    check(case)
 
 
+@pytest.mark.soak(tried=3)
 @table(MALFORMED)
-def test_malformed_arguments_are_passed_on_as_they_are(case: Case, size: int) -> None:
-    check(case, size)
+def test_malformed_arguments_are_passed_on_as_they_are(case: Case) -> None:
+    check(case)
 
 
 @pytest.mark.parametrize(
@@ -299,22 +309,20 @@ def test_words_are_out_as_soon_as_they_cannot_begin_a_mark() -> None:
     assert text(parser.feed("box")) == " <toolbox"
 
 
-WAYS = list(product(CALL_OF, (1, 4, 10_000)))
+WAYS = list(product(CALL_OF, SIZES))
 """How a call is written, and how many characters come at a time."""
 
 
-def cut(written: str, size: int) -> list[str]:
-    return [written[at : at + size] for at in range(0, len(written), size)]
-
-
 @pytest.mark.parametrize(("opened", "closed"), THINKING, ids=[opened for opened, _ in THINKING])
+@pytest.mark.soak(tried=6 * 3 * 2)
 def test_a_call_inside_thinking_never_runs_and_the_one_behind_it_does(opened: str, closed: str) -> None:
-    for (form, size), before in product(WAYS, ("", "First, words.\n")):
+    for (form, size), before in part([*product(WAYS, ("", "First, words.\n"))], 9):
         block = CALL_OF[form]
         shown = f"{before}{opened}I could do\n{block}\nor not.{closed}"
-        check(Case(READS[form], f"{shown}\n{block}\n", (LS,), shown), size)
+        check(Case(READS[form], f"{shown}\n{block}\n", (LS,), shown), [size])
 
 
+@pytest.mark.soak(tried=18)
 @pytest.mark.parametrize("opened", ["<think>", "[THINK]"])
 def test_a_call_in_thinking_that_was_never_closed_does_not_run_where_words_follow(opened: str) -> None:
     for form, size in WAYS:
@@ -322,6 +330,7 @@ def test_a_call_in_thinking_that_was_never_closed_does_not_run_where_words_follo
         assert calls(read(READS[form], cut(written, size))) == []
 
 
+@pytest.mark.soak(tried=18)
 def test_a_call_in_thinking_that_the_prompt_began_never_runs() -> None:
     """Only its end is in the answer."""
     for form, size in WAYS:

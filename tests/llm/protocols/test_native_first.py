@@ -17,6 +17,7 @@ from tests.llm.protocols.reading import HERMES, JSON, call
 from tests.llm.protocols.text_server import text_server
 from tests.servers import FakeProvider, Turn
 
+pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 LS = '{"command": "ls"}'
 FENCED = JSON.render_call(call("bash", LS))
 REFUSALS = [

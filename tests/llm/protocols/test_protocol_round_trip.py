@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.formats import DelimitedProtocol
 from codeagent.llm.protocols.protocol import ParsedCall, TextProtocol
+from tests.effort import times
 from tests.llm.protocols.reading import PROTOCOLS, call, calls, read, text
 
 MARKS = [
@@ -85,6 +86,7 @@ def cut(whole: str, sizes: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+@settings(max_examples=times(15))
 @given(made=st.lists(st.tuples(names, arguments), min_size=1, max_size=3), sizes=cuts, data=st.data())
 def test_a_call_that_is_rendered_is_read_back(
     protocol: TextProtocol, made: list[tuple[str, dict[str, Any]]], sizes: list[int], data: st.DataObject
@@ -99,6 +101,7 @@ def test_a_call_that_is_rendered_is_read_back(
     assert text(pieces) == "Some words.\nMore words."
 
 
+@settings(max_examples=times(15))
 @given(name=names, given_arguments=arguments, marks=st.tuples(texts, texts), sizes=cuts)
 def test_any_marks_will_do_for_a_delimited_protocol(
     name: str, given_arguments: dict[str, Any], marks: tuple[str, str], sizes: list[int]
@@ -110,12 +113,14 @@ def test_any_marks_will_do_for_a_delimited_protocol(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+@settings(max_examples=times(15))
 @given(whole=texts, sizes=cuts)
 def test_how_a_stream_is_cut_changes_nothing(protocol: TextProtocol, whole: str, sizes: list[int]) -> None:
     assert read(protocol, cut(whole, sizes)) == read(protocol, [whole])
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+@settings(max_examples=times(15))
 @given(whole=st.text(st.characters(exclude_characters="<{[`@", exclude_categories=["Cs"])), sizes=cuts)
 def test_text_without_a_mark_comes_out_as_it_went_in(protocol: TextProtocol, whole: str, sizes: list[int]) -> None:
     assert text(read(protocol, cut(whole, sizes))) == whole
