@@ -1,12 +1,9 @@
 """Going back asks where something of the person's own would be lost, and says in one line what it did."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-from textual import events
 from textual.pilot import Pilot
 
 from codeagent.tui.screens.going_back_page import GoingBackPage
@@ -15,10 +12,9 @@ from codeagent.tui.screens.rewind_picker import RewindPicker
 from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.guards import long_enough
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording, running_tests
 
-_KEYS = {" ": "space", "/": "slash", "-": "minus"}
 LONG = "add a test for 1900\nand one for 2000, please"
 
 
@@ -32,21 +28,6 @@ async def chat(
         await settled(pilot)
         yield pilot, app, app.talks[-1].past
     assert app.crash is None
-
-
-async def run(pilot: Pilot[None], line: str) -> None:
-    for letter in line:
-        pilot.app.post_message(events.Key(_KEYS.get(letter, letter), letter))
-    await pilot.pause()
-    await pilot.press("enter")
-    await pilot.pause()
-
-
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await pilot.pause()
-            await asyncio.sleep(0.01)
 
 
 async def seen(pilot: Pilot[None], kind: type) -> None:
@@ -65,7 +46,7 @@ def notice(app: ReplayApp) -> str:
 
 async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_persons_is_in_it(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, "/undo")
+        await enter(pilot, "/undo")
         await until(pilot, lambda: bool(past.told))
         assert past.told == [("go", "b3", "undo", True, False, None)]
         assert notice(app) == "undone: 2 files (/redo to restore)"
@@ -74,39 +55,37 @@ async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_persons
 async def test_what_cannot_be_seen_is_said_with_what_was_taken_back(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.left_out = ("data.bin: larger than 20 MiB",)
-        await run(pilot, "/undo")
+        await enter(pilot, "/undo")
         await until(pilot, lambda: bool(past.told))
         assert notice(app).endswith("; not seen: data.bin: larger than 20 MiB")
 
 
-@pytest.mark.parametrize(
-    ("key", "told"),
-    [
-        ("enter", [("go", "b3", "undo", True, False, None)]),
-        ("y", [("go", "b3", "undo", True, False, None)]),
-        ("m", [("go", "b3", "undo", True, False, ("tests/test_dates.py",))]),
-        ("escape", []),
-        ("q", []),
-    ],
-)
-async def test_where_the_person_edited_a_file_they_are_asked(
-    tmp_path: Path, key: str, told: list[tuple[object, ...]]
-) -> None:
+async def test_where_the_person_edited_a_file_they_are_asked(tmp_path: Path) -> None:
+    all_of_it, what_is_mine_stays = None, ("tests/test_dates.py",)
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py"})
-        await run(pilot, "/undo")
-        await seen(pilot, GoingBackPage)
-        assert "you edited it, too" in shown(app)
-        await pilot.press(key)
-        await until(pilot, lambda: app.screen is app.chat and bool(notice(app)))
-        assert past.told == told
-        assert told or notice(app) == "nothing was changed"
+        for key, told in (
+            ("enter", [("go", "b3", "undo", True, False, all_of_it)]),
+            ("y", [("go", "b3", "undo", True, False, all_of_it)]),
+            ("m", [("go", "b3", "undo", True, False, what_is_mine_stays)]),
+            ("escape", []),
+            ("q", []),
+        ):
+            past.told.clear()
+            app.chat.tell("")
+            await enter(pilot, "/undo")
+            await seen(pilot, GoingBackPage)
+            assert "you edited it, too" in shown(app), key
+            await pilot.press(key)
+            await until(pilot, lambda: app.screen is app.chat and bool(notice(app)), key)
+            assert past.told == told, key
+            assert told or notice(app) == "nothing was changed", key
 
 
 async def test_nothing_is_left_to_take_back_where_the_person_edited_every_file(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py", "tests/test_dates.py"})
-        await run(pilot, "/undo")
+        await enter(pilot, "/undo")
         await seen(pilot, GoingBackPage)
         await pilot.press("m")
         await pilot.pause()
@@ -116,7 +95,7 @@ async def test_nothing_is_left_to_take_back_where_the_person_edited_every_file(t
 
 async def test_several_batches_are_shown_first(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, _, past):
-        await run(pilot, "/undo 2")
+        await enter(pilot, "/undo 2")
         await seen(pilot, GoingBackPage)
         assert past.told == []
         await pilot.press("y")
@@ -126,7 +105,7 @@ async def test_several_batches_are_shown_first(tmp_path: Path) -> None:
 
 async def test_no_key_takes_anything_back_before_the_page_could_be_read(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, "/undo 2")
+        await enter(pilot, "/undo 2")
         await until(pilot, lambda: isinstance(app.screen, GoingBackPage))
         await pilot.press("enter", "y", "y")
         await pilot.pause()
@@ -135,58 +114,47 @@ async def test_no_key_takes_anything_back_before_the_page_could_be_read(tmp_path
 
 async def test_redo_brings_files_and_conversation_back(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, "/redo")
+        await enter(pilot, "/redo")
         await until(pilot, lambda: bool(past.told))
         assert past.told == [("go", "a3", "redo", True, False, None)]
         assert notice(app) == "brought back: 2 files"
 
 
-@pytest.mark.parametrize("line", ["/undo", "/undo 2", "/redo"])
-async def test_what_cannot_be_done_is_one_line(tmp_path: Path, line: str) -> None:
+async def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.refuses = "there is nothing to take back"
-        await run(pilot, line)
-        await until(pilot, lambda: notice(app) == "there is nothing to take back")
-        assert past.told == []
-
-
-@pytest.mark.parametrize(
-    ("line", "said"), [("/undo all", "/undo takes a number of batches, not 'all'"), ("/undo 0", "/undo takes a number")]
-)
-async def test_a_number_that_is_none_is_said(tmp_path: Path, line: str, said: str) -> None:
-    async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, line)
-        await until(pilot, lambda: notice(app).startswith(said))
-        assert past.told == []
+        for line, said in (
+            ("/undo", past.refuses),
+            ("/undo 2", past.refuses),
+            ("/redo", past.refuses),
+            ("/undo all", "/undo takes a number of batches, not 'all'"),
+            ("/undo 0", "/undo takes a number"),
+        ):
+            app.chat.tell("")
+            await enter(pilot, line)
+            await until(pilot, lambda: bool(notice(app)), line)
+            assert notice(app).startswith(said) and past.told == [], line
 
 
 async def test_where_no_file_differs_nothing_is_done(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.files = (("same", "a", "a"),)
-        await run(pilot, "/undo")
+        await enter(pilot, "/undo")
         await until(pilot, lambda: "no file differs" in notice(app))
         assert past.told == []
 
 
-@pytest.mark.parametrize("line", ["/undo", "/redo", "/rewind"])
-async def test_while_the_agent_works_it_says_so(tmp_path: Path, line: str) -> None:
+async def test_while_the_agent_works_it_says_so(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app, past):
-        await run(pilot, line)
-        assert "waits until the agent is done" in notice(app)
-        assert past.told == [] and app.chat.composer.text == line
+        for line in ("/undo", "/redo", "/rewind"):
+            app.chat.tell("")
+            await enter(pilot, line)
+            await pilot.pause()
+            assert "waits until the agent is done" in notice(app), line
+            assert past.told == [] and app.chat.composer.text == line, line
 
 
-@pytest.mark.parametrize(
-    ("down", "told", "written"),
-    [
-        (0, ("go", "p2", "rewind", True, True, None), LONG),
-        (1, ("go", "p2", "rewind", True, False, None), ""),
-        (2, ("go", "p2", "rewind", False, True, None), LONG),
-    ],
-)
-async def test_files_conversation_or_both_go_back_to_a_prompt(
-    tmp_path: Path, down: int, told: tuple[object, ...], written: str
-) -> None:
+async def test_files_conversation_or_both_go_back_to_a_prompt(tmp_path: Path) -> None:
     recording = Recording().run("fix the parser").finish().run(LONG).finish()
     async with chat(tmp_path, recording) as (pilot, app, past):
         label = " ".join(LONG.split())
@@ -194,20 +162,27 @@ async def test_files_conversation_or_both_go_back_to_a_prompt(
             type(point)(point.id, point.cause, point.at, label, point.batch) if point.id == "p2" else point
             for point in past.moments
         )
-        await run(pilot, "/rewind")
-        await seen(pilot, RewindPicker)
-        await pilot.press("up", "up", "up", "up", "enter")
-        await until(pilot, lambda: type(app.screen) is Picker)
-        await pilot.press(*["down"] * down, "enter")
-        await until(pilot, lambda: bool(past.told))
-        await until(pilot, lambda: "/redo returns" in notice(app))
-        assert past.told == [told]
-        assert app.chat.composer.text == written
+        for down, told, written in (
+            (0, ("go", "p2", "rewind", True, True, None), LONG),
+            (1, ("go", "p2", "rewind", True, False, None), ""),
+            (2, ("go", "p2", "rewind", False, True, None), LONG),
+        ):
+            past.told.clear()
+            app.chat.tell("")
+            await enter(pilot, "/rewind")
+            await seen(pilot, RewindPicker)
+            await pilot.press("up", "up", "up", "up", "enter")
+            await until(pilot, lambda: type(app.screen) is Picker, told)
+            await pilot.press(*["down"] * down, "enter")
+            await until(pilot, lambda: "/redo returns" in notice(app), told)
+            assert past.told == [told]
+            assert app.chat.composer.text == written, told
+            app.chat.composer.set_text("")
 
 
 async def test_the_conversation_does_not_go_back_to_a_batch(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, "/rewind")
+        await enter(pilot, "/rewind")
         await seen(pilot, RewindPicker)
         await pilot.press("up", "enter")
         await until(pilot, lambda: type(app.screen) is Picker)
@@ -220,7 +195,7 @@ async def test_the_conversation_does_not_go_back_to_a_batch(tmp_path: Path) -> N
 async def test_rewind_asks_as_well_where_the_person_edited_a_file(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py"})
-        await run(pilot, "/rewind")
+        await enter(pilot, "/rewind")
         await seen(pilot, RewindPicker)
         await pilot.press("up", "up", "enter")
         await until(pilot, lambda: type(app.screen) is Picker)
@@ -231,20 +206,20 @@ async def test_rewind_asks_as_well_where_the_person_edited_a_file(tmp_path: Path
         assert past.told == [("go", "p3", "rewind", True, True, ("tests/test_dates.py",))]
 
 
-@pytest.mark.parametrize("keys", [("escape",), ("enter",)])
-async def test_the_mark_begins_on_the_present_which_changes_nothing(tmp_path: Path, keys: tuple[str, ...]) -> None:
+async def test_the_mark_begins_on_the_present_which_changes_nothing(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, "/rewind")
-        await seen(pilot, RewindPicker)
-        assert "▸ (current)" in shown(app)
-        await pilot.press(*keys)
-        await until(pilot, lambda: app.screen is app.chat)
-        assert past.told == []
+        for key in ("escape", "enter"):
+            await enter(pilot, "/rewind")
+            await seen(pilot, RewindPicker)
+            assert "▸ (current)" in shown(app), key
+            await pilot.press(key)
+            await until(pilot, lambda: app.screen is app.chat, key)
+            assert past.told == [], key
 
 
 async def test_esc_in_the_second_list_leads_back_to_the_first(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, "/rewind")
+        await enter(pilot, "/rewind")
         await seen(pilot, RewindPicker)
         await pilot.press("up", "enter")
         await until(pilot, lambda: type(app.screen) is Picker)
@@ -255,7 +230,7 @@ async def test_esc_in_the_second_list_leads_back_to_the_first(tmp_path: Path) ->
 
 async def test_an_error_while_looking_is_shown_in_the_preview(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
-        await run(pilot, "/rewind")
+        await enter(pilot, "/rewind")
         await seen(pilot, RewindPicker)
         past.refuses = "the store is damaged"
         await pilot.press("up")
@@ -286,7 +261,7 @@ async def test_paths_and_labels_of_anybody_are_text(tmp_path: Path) -> None:
         past.moments = tuple(
             type(point)(point.id, point.cause, point.at, hostile, point.batch) for point in past.moments
         )
-        await run(pilot, "/rewind")
+        await enter(pilot, "/rewind")
         await seen(pilot, RewindPicker)
         await pilot.press("up")
         await until(pilot, lambda: "1 file would change" in shown(app))

@@ -1,7 +1,6 @@
 """/tools: where every tool comes from, what is wrong with which file, and which files wait for trust."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from codeagent.core.toolbox import Toolbox
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.screens.tools import ToolsScreen
 from tests.tui.job_scenes import TOOLBOX
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ReplayApp, enter, settled, until
 
 
 @asynccontextmanager
@@ -26,7 +25,7 @@ async def typed(
     async with app.run_test(size=(100, 40)) as pilot:
         await settled(pilot)
         app.talks[-1].tools_in_use = toolbox
-        await pilot.press(*({"/": "slash", " ": "space"}.get(letter, letter) for letter in line), "enter")
+        await enter(pilot, line)
         yield pilot, app
     assert app.crash is None
 
@@ -39,12 +38,6 @@ async def page(
         await until(pilot, lambda: isinstance(app.screen, ToolsScreen))
         await until(pilot, lambda: "Built in" in shown(app))
         yield pilot, app
-
-
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await pilot.pause(0.02)
 
 
 def shown(app: ReplayApp) -> str:
@@ -80,12 +73,13 @@ async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:
         await until(pilot, lambda: "loaded" in shown(app).splitlines()[-1])
 
 
-@pytest.mark.parametrize("keys", [("y",), ("t", "down", "y"), ("t", "enter"), ("t", "space", "y"), ("t", "t")])
-async def test_no_other_keys_load_anything(keys: tuple[str, ...], tmp_path: Path) -> None:
+async def test_no_other_keys_load_anything(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
-        await pilot.press(*keys)
-        await pilot.pause(0.05)
-        assert app.told == []
+        for keys in (("y",), ("t", "down", "y"), ("t", "enter"), ("t", "space", "y"), ("t", "t")):
+            app.forget()
+            await pilot.press(*keys, "d")
+            await until(pilot, lambda: ("trust_tools", False) in app.told, keys)
+            assert app.told == [("trust_tools", False)], keys
 
 
 async def test_a_file_that_changes_after_the_question_is_asked_about_anew(tmp_path: Path) -> None:
