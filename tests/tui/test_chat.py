@@ -1,7 +1,6 @@
 """What the person does on the chat screen becomes a call on the conversation, and nothing typed is lost."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from codeagent.tui.screens.picker import Picker
 from codeagent.tui.stage import QueuedText, Waiting
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.guards import long_enough
-from tests.tui.replay import ROWS, ReplayApp, settled
+from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording, asks_to_edit, running_tests
 
 _KEYS = {" ": "space", "!": "exclamation_mark", "/": "slash", "-": "minus"}
@@ -45,12 +44,6 @@ async def chat(
     assert app.crash is None
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await pilot.pause()
-
-
 async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
     """Type as fast as a terminal sends it, then press the keys."""
     for letter in text:
@@ -68,7 +61,7 @@ async def test_enter_begins_a_run(tmp_path: Path) -> None:
 
 async def test_while_it_works_enter_steers_and_alt_enter_waits(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
-        await write(pilot, "also 1900", "enter")
+        await enter(pilot, "also 1900")
         await write(pilot, "then commit", "alt+enter")
         await write(pilot, "and push", "tab")
         assert app.told == [("steer", "also 1900"), ("follow_up", "then commit"), ("follow_up", "and push")]
@@ -76,8 +69,8 @@ async def test_while_it_works_enter_steers_and_alt_enter_waits(tmp_path: Path) -
 
 async def test_a_line_for_the_shell_is_shared_with_one_mark_and_not_with_two(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        await write(pilot, "!ls", "enter")
-        await write(pilot, "!!env", "enter")
+        await enter(pilot, "!ls")
+        await enter(pilot, "!!env")
         assert app.told == [("shell", "ls", True), ("shell", "env", False)]
 
 
@@ -104,12 +97,9 @@ async def test_esc_does_nothing_where_nothing_runs(tmp_path: Path) -> None:
 
 async def test_enter_ends_a_pause_with_what_was_written_first(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests(), halt="paused", batch=3) as (pilot, app):
-        await write(pilot, "use the helper", "enter")
+        await enter(pilot, "use the helper")
         assert app.told == [("steer", "use the helper"), ("go_on",)]
-
-
-async def test_enter_alone_ends_a_pause(tmp_path: Path) -> None:
-    async with chat(tmp_path, running_tests(), halt="paused", batch=3) as (pilot, app):
+        app.forget()
         await pilot.press("enter")
         assert app.told == [("go_on",)]
 
@@ -117,7 +107,7 @@ async def test_enter_alone_ends_a_pause(tmp_path: Path) -> None:
 async def test_what_is_written_before_a_batch_is_said_instead_of_it(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
         long_enough()
-        await write(pilot, "use the helper", "enter")
+        await enter(pilot, "use the helper")
         assert app.told == [("correct", "use the helper")]
 
 
@@ -130,7 +120,7 @@ async def test_enter_alone_runs_the_batch_that_a_pause_is_before(tmp_path: Path)
 
 async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_end_it(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
-        await write(pilot, "also 1900", "enter")
+        await enter(pilot, "also 1900")
         await pilot.press("enter")
         assert app.told == [("steer", "also 1900")]
         assert "just paused" in app.chat.stage.status.now.notice
@@ -235,26 +225,26 @@ async def test_what_is_given_back_stands_before_what_is_written(tmp_path: Path) 
         assert app.chat.composer.text == "old\nnew"
 
 
-@pytest.mark.parametrize("name", ["status", "cost", "context", "config", "tools", "help", "keys"])
-async def test_a_page_opens_over_the_conversation_and_esc_closes_it(tmp_path: Path, name: str) -> None:
+async def test_a_page_opens_over_the_conversation_and_esc_closes_it(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        await write(pilot, f"/{name}", "enter")
-        await until(pilot, lambda: app.screen is not app.chat)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.chat)
-        assert app.chat.focused is app.chat.composer
+        for name in ("status", "cost", "context", "config", "tools", "help", "keys"):
+            await enter(pilot, f"/{name}")
+            await until(pilot, lambda: app.screen is not app.chat, name)
+            await pilot.press("escape")
+            await until(pilot, lambda: app.screen is app.chat, name)
+            assert app.chat.focused is app.chat.composer, name
 
 
 async def test_an_unknown_command_is_said_and_stays_written(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        await write(pilot, "/modle", "enter")
+        await enter(pilot, "/modle")
         assert "did you mean /mode" in app.chat.stage.status.now.notice
         assert (app.told, app.chat.composer.text) == ([], "/modle")
 
 
 async def test_a_command_that_waits_for_the_agent_says_so_and_stays_written(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
-        await write(pilot, "/new", "enter")
+        await enter(pilot, "/new")
         await pilot.pause()
         assert "waits until the agent is done" in app.chat.stage.status.now.notice
         assert app.chat.composer.text == "/new"
@@ -262,7 +252,7 @@ async def test_a_command_that_waits_for_the_agent_says_so_and_stays_written(tmp_
 
 async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        await write(pilot, "/model", "enter")
+        await enter(pilot, "/model")
         await until(pilot, lambda: app.screen is not app.chat)
         await write(pilot, "qwen", "enter")
         await until(pilot, lambda: ("use_model", "ollama/qwen3") in app.told)
@@ -270,7 +260,7 @@ async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
 
 async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        await write(pilot, "/effort high", "enter")
+        await enter(pilot, "/effort high")
         await until(pilot, lambda: ("set_effort", "high") in app.told)
         await until(pilot, lambda: app.chat.stage.status.now.notice == "thinking: high")
 
@@ -278,7 +268,7 @@ async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
 async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         first = app.chat
-        await write(pilot, "/resume 20261119", "enter")
+        await enter(pilot, "/resume 20261119")
         await until(pilot, lambda: len(app.talks) == 2 and app.talks[1].shown)
         assert app.chat is not first and app.chat.wish.resume == "20261119"
         assert app.talks[0].told == [("close",)]
@@ -288,7 +278,7 @@ async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> No
 
 async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        await write(pilot, "/theme paper", "enter")
+        await enter(pilot, "/theme paper")
         await until(pilot, lambda: app.theme == "paper")
 
 
@@ -370,7 +360,7 @@ async def test_a_session_that_cannot_be_resumed_leaves_a_choice_and_no_dead_scre
 
 async def test_a_key_that_was_refused_is_changed_from_the_list_of_models(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        await write(pilot, "/model", "enter")
+        await enter(pilot, "/model")
         await until(pilot, lambda: isinstance(app.screen, Picker))
         await pilot.press("up", *["down"] * 9, "enter")
         await until(pilot, lambda: isinstance(app.screen, FirstRun))
