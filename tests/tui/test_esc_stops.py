@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import Wish
 from codeagent.tui.widgets.find_bar import FindBar
+from tests.effort import times
 from tests.tui.replay import ReplayApp
 from tests.tui.scripts import MOVES, Recording
 
@@ -106,7 +107,7 @@ def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneScreen]:
     screen.close()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.one_of(st.sampled_from(KEYS), st.sampled_from(MOVES)), max_size=8))
 def test_once_nothing_is_open_esc_esc_always_ends_the_run(screen: OneScreen, steps: list[Step]) -> None:
     assert screen.presses_until_stopped(steps) <= 2

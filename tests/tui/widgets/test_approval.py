@@ -1,5 +1,3 @@
-import pytest
-
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.shown import ShownDiff, ShownFiles, ShownImage, ShownMarkdown, ShownText
 from codeagent.tui.stage import Waiting
@@ -37,14 +35,18 @@ async def test_the_composer_keeps_at_least_half_of_the_screen() -> None:
         assert app.composer.region.bottom <= 24
 
 
-@pytest.mark.parametrize(("key", "answer"), [("y", "once"), ("a", "session"), ("n", "deny")])
-@pytest.mark.parametrize("way", ["tab", "alt"])
-async def test_each_key_answers_through_the_focus_and_with_alt(key: str, answer: str, way: str) -> None:
-    app = CardApp(command("ls"))
+async def test_each_key_answers_through_the_focus_and_with_alt() -> None:
+    app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.keys(pilot, *(("tab", key) if way == "tab" else (f"alt+{key}",)))
-        assert app.answers == [("b", answer, "")]
-        assert app.composer.value == ""
+        for key, answer in (("y", "once"), ("a", "session"), ("n", "deny")):
+            for keys in (("tab", key), (f"alt+{key}",)):
+                app.desk.add(command("ls"))
+                await app.keys(pilot, *keys)
+                assert app.answers == [("b", answer, "")], keys
+                assert app.composer.value == "", keys
+                app.answers.clear()
+                app.desk.clear()
+                await pilot.pause()
 
 
 async def test_a_second_press_does_not_answer_twice() -> None:
@@ -74,16 +76,21 @@ async def test_enter_allows_only_where_the_mark_was_moved_to_that() -> None:
         assert app.answers == [("b", "once", "")]
 
 
-@pytest.mark.parametrize(
-    ("name", "title"), [("bash", "Run this command?"), ("write", "Write this file?"), ("deploy", "Allow deploy?  prod")]
-)
-async def test_the_title_asks_and_a_command_stands_below_it_once(name: str, title: str) -> None:
-    app = CardApp(asking(name, "x", "prod", ShownText("what it does"), reason="network access"))
-    async with app.run_test(size=(80, 24)):
-        rows = app.text().split("\n")
-        top = next(at for at, row in enumerate(rows) if "╭" in row)
-        assert rows[top].startswith(f"╭─ {title} ─")
-        assert rows[top + 1].startswith("│ ⚠ network access")
+async def test_the_title_asks_and_a_command_stands_below_it_once() -> None:
+    app = CardApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        for name, title in (
+            ("bash", "Run this command?"),
+            ("write", "Write this file?"),
+            ("deploy", "Allow deploy?  prod"),
+        ):
+            app.desk.clear()
+            app.desk.add(asking(name, "x", "prod", ShownText("what it does"), reason="network access"))
+            await pilot.pause()
+            rows = app.text().split("\n")
+            top = next(at for at, row in enumerate(rows) if "╭" in row)
+            assert rows[top].startswith(f"╭─ {title} ─"), name
+            assert rows[top + 1].startswith("│ ⚠ network access"), name
 
 
 async def test_why_it_is_asked_is_in_the_colour_of_a_warning() -> None:
@@ -93,21 +100,14 @@ async def test_why_it_is_asked_is_in_the_colour_of_a_warning() -> None:
     assert {segment.style for segment in row.strip} == {palette.warning}
 
 
-async def test_alt_with_enter_or_an_arrow_stays_with_the_composer() -> None:
+async def test_keys_that_are_not_the_cards_are_left_to_others() -> None:
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "left", "left", "escape")
         app.clock.now += 1
-        assert not app.card.press("alt+enter")
-        assert not app.card.press("alt+left")
+        for key in ("alt+enter", "alt+left", "alt+x", "ctrl+y"):
+            assert not app.card.press(key), key
         assert app.answers == []
-
-
-async def test_keys_that_are_not_the_cards_are_left_to_others() -> None:
-    app = CardApp(command("ls"))
-    async with app.run_test(size=(80, 24)):
-        assert not app.card.press("alt+x")
-        assert not app.card.press("ctrl+y")
 
 
 async def test_escape_and_tab_give_the_focus_back() -> None:
@@ -174,16 +174,18 @@ async def test_the_list_of_all_goes_back_to_one_by_one() -> None:
         assert app.answers == []
 
 
-async def test_every_kind_of_block_is_shown() -> None:
+async def test_every_kind_of_block_is_shown_and_markup_in_it_is_only_text() -> None:
     shown = (
-        ShownText("a text"),
+        ShownText("[on red]a[/] text"),
         ShownMarkdown("**all** of it"),
         ShownFiles(("a.py", "b.py")),
         ShownImage("p.png", "image/png"),
     )
-    app = CardApp(asking("tool", "t", "x", *shown))
+    app = CardApp(asking("[red]tool", "t", "[@click=app.quit]x[/]", *shown, reason="[b]this tool asks"))
     async with app.run_test(size=(80, 24)):
-        for text in ("⚠ this tool asks", "a text", "**all** of it", "a.py", "b.py", "image p.png (image/png)"):
+        for text in ("[red]tool", "[@click=app.quit]x[/]", "⚠ [b]this tool asks", "[on red]a[/] text"):
+            assert text in app.text()
+        for text in ("**all** of it", "a.py", "b.py", "image p.png (image/png)"):
             assert text in app.text()
 
 
@@ -196,13 +198,6 @@ async def test_split_is_offered_where_it_fits() -> None:
         assert "Alt+T  split" in app.text()
         await app.keys(pilot, "alt+t")
         assert "Alt+T  unified" in app.text()
-
-
-async def test_markup_in_what_is_asked_is_only_text() -> None:
-    app = CardApp(asking("[red]x", "m", "[@click=app.quit]t[/]", ShownText("[on red]a[/] [/]"), reason="[b]why"))
-    async with app.run_test(size=(80, 24)):
-        for text in ("[red]x", "[@click=app.quit]t[/]", "[on red]a[/] [/]", "[b]why"):
-            assert text in app.text()
 
 
 async def test_a_question_is_answered_by_its_number() -> None:

@@ -31,17 +31,21 @@ def writes(monkeypatch: pytest.MonkeyPatch, *texts: str | Exception) -> list[tup
     return given
 
 
-@pytest.mark.parametrize("way", ["tab", "alt"])
-async def test_a_rule_stands_ready_and_enter_allows_with_it(way: str) -> None:
-    app = CardApp(PYTEST)
+async def test_a_rule_stands_ready_and_enter_allows_with_it() -> None:
+    app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.keys(pilot, *(("tab", "p") if way == "tab" else ("alt+p",)))
-        assert app.line.value == "bash(pytest *)"
-        assert app.decisions == []
-        assert "for this session · no questions for what it matches" in app.text()
-        await app.keys(pilot, "enter")
-        assert app.decisions == [Decision("rule", rule="bash(pytest *)")]
-        assert "sent: allowed, with a rule" in app.text()
+        for keys in (("tab", "p"), ("alt+p",)):
+            app.desk.add(PYTEST)
+            await app.keys(pilot, *keys)
+            assert app.line.value == "bash(pytest *)", keys
+            assert app.decisions == [], keys
+            assert "for this session · no questions for what it matches" in app.text(), keys
+            await app.keys(pilot, "enter")
+            assert app.decisions == [Decision("rule", rule="bash(pytest *)")], keys
+            assert "sent: allowed, with a rule" in app.text(), keys
+            app.decisions.clear()
+            app.desk.clear()
+            await pilot.pause()
 
 
 async def test_a_rule_is_kept_only_after_the_card_said_so() -> None:
@@ -141,18 +145,24 @@ async def test_a_rule_for_what_was_not_shown_to_its_end_reads_on_first() -> None
         assert app.card.has_class("-writing")
 
 
-@pytest.mark.parametrize(("key", "answer"), [("n", "deny"), ("r", ""), ("e", ""), ("h", "")])
-async def test_what_allows_nothing_by_itself_needs_no_look_at_all_of_it(
-    key: str, answer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_allows_nothing_by_itself_needs_no_look_at_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     edited = writes(monkeypatch, "{")
-    app = CardApp(LONG)
+    app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.keys(pilot, "tab", key)
-        await app.workers.wait_for_complete()
-        assert [decision.answer for decision in app.decisions] == ([answer] if answer else [])
-        begun = {"r": app.card.has_class("-writing"), "e": bool(edited), "h": bool(app.hunks_wanted)}
-        assert begun.get(key, True)
+        for key, begun in (
+            ("n", lambda: [decision.answer for decision in app.decisions] == ["deny"]),
+            ("r", lambda: app.card.has_class("-writing")),
+            ("e", lambda: bool(edited)),
+            ("h", lambda: bool(app.hunks_wanted)),
+        ):
+            app.decisions.clear()
+            app.desk.add(LONG)
+            await app.keys(pilot, "tab", key)
+            await app.workers.wait_for_complete()
+            assert begun(), key
+            assert key == "n" or app.decisions == [], key
+            app.desk.clear()
+            await pilot.pause()
 
 
 async def test_keys_are_offered_where_they_work_and_say_why_where_they_do_not() -> None:

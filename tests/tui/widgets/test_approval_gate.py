@@ -8,11 +8,11 @@ from codeagent.tui.widgets.approval_body import asked, pieces
 from codeagent.tui.widgets.approval_gate import Gate
 from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.line_pane import LinePane
-from tests.effort import FACTOR
+from tests.effort import FACTOR, times
 from tests.tui.widgets.cards import CardApp, asking, command, edit
 
 SIZES = [(120, 40), (80, 24), (40, 12)]
-COMMANDS = 1_000 if FACTOR else 60
+COMMANDS = 1_000 if FACTOR else 24
 PIECES = [
     "git status",
     "\n",
@@ -35,18 +35,19 @@ def random_command(seed: int) -> str:
     return "".join(chance.choices(PIECES, k=chance.randint(1, 30))).strip() or "ls"
 
 
+@pytest.mark.soak(tried=times(4))
 @pytest.mark.parametrize("size", SIZES)
 async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[int, int]) -> None:
     app = CardApp()
     gated = 0
     async with app.run_test(size=size) as pilot:
-        for seed in range(6):
+        for seed in range(times(4)):
             text = random_command(seed)
             app.desk.add(command(text, f"b{seed}"))
             await pilot.pause()
             pane = app.card.query_one(LinePane)
             while not pane.complete:
-                await pilot.pause(0.01)
+                await pilot.pause()
             await pilot.pause()
             drawn = app.text()
             await app.keys(pilot, "alt+y")
@@ -177,14 +178,18 @@ async def test_what_was_seen_once_stays_seen() -> None:
         assert app.answers == [("b", "once", "")]
 
 
-@pytest.mark.parametrize("size", [(20, 3), (3, 24)])
-async def test_a_terminal_too_small_to_show_it_cannot_approve(size: tuple[int, int]) -> None:
-    app = CardApp(command("ls -la"))
-    async with app.run_test(size=size) as pilot:
-        await app.keys(pilot, "alt+end", "alt+y")
-        assert app.answers == []
-        await app.keys(pilot, "alt+n")
-        assert app.answers == [("b", "deny", "")]
+async def test_a_terminal_too_small_to_show_it_cannot_approve() -> None:
+    app = CardApp()
+    async with app.run_test(size=(20, 3)) as pilot:
+        for size in ((20, 3), (3, 24)):
+            await pilot.resize_terminal(*size)
+            app.desk.add(command("ls -la"))
+            await app.keys(pilot, "alt+end", "alt+y")
+            assert app.answers == [], size
+            await app.keys(pilot, "alt+n")
+            assert app.answers == [("b", "deny", "")], size
+            app.answers.clear()
+            app.desk.clear()
 
 
 async def test_what_something_else_covers_cannot_be_allowed() -> None:
