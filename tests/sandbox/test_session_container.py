@@ -187,16 +187,18 @@ async def test_a_reader_that_waits_holds_the_command_back(box: DockerSandbox, pr
 async def test_a_slow_reader_loses_nothing_after_the_command_has_ended(
     box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran, draining, drain = Ran(), asyncio.Event(), Execution.drain
+    ran, begun, over, drain = Ran(), asyncio.Event(), asyncio.Event(), Execution.drain
 
     async def seen_to_drain(execution: Execution) -> None:
-        draining.set()
+        begun.set()
         await drain(execution)
+        over.set()
 
     async def on_output(stream: str, data: bytes) -> None:
-        await asyncio.wait_for(draining.wait(), 30)
+        await asyncio.wait_for(begun.wait(), 30)
         if not ran.stdout:
             await asyncio.sleep(2 * DRAIN_SECONDS)
+            assert not over.is_set(), "the reader is waited for"
         ran.stdout += data
 
     monkeypatch.setattr(Execution, "drain", seen_to_drain)
