@@ -78,9 +78,11 @@ def sandbox_spec(root: Path, state_dir: Path, **fields: object) -> SandboxSpec:
 async def opened(
     root: Path, state_dir: Path, internet: Internet | None = None, **fields: object
 ) -> AsyncIterator[DockerSandbox]:
-    """A started sandbox, closed afterwards by the event loop that used it; `fields` as in `sandbox_spec`."""
+    """A sandbox whose containers are made when they are needed, closed afterwards in the event loop that used it.
+
+    `fields` as in `sandbox_spec`.
+    """
     sandbox = DockerSandbox(sandbox_spec(root, state_dir, **fields), internet)
-    await sandbox.start(lambda _: None)
     try:
         yield sandbox
     finally:

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
@@ -18,11 +19,24 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.wire import Wire, WireError
 from tests.conftest import MakeSandbox
-from tests.sandboxes import WRAPPERS_WORD, Ran, run, sandbox_spec
+from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, run, sandbox_spec
 
 pytestmark = pytest.mark.docker
+together = pytest.mark.asyncio(loop_scope="module")
+"""What shares `box`."""
 SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
 WRITER = "i=0; echo go; while :; do i=$((i+1)); echo $i > counter; mkdir -p d$((i % 7)); rmdir d$((i % 5)); done"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repository(tmp_path_factory.mktemp("frozen") / "project")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def box(project: Path) -> AsyncIterator[DockerSandbox]:
+    async with opened(project, project.parent / "state") as sandbox:
+        yield sandbox
 
 
 async def started(sandbox: DockerSandbox, text: str, *, read_only: bool = False) -> "asyncio.Task[CommandResult]":
@@ -71,45 +85,37 @@ async def moves(root: Path) -> bool:
     return False
 
 
+@together
 async def test_a_writer_changes_nothing_while_it_is_frozen_and_goes_on_afterwards(
-    sandbox: DockerSandbox, workspace_dir: Path
+    box: DockerSandbox, project: Path
 ) -> None:
-    task = await started(sandbox, WRITER)
+    task = await started(box, WRITER)
     for _ in range(5):
-        async with sandbox.frozen():
-            before = tree(workspace_dir)
+        async with box.frozen():
+            before = tree(project)
             await asyncio.sleep(0.1)
-            assert tree(workspace_dir) == before
-        assert await moves(workspace_dir)
+            assert tree(project) == before
+        assert await moves(project)
     task.cancel()
     assert (await task).stopped
 
 
-@pytest.mark.parametrize("hidden", ["", "env -i setsid -f "])
-async def test_what_a_command_left_behind_is_frozen_too(
-    sandbox: DockerSandbox, workspace_dir: Path, hidden: str
-) -> None:
-    await run(sandbox, f"{hidden}bash -c '{WRITER}' > /dev/null 2>&1 & sleep 0.2")
-    assert await moves(workspace_dir)
-    async with sandbox.frozen():
-        before = tree(workspace_dir)
-        await asyncio.sleep(0.2)
-        assert tree(workspace_dir) == before
-    assert await moves(workspace_dir)
-
-
-async def test_a_command_that_lies_about_what_it_leaves_behind_is_frozen_all_the_same(
-    sandbox: DockerSandbox, workspace_dir: Path
-) -> None:
-    """It says in the wrapper's name that nothing is left, and takes the wrapper away."""
+@together
+async def test_what_a_command_left_behind_is_frozen_too_however_it_hides(box: DockerSandbox, project: Path) -> None:
+    """The last one says in the wrapper's name that nothing is left, and takes the wrapper away."""
     lie = f"{WRAPPERS_WORD} printf '\\0%s \\n' $word; printf '\\0%s 0 0\\n' $word >&2; sleep 0.3; kill -9 $PPID"
-    ran = await run(sandbox, f"env -i setsid -f bash -c '{WRITER}' > /dev/null 2>&1; {lie}")
-    assert ran.result.left_running == 0
-    assert await moves(workspace_dir)
-    async with sandbox.frozen():
-        before = tree(workspace_dir)
-        await asyncio.sleep(0.2)
-        assert tree(workspace_dir) == before
+    for number, (hidden, then) in enumerate((("", ""), ("env -i setsid -f", ""), ("env -i setsid -f", lie))):
+        (folder := project / f"left{number}").mkdir()
+        begun = "until [ -e counter ]; do sleep 0.02; done"
+        ran = await run(box, f"cd {folder.name}; {hidden} bash -c '{WRITER}' > /dev/null 2>&1 & {begun}; {then}")
+        assert (ran.result.left_running == 0) == bool(then)
+        assert await moves(folder)
+        async with box.frozen():
+            before = tree(folder)
+            await asyncio.sleep(0.2)
+            assert tree(folder) == before
+        assert await moves(folder)
+    await run(box, "kill -9 -1")
 
 
 async def is_paused_while_frozen(sandbox: DockerSandbox) -> bool:
@@ -138,43 +144,46 @@ async def test_before_the_first_container_there_is_nothing_to_freeze(workspace_d
     await sandbox.close()
 
 
-async def test_frozen_nests_within_a_task_and_between_tasks(sandbox: DockerSandbox, workspace_dir: Path) -> None:
-    task = await started(sandbox, WRITER)
+@together
+async def test_frozen_nests_within_a_task_and_between_tasks(box: DockerSandbox, project: Path) -> None:
+    task = await started(box, WRITER)
     release = asyncio.Event()
 
     async def other() -> None:
-        async with sandbox.frozen():
+        async with box.frozen():
             await release.wait()
 
-    async with sandbox.frozen(), sandbox.frozen():
+    async with box.frozen(), box.frozen():
         holder = asyncio.create_task(other())
         await asyncio.sleep(0.05)
-    before = tree(workspace_dir)
+    before = tree(project)
     await asyncio.sleep(0.1)
-    assert tree(workspace_dir) == before, "the other task still holds it"
+    assert tree(project) == before, "the other task still holds it"
     release.set()
     await holder
-    assert await moves(workspace_dir)
+    assert await moves(project)
     task.cancel()
     await task
 
 
-async def test_a_command_that_comes_meanwhile_waits(sandbox: DockerSandbox, workspace_dir: Path) -> None:
-    async with sandbox.frozen():
-        task = asyncio.create_task(run(sandbox, "echo ran | tee made"))
+@together
+async def test_a_command_that_comes_meanwhile_waits(box: DockerSandbox, project: Path) -> None:
+    async with box.frozen():
+        task = asyncio.create_task(run(box, "echo ran | tee came"))
         await asyncio.sleep(0.3)
-        assert not (workspace_dir / "made").exists()
+        assert not (project / "came").exists()
     assert (await task).stdout == b"ran\n"
 
 
-async def test_a_waiting_command_that_is_cancelled_never_runs(sandbox: DockerSandbox, workspace_dir: Path) -> None:
-    async with sandbox.frozen():
-        task = asyncio.create_task(sandbox.run(Command("touch made", "call"), Ran()))
+@together
+async def test_a_waiting_command_that_is_cancelled_never_runs(box: DockerSandbox, project: Path) -> None:
+    async with box.frozen():
+        task = asyncio.create_task(box.run(Command("touch made", "call"), Ran()))
         await asyncio.sleep(0.05)
         task.cancel()
         assert (await task).stopped
-    await run(sandbox, "true")
-    assert not (workspace_dir / "made").exists()
+    await run(box, "true")
+    assert not (project / "made").exists()
 
 
 async def test_the_self_test_of_a_container_leaves_a_frozen_workspace_alone(
@@ -192,26 +201,28 @@ async def test_the_self_test_of_a_container_leaves_a_frozen_workspace_alone(
         await sandbox.close()
 
 
-async def test_a_command_cancelled_while_frozen_is_stopped_afterwards(sandbox: DockerSandbox) -> None:
-    task = await started(sandbox, "sleep 600 & echo go; wait")
-    async with sandbox.frozen():
+@together
+async def test_a_command_cancelled_while_frozen_is_stopped_afterwards(box: DockerSandbox) -> None:
+    task = await started(box, "sleep 601 & echo go; wait")
+    async with box.frozen():
         task.cancel()
         await asyncio.sleep(0.3)
         assert not task.done()
     result = await task
     assert (result.stopped, result.killed, result.notices) == (True, 2, ())
-    assert (await run(sandbox, "cat /proc/[0-9]*/comm | grep -cx sleep")).stdout == b"0\n"
+    assert await processes(box, "sleep 601") == 0
 
 
-async def test_it_goes_on_when_who_froze_it_fails_or_is_cancelled(sandbox: DockerSandbox, workspace_dir: Path) -> None:
-    task = await started(sandbox, WRITER)
+@together
+async def test_it_goes_on_when_who_froze_it_fails_or_is_cancelled(box: DockerSandbox, project: Path) -> None:
+    task = await started(box, WRITER)
     with pytest.raises(ValueError, match="inside"):
-        async with sandbox.frozen():
+        async with box.frozen():
             raise ValueError("inside")
-    assert await moves(workspace_dir)
+    assert await moves(project)
 
     async def hold() -> None:
-        async with sandbox.frozen():
+        async with box.frozen():
             await asyncio.sleep(600)
 
     for pause in (0.0, 0.002, 0.005, 0.01, 0.1):
@@ -220,17 +231,18 @@ async def test_it_goes_on_when_who_froze_it_fails_or_is_cancelled(sandbox: Docke
         holder.cancel()
         with pytest.raises(asyncio.CancelledError):
             await holder
-        assert await moves(workspace_dir)
+        assert await moves(project)
     task.cancel()
     await task
 
 
-async def test_a_cancel_while_it_goes_on_is_not_lost(sandbox: DockerSandbox, workspace_dir: Path) -> None:
-    task = await started(sandbox, WRITER)
+@together
+async def test_a_cancel_while_it_goes_on_is_not_lost(box: DockerSandbox, project: Path) -> None:
+    task = await started(box, WRITER)
     leaving = asyncio.Event()
 
     async def hold() -> None:
-        async with sandbox.frozen():
+        async with box.frozen():
             leaving.set()
         await asyncio.sleep(600)
 
@@ -239,48 +251,52 @@ async def test_a_cancel_while_it_goes_on_is_not_lost(sandbox: DockerSandbox, wor
     holder.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(holder, 5)
-    assert await moves(workspace_dir)
+    assert await moves(project)
     task.cancel()
     await task
 
 
-async def test_a_container_that_died_is_nothing_to_freeze(sandbox: DockerSandbox) -> None:
-    task = await started(sandbox, "echo go; sleep 600")
-    _, place = await sandbox.entrance()
+@together
+async def test_a_container_that_died_is_nothing_to_freeze(box: DockerSandbox) -> None:
+    task = await started(box, "echo go; sleep 600")
+    _, place = await box.entrance()
     await Wire(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
-    async with sandbox.frozen():
+    async with box.frozen():
         pass
     with pytest.raises(SandboxLost):
         await task
-    assert (await run(sandbox, "echo again")).stdout == b"again\n"
+    assert (await run(box, "echo again")).stdout == b"again\n"
 
 
-async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(sandbox: DockerSandbox) -> None:
-    task = await started(sandbox, "echo go; sleep 600")
-    _, place = await sandbox.entrance()
-    async with sandbox.frozen():
+@together
+async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(box: DockerSandbox) -> None:
+    task = await started(box, "echo go; sleep 600")
+    _, place = await box.entrance()
+    async with box.frozen():
         await Wire(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
     with pytest.raises(SandboxLost):
         await task
-    assert (await run(sandbox, "echo again")).stdout == b"again\n"
+    assert (await run(box, "echo again")).stdout == b"again\n"
 
 
+@together
 async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
-    sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+    box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await run(sandbox, "sleep 300 > /dev/null 2>&1 &")
+    await run(box, "sleep 300 > /dev/null 2>&1 &")
     with monkeypatch.context() as patch:
-        opened = sandbox._ground._opened
+        opened = box._ground._opened
         assert opened is not None
-        patch.setattr(sandbox._ground, "_opened", replace(opened, wire=Wire("/nonexistent/docker.sock")))
+        patch.setattr(box._ground, "_opened", replace(opened, wire=Wire("/nonexistent/docker.sock")))
         with pytest.raises(SandboxLost, match="could not be paused"):
-            async with sandbox.frozen():
+            async with box.frozen():
                 pass
-    assert (await run(sandbox, "echo again")).stdout == b"again\n"
+    assert (await run(box, "echo again")).stdout == b"again\n"
 
 
+@together
 async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
-    sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+    box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = Wire.request
 
@@ -290,12 +306,12 @@ async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
         return await request(wire, method, path, body)
 
     monkeypatch.setattr(Wire, "request", fails)
-    task = await started(sandbox, "echo go; sleep 600")
-    async with sandbox.frozen():
+    task = await started(box, "echo go; sleep 600")
+    async with box.frozen():
         pass
     with pytest.raises(SandboxLost):
         await task
-    ran = await run(sandbox, "echo again")
+    ran = await run(box, "echo again")
     assert ran.stdout == b"again\n"
     assert "did not go on after a pause" in ran.result.notices[0]
 
@@ -312,12 +328,13 @@ async def test_closing_while_frozen_leaves_no_container(make_sandbox: MakeSandbo
     assert place.container_id not in {facts["Id"] for facts in listed}
 
 
-async def test_both_containers_are_frozen(sandbox: DockerSandbox) -> None:
-    await run(sandbox, "true")
-    task = await started(sandbox, "echo go; while :; do date +%s%N > /tmp/now; done", read_only=True)
-    _, place = await sandbox._read_only.entrance()
+@together
+async def test_both_containers_are_frozen(box: DockerSandbox) -> None:
+    await run(box, "true")
+    task = await started(box, "echo go; while :; do date +%s%N > /tmp/now; done", read_only=True)
+    _, place = await box._read_only.entrance()
     path = f"/containers/{place.container_id}/json"
-    async with sandbox.frozen():
+    async with box.frozen():
         assert (await Wire(SOCKET).request("GET", path))["State"]["Paused"]
 
     async def now() -> dict[str, bool]:
@@ -373,14 +390,15 @@ async def test_what_was_given_up_is_gone_before_the_workspace_counts_as_frozen(
         assert tree(workspace_dir) == before
 
 
-async def test_a_command_that_has_only_just_been_given_runs_all_the_same(sandbox: DockerSandbox) -> None:
-    keeper = await started(sandbox, "echo go; sleep 30")
+@together
+async def test_a_command_that_has_only_just_been_given_runs_all_the_same(box: DockerSandbox) -> None:
+    keeper = await started(box, "echo go; sleep 30")
     ends = []
     for pause in (0.0, 0.005, 0.01, 0.02, 0.03, 0.04):
         ran = Ran()
-        task = asyncio.create_task(sandbox.run(Command("echo here", "call"), ran))
+        task = asyncio.create_task(box.run(Command("echo here", "call"), ran))
         await asyncio.sleep(pause)
-        async with sandbox.frozen():
+        async with box.frozen():
             pass
         ends.append((await task).exit_code)
     keeper.cancel()

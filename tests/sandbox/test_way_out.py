@@ -14,22 +14,40 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.addresses import is_public
 from codeagent.sandbox.egress.internet import Internet
 from tests.sandbox.egress.proxying import Names, Origin, listening
-from tests.sandboxes import Ran, opened
+from tests.sandboxes import Ran, make_repository, opened
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest_asyncio.fixture
-async def box(workspace_dir: Path, tmp_path: Path) -> AsyncIterator[DockerSandbox]:
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repository(tmp_path_factory.mktemp("way-out") / "project")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def box(project: Path) -> AsyncIterator[DockerSandbox]:
     """One whose every name leads to this machine's loopback, which is let through."""
-    async with opened(workspace_dir, tmp_path / "state", Internet(resolve=Names(), allowed=lambda _: True)) as sandbox:
+    internet = Internet(resolve=Names(), allowed=lambda _: True)
+    async with opened(project, project.parent / "state", internet) as sandbox:
         yield sandbox
 
 
-@pytest_asyncio.fixture
-async def origin() -> AsyncIterator[Origin]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server() -> AsyncIterator[Origin]:
     async with listening(Origin()) as server:
         yield server
+
+
+@pytest.fixture
+def origin(server: Origin) -> Origin:
+    """One server for all tests, so that a container that may reach it serves them all, too."""
+    server.connections = 0
+    return server
+
+
+@pytest.fixture
+def allowed(origin: Origin) -> str:
+    return f"origin.example:{origin.port}"
 
 
 async def run(sandbox: DockerSandbox, text: str, *hosts: str, read_only: bool = False) -> Ran:
@@ -45,9 +63,8 @@ def fetch(url: str) -> str:
 
 
 async def test_a_command_reaches_the_hosts_it_names_and_no_other_and_the_result_says_so(
-    box: DockerSandbox, origin: Origin
+    box: DockerSandbox, origin: Origin, allowed: str
 ) -> None:
-    allowed = f"origin.example:{origin.port}"
     ran = await run(box, fetch(f"http://{allowed}/a") + ";" + fetch(f"http://evil.example:{origin.port}/"), allowed)
     assert ran.stdout.startswith(b"ok\n") and b"403" in ran.stdout
     assert ran.result.notices == (
@@ -57,20 +74,21 @@ async def test_a_command_reaches_the_hosts_it_names_and_no_other_and_the_result_
     assert origin.connections == 1
 
 
-async def test_it_has_no_network_besides(box: DockerSandbox, origin: Origin) -> None:
+async def test_it_has_no_network_besides(box: DockerSandbox, origin: Origin, allowed: str) -> None:
     text = (
         "grep -c : /proc/net/dev; "
         f"(echo > /dev/tcp/127.0.0.1/{origin.port}) 2>/dev/null && echo BREACH; "
         f"(echo > /dev/tcp/origin.example/{origin.port}) 2>/dev/null && echo BREACH; "
         "getent hosts origin.example && echo BREACH; env -u http_proxy -u HTTP_PROXY "
     )
-    ran = await run(box, text + fetch(f"http://origin.example:{origin.port}/"), f"origin.example:{origin.port}")
+    ran = await run(box, text + fetch(f"http://origin.example:{origin.port}/"), allowed)
     assert ran.stdout.startswith(b"1\n") and b"BREACH" not in ran.stdout
     assert origin.connections == 0
 
 
-async def test_no_other_command_sees_the_way_out_or_can_take_it(box: DockerSandbox, origin: Origin) -> None:
-    allowed = f"origin.example:{origin.port}"
+async def test_no_other_command_sees_the_way_out_or_can_take_it(
+    box: DockerSandbox, origin: Origin, allowed: str
+) -> None:
     ran = Ran()
     task = asyncio.create_task(
         box.run(Command("env | grep -i _proxy; echo ready; sleep 100", "a", hosts=(allowed,)), ran)
@@ -92,32 +110,35 @@ async def test_no_other_command_sees_the_way_out_or_can_take_it(box: DockerSandb
     assert origin.connections == 0
 
 
-async def test_commands_with_other_hosts_are_in_another_container(box: DockerSandbox) -> None:
+async def test_commands_with_other_hosts_are_in_another_container(box: DockerSandbox, allowed: str) -> None:
     ran = Ran()
-    task = asyncio.create_task(
-        box.run(Command("echo $http_proxy; echo ready; sleep 100", "a", hosts=("one.example",)), ran)
-    )
+    task = asyncio.create_task(box.run(Command("echo $http_proxy; echo ready; sleep 100", "a", hosts=(allowed,)), ran))
     await ran.printed(b"ready")
-    other = await run(box, "cat /proc/[0-9]*/environ | grep -azc one.example; ps -e | grep -c sleep", "other.example")
+    credential = ran.stdout.split()[0].decode()
+    look = f"cat /proc/[0-9]*/environ | grep -azcF {credential}; ps -e | grep -c sleep"
+    assert (await run(box, look, allowed)).stdout.split()[1] == b"1", "the positive control"
+    other = await run(box, look, "other.example")
     assert other.stdout.split() == [b"0", b"0"]
     task.cancel()
     await task
 
 
-async def test_it_works_on_the_same_workspace_which_may_be_read_only(box: DockerSandbox, workspace_dir: Path) -> None:
-    await run(box, "echo made > made", "one.example")
-    assert (workspace_dir / "made").read_text() == "made\n"
-    ran = await run(box, "cat made; echo x > other", "one.example", read_only=True)
+async def test_it_works_on_the_same_workspace_which_may_be_read_only(
+    box: DockerSandbox, project: Path, allowed: str
+) -> None:
+    await run(box, "echo made > made", allowed)
+    assert (project / "made").read_text() == "made\n"
+    ran = await run(box, "cat made; echo x > other", allowed, read_only=True)
     assert ran.stdout == b"made\n"
-    assert not (workspace_dir / "other").exists()
+    assert not (project / "other").exists()
 
 
 async def test_its_environment_holds_nothing_of_this_machine_but_the_way_to_the_proxy(
-    box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+    box: DockerSandbox, monkeypatch: pytest.MonkeyPatch, allowed: str
 ) -> None:
     monkeypatch.setenv("https_proxy", "http://CANARY@proxy.example")
     monkeypatch.setenv("CANARY_KEY", "CANARY")
-    plain, networked = await run(box, "env -0 | sort -z"), await run(box, "env -0 | sort -z", "one.example")
+    plain, networked = await run(box, "env -0 | sort -z"), await run(box, "env -0 | sort -z", allowed)
     assert b"CANARY" not in networked.stdout
 
     def names(ran: Ran) -> set[str]:
@@ -127,49 +148,48 @@ async def test_its_environment_holds_nothing_of_this_machine_but_the_way_to_the_
     assert names(networked) - names(plain) == upper | {name.lower() for name in upper}
 
 
-async def test_what_it_leaves_running_is_stopped_and_the_result_says_so(box: DockerSandbox) -> None:
-    ran = await run(box, "sleep 300 & setsid sleep 300 & sleep 0.1", "one.example")
+async def test_what_it_leaves_running_is_stopped_and_the_result_says_so(box: DockerSandbox, allowed: str) -> None:
+    ran = await run(box, "sleep 300 & setsid sleep 300 & sleep 0.1", allowed)
     assert ran.result.left_running == 0
     assert "what the command left running was stopped" in ran.result.notices[-1]
-    assert (await run(box, "ps -e | grep -c sleep", "one.example")).stdout == b"0\n"
+    assert (await run(box, "ps -e | grep -c sleep", allowed)).stdout == b"0\n"
 
 
-async def test_no_command_can_end_the_way_out_or_take_its_place(box: DockerSandbox, origin: Origin) -> None:
-    allowed = f"origin.example:{origin.port}"
+async def test_no_command_can_end_the_way_out_or_take_its_place(box: DockerSandbox, allowed: str) -> None:
     text = f"kill -9 -1; pkill -9 -u keeper; rm -f /run/codeagent/*; {fetch(f'http://{allowed}/')}"
     await run(box, "bash -c 'kill -9 -1'", allowed)
     ran = await run(box, text.removeprefix("kill -9 -1; "), allowed)
     assert b"ok" in ran.stdout
 
 
-async def test_a_port_of_the_command_is_shown_and_the_way_out_is_not(box: DockerSandbox) -> None:
+async def test_a_port_of_the_command_is_shown_and_the_way_out_is_not(box: DockerSandbox, allowed: str) -> None:
     ran = Ran()
     code = "s = socket.create_server(('127.0.0.1', 8125)); print('ready', flush=True); time.sleep(99)"
     text = f'python3 -c "import socket, time; {code}"'
-    task = asyncio.create_task(box.run(Command(text, "call", hosts=("one.example",)), ran))
+    task = asyncio.create_task(box.run(Command(text, "call", hosts=(allowed,)), ran))
     await ran.printed(b"ready")
     assert await box.listening() == {8125}
     task.cancel()
     await task
 
 
-async def test_it_is_still_while_the_sandbox_is_frozen(box: DockerSandbox, workspace_dir: Path) -> None:
+async def test_it_is_still_while_the_sandbox_is_frozen(box: DockerSandbox, project: Path, allowed: str) -> None:
     ran = Ran()
     text = "echo ready; while :; do date +%N > tick; sleep 0.01; done"
-    task = asyncio.create_task(box.run(Command(text, "call", hosts=("one.example",)), ran))
+    task = asyncio.create_task(box.run(Command(text, "call", hosts=(allowed,)), ran))
     await ran.printed(b"ready")
     async with box.frozen():
-        before = (workspace_dir / "tick").read_bytes()
+        before = (project / "tick").read_bytes()
         await asyncio.sleep(0.2)
-        assert (workspace_dir / "tick").read_bytes() == before
+        assert (project / "tick").read_bytes() == before
     task.cancel()
     assert (await task).stopped
 
 
-async def test_a_list_that_cannot_be_read_runs_nothing(box: DockerSandbox, workspace_dir: Path) -> None:
+async def test_a_list_that_cannot_be_read_runs_nothing(box: DockerSandbox, project: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="nothing was run: 'http://x' is no host"):
         await run(box, "touch ran", "one.example", "http://x")
-    assert not (workspace_dir / "ran").exists()
+    assert not (project / "ran").exists()
 
 
 async def test_this_machine_and_what_is_near_it_are_not_reached_whatever_a_name_says(
