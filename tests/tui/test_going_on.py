@@ -1,7 +1,7 @@
 """No exception of a command, a worker, a handler or a page ends the app: it is a line, and everything goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from codeagent.tui.screens.page import Page
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.transcript.blocks import Remark
 from codeagent.tui.widgets.composer import Composer
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ReplayApp, settled, until
 from tests.tui.scripts import Recording
 
 
@@ -31,12 +31,6 @@ async def chat(folder: Path) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
         await settled(pilot)
         yield pilot, app
         assert app.ended_by is None
-
-
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await pilot.pause()
 
 
 def errors(app: ReplayApp) -> list[str]:
