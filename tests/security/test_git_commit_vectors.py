@@ -418,7 +418,7 @@ def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatc
 def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_plain_git(
     ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing_fires(ground, VECTORS[name], monkeypatch, "a.txt", "src")
+    nothing_fires(ground, VECTORS[name], monkeypatch, *part(("a.txt", "src"), 1))
 
 
 ELSEWHERE = (
