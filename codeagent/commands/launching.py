@@ -22,7 +22,7 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.ports import Missing, ModelRow, Wish
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.git_facts import git_facts
+from codeagent.workspace.git import git_status
 
 LAST = "last"
 """Stands for the session of this workspace that was written to last."""
@@ -141,8 +141,8 @@ class LocalLauncher:
             os.close(root)
         return await asyncio.to_thread(_with_folders, paths)
 
-    def git_facts(self) -> tuple[str, int]:
-        facts = git_facts(self._workspace)
+    def git_status(self) -> tuple[str, int]:
+        facts = git_status(self._workspace)
         return facts.branch, facts.changes
 
     def _as_recorded(self, settings: Settings, wish: Wish, session_id: str) -> Settings:

@@ -47,9 +47,14 @@ class Repository:
     """Why git does not work in commands, as a phrase; empty where it can."""
 
 
+def work_tree_of(root: Path) -> Path | None:
+    """Return the nearest folder with a `.git`, `root` (absolute, links resolved) or one above it; follows no link."""
+    return next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
+
+
 def repository_of(root: Path) -> Repository | None:
-    """Looks for `.git` in `root` (absolute, links resolved) and above; follows no link. None without a repository."""
-    top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
+    """Find the repository of `root` (absolute, links resolved); follows no link. None if there is none."""
+    top = work_tree_of(root)
     if top is None:
         return None
     try:

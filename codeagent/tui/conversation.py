@@ -311,7 +311,7 @@ class Conversation(AgentSide):
             self._stage.document.remark(str(error), "error")
 
     async def _refresh_git(self) -> None:
-        branch, changes = await asyncio.to_thread(self._launcher.git_facts)
+        branch, changes = await asyncio.to_thread(self._launcher.git_status)
         self._stage.status.set(branch=branch, changes=changes)
 
     def _try(self, start: Any, text: str | None) -> None:

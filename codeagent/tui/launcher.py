@@ -52,5 +52,5 @@ class Launcher(Protocol):
     async def files(self) -> tuple[str, ...]:
         """Paths of the workspace that are not ignored, directories with a slash at the end."""
 
-    def git_facts(self) -> tuple[str, int]:
+    def git_status(self) -> tuple[str, int]:
         """Branch (empty without git) and number of changed files, read without running the repository's code."""

@@ -1,1 +1,1 @@
-"""The user's files: confined opens, atomic writes, ignore rules."""
+"""The user's files: confined opens, atomic writes, ignore rules, checkpoints, commits and skills."""

@@ -12,117 +12,117 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
-from codeagent.workspace.beneath import Place
+from codeagent.workspace.confined import Location
 
 LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
-"""What unfinished files are called, those of the sandbox's self-test included."""
+"""The names of unfinished files, those of the sandbox's self-test included."""
 _CHUNK = 1 << 20
 _DESCRIPTORS = "/proc/self/fd"
 
 
-def replace(place: Place, data: bytes, *, base: str | None, owner: tuple[int, int]) -> None:
-    """Put `data` at the place, if it still holds what `base` (SHA-256, hex; None: nothing) says.
+def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[int, int]) -> None:
+    """Put `data` at the location, if what is there still has the hash `base` (SHA-256, hex; None: no file).
 
-    Mode, owner and extended attributes stay; set-id bits do not. `owner` (uid, gid) is whose a new
-    file becomes where this process may choose. A hard link is cut, never written through. Raises
-    ContentChanged, NotAFile, WorkspaceError; then the old content is still there.
+    Mode, owner and extended attributes stay; set-id bits do not. `owner` (uid, gid) owns a new file
+    if this process may choose. A hard link is cut, never written through. Raises ContentChanged,
+    NotAFile, WorkspaceError; then the old content is still there.
     """
-    if place.name == ".":
-        raise NotAFile(f"{place.path} is a directory, not a file")
+    if location.name == ".":
+        raise NotAFile(f"{location.path} is a directory, not a file")
     temporary = f".codeagent-{secrets.token_hex(8)}.tmp"
     try:
-        old = _check(place, base)
-        with _draft(place, temporary, 0o666 if old is None else 0o600) as (fd, named):
-            _fill(place, fd, data, old, owner)
-            _check(place, base)
+        old = _check(location, base)
+        with _draft(location, temporary, 0o666 if old is None else 0o600) as (fd, named):
+            _fill(location, fd, data, old, owner)
+            _check(location, base)
             if not named and old is None:
-                _link(place, f"{_DESCRIPTORS}/{fd}", None)
+                _link(location, f"{_DESCRIPTORS}/{fd}", None)
             else:
                 if not named:
-                    os.link(f"{_DESCRIPTORS}/{fd}", temporary, dst_dir_fd=place.parent)
-                give_name(place, temporary, replacing=old is not None)
-        os.fsync(place.parent)
+                    os.link(f"{_DESCRIPTORS}/{fd}", temporary, dst_dir_fd=location.parent)
+                give_name(location, temporary, replacing=old is not None)
+        os.fsync(location.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise WorkspaceError(f"cannot write {place.path}: {reason}; the old content was kept") from None
+        raise WorkspaceError(f"cannot write {location.path}: {reason}; the old content was kept") from None
     finally:
-        discard(place, temporary)
+        discard(location, temporary)
 
 
-def _check(place: Place, base: str | None) -> os.stat_result | None:
-    """The present file, None where there is none. Raises ContentChanged, NotAFile."""
+def _check(location: Location, base: str | None) -> os.stat_result | None:
+    """Return the status of the present file, None if there is none. Raises ContentChanged, NotAFile."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        fd = os.open(place.name, flags, dir_fd=place.parent)
+        fd = os.open(location.name, flags, dir_fd=location.parent)
     except FileNotFoundError:
         if base is not None:
-            raise ContentChanged(f"{place.path} is gone; nothing was written") from None
+            raise ContentChanged(f"{location.path} is gone; nothing was written") from None
         return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise NotAFile(f"{place.path} is not a regular file; nothing was written") from None
+            raise NotAFile(f"{location.path} is not a regular file; nothing was written") from None
         raise
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise NotAFile(f"{place.path} is not a regular file; nothing was written")
+            raise NotAFile(f"{location.path} is not a regular file; nothing was written")
         if base is None:
-            raise ContentChanged(f"{place.path} exists already; nothing was written")
+            raise ContentChanged(f"{location.path} exists already; nothing was written")
         digest = hashlib.sha256()
         while chunk := os.read(fd, _CHUNK):
             digest.update(chunk)
     finally:
         os.close(fd)
     if digest.hexdigest() != base:
-        raise ContentChanged(f"{place.path} has changed meanwhile; nothing was written")
-    if not os.access(place.name, os.W_OK, dir_fd=place.parent):
-        raise WorkspaceError(f"{place.path} is read-only; nothing was written")
+        raise ContentChanged(f"{location.path} has changed since it was read; nothing was written")
+    if not os.access(location.name, os.W_OK, dir_fd=location.parent):
+        raise WorkspaceError(f"{location.path} is read-only; nothing was written")
     return found
 
 
 @contextmanager
-def _draft(place: Place, name: str, mode: int) -> Iterator[tuple[int, bool]]:
-    """A new file to fill, and whether it has the name already; one without a name is gone with this process.
+def _draft(location: Location, name: str, mode: int) -> Iterator[tuple[int, bool]]:
+    """Yield a new file to fill, and whether it has its name already; without one it ends with this process.
 
-    It is locked for as long as it is filled, which tells others that it is nobody's leftover. Raises OSError.
+    It stays locked while it is filled, which tells others that it is not a leftover. Raises OSError.
     """
-    fd, named = _unnamed(place, mode), False
+    fd, named = _unnamed(location, mode), False
     if fd is None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd, named = os.open(name, flags, mode, dir_fd=place.parent), True
+        fd, named = os.open(name, flags, mode, dir_fd=location.parent), True
     try:
-        with suppress(OSError):  # a file system without locks: then nothing is swept, either
+        with suppress(OSError):  # a file system without locks: then leftovers are not removed either
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield fd, named
     finally:
         os.close(fd)
 
 
-def _unnamed(place: Place, mode: int) -> int | None:
-    """None where the file system has no such files, or nothing gives them a name later."""
+def _unnamed(location: Location, mode: int) -> int | None:
+    """Open a file without a name; None if the file system has none, or there is no way to name it later."""
     if not Path(_DESCRIPTORS).is_dir():
         return None
     try:
-        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=place.parent)
+        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=location.parent)
     except OSError as error:
         if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
             return None
         raise
 
 
-def _fill(place: Place, fd: int, data: bytes, old: os.stat_result | None, owner: tuple[int, int]) -> None:
+def _fill(location: Location, fd: int, data: bytes, old: os.stat_result | None, owner: tuple[int, int]) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
     if old is not None:
-        keep_attributes(place, fd, old)
+        keep_attributes(location, fd, old)
     elif os.geteuid() == 0:
         os.fchown(fd, *owner)
     os.fsync(fd)
 
 
 def is_leftover(folder: int, name: str) -> bool:
-    """The file is an unfinished one of a process that was killed: see `LEFTOVER` for its name. Never raises."""
+    """Tell whether a file with a name like `LEFTOVER` was left unfinished by a killed process. Never raises."""
     held = name.removesuffix("-reply")
     try:
         fd = os.open(held, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
@@ -139,15 +139,15 @@ def is_leftover(folder: int, name: str) -> bool:
         os.close(fd)
 
 
-def keep_attributes(place: Place, fd: int, old: os.stat_result) -> None:
-    """Give the new file what belonged to the old one. Raises OSError, WorkspaceError."""
+def keep_attributes(location: Location, fd: int, old: os.stat_result) -> None:
+    """Give the new file the old one's owner, attributes and mode. Raises OSError, WorkspaceError."""
     new = os.fstat(fd)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         try:
             os.fchown(fd, old.st_uid, old.st_gid)
         except PermissionError:
-            raise WorkspaceError(f"{place.path} belongs to another user; nothing was written") from None
-    old_fd = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place.parent)
+            raise WorkspaceError(f"{location.path} belongs to another user; nothing was written") from None
+    old_fd = os.open(location.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=location.parent)
     try:
         for attribute in _attributes(old_fd):
             os.setxattr(fd, attribute, os.getxattr(old_fd, attribute))
@@ -165,32 +165,32 @@ def _attributes(fd: int) -> list[str]:
         raise
 
 
-def give_name(place: Place, temporary: str, *, replacing: bool) -> None:
-    """Give the finished file its name; a new name never lands on a file that came up meanwhile.
+def give_name(location: Location, temporary: str, *, replacing: bool) -> None:
+    """Give the finished file its name; a new name never replaces a file that has appeared in the meantime.
 
     Raises OSError, ContentChanged.
     """
     if not replacing:
         try:
-            _link(place, temporary, place.parent)
+            _link(location, temporary, location.parent)
             return
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
                 raise
-    os.rename(temporary, place.name, src_dir_fd=place.parent, dst_dir_fd=place.parent)
+    os.rename(temporary, location.name, src_dir_fd=location.parent, dst_dir_fd=location.parent)
 
 
-def _link(place: Place, path: str, folder: int | None) -> None:
-    """Raises OSError, ContentChanged."""
+def _link(location: Location, path: str, folder: int | None) -> None:
+    """Link a new name. Raises OSError, ContentChanged."""
     follow = folder is None
     try:
-        os.link(path, place.name, src_dir_fd=folder, dst_dir_fd=place.parent, follow_symlinks=follow)
+        os.link(path, location.name, src_dir_fd=folder, dst_dir_fd=location.parent, follow_symlinks=follow)
     except FileExistsError:
-        raise ContentChanged(f"{place.path} exists already; nothing was written") from None
+        raise ContentChanged(f"{location.path} exists already; nothing was written") from None
 
 
-def discard(place: Place, temporary: str) -> None:
+def discard(location: Location, temporary: str) -> None:
     try:
-        os.unlink(temporary, dir_fd=place.parent)
+        os.unlink(temporary, dir_fd=location.parent)
     except OSError:
         return

@@ -1,4 +1,4 @@
-"""Snapshots of the workspace in a git store of our own: nothing of the person's repository is run or written."""
+"""Checkpoints of the workspace in a git store of our own: nothing of the user's repository is run or written."""
 
 import asyncio
 import os
@@ -13,26 +13,34 @@ from codeagent.core.checkpoints import FileChange, Node, Snapshot
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import protected_part
 from codeagent.workspace.snapshots.contents import FOLDER, NotCovered
-from codeagent.workspace.snapshots.importing import SnapshotWriter, blob_name
-from codeagent.workspace.snapshots.journal import Journal, Step
-from codeagent.workspace.snapshots.known import KnownFiles
-from codeagent.workspace.snapshots.landing import Landing, State
-from codeagent.workspace.snapshots.objects import ObjectReader
-from codeagent.workspace.snapshots.place import StorePlace
-from codeagent.workspace.snapshots.pruning import Allowance, prune
-from codeagent.workspace.snapshots.restoring import HalfDone, Resumed, differences, perform, plan, resume, state_of
-from codeagent.workspace.snapshots.scan import Limits
-from codeagent.workspace.snapshots.surroundings import Surroundings
-from codeagent.workspace.snapshots.taking import Taker
+from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
+from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
+from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
+from codeagent.workspace.snapshots.prune import Retention, prune
+from codeagent.workspace.snapshots.restore import (
+    HalfRestored,
+    Journal,
+    Recovery,
+    RestoreStep,
+    differences,
+    mode_of,
+    perform,
+    plan,
+    resume,
+    state_of,
+)
+from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanOptions, ScanResult, SizeLimits
+from codeagent.workspace.snapshots.store import GitRefused, SnapshotStore
+from codeagent.workspace.snapshots.writer import FileState, FileWriter
 
 _T = TypeVar("_T")
 
 
 class GitCheckpoints:
-    """A Checkpoints. `close` it, or let it live as long as the process: its snapshots are not pruned meanwhile.
+    """A Checkpoints. `close` it, or let it live as long as the process: its snapshots are not pruned until then.
 
-    Work is done in a thread. Who cancels it waits until the thread has come to an end: a snapshot is broken off, a
-    restore is carried through.
+    Work is done in a thread. Cancelling waits until the thread has ended: a snapshot is interrupted, a restore is
+    completed.
     """
 
     def __init__(
@@ -40,24 +48,24 @@ class GitCheckpoints:
         state_dir: Path,
         workspace: Path,
         *,
-        limits: Limits | None = None,
-        allowance: Allowance | None = None,
+        limits: SizeLimits | None = None,
+        allowance: Retention | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`environment` is where the person's global ignore file is looked up; nothing else is taken from it."""
+        """`environment` is used to find the user's global ignore file, and for nothing else."""
         self._root = workspace.resolve()
         self._identity: tuple[int, int] | None = None
-        self._limits = limits or Limits()
-        self._allowance = allowance or Allowance()
-        self._place = StorePlace(state_dir.absolute(), self._root)
-        self._known = KnownFiles(self._place.folder / "known.sqlite")
-        self._journal = Journal(self._place.folder / "journal.json")
-        surroundings = Surroundings(self._place, os.environ if environment is None else environment)
-        self._taker = Taker(self._place, self._known, surroundings, self._limits)
+        self._limits = limits or SizeLimits()
+        self._allowance = allowance or Retention()
+        self._store = SnapshotStore(state_dir.absolute(), self._root)
+        self._known = IndexFile(self._store.folder / "known.sqlite")
+        self._journal = Journal(self._store.folder / "journal.json")
+        outside = OutsideRules(self._store, os.environ if environment is None else environment)
+        self._taker = SnapshotTaker(self._store, self._known, outside, self._limits)
 
     def close(self) -> None:
         self._known.close()
-        self._place.close()
+        self._store.close()
 
     async def take(self) -> Snapshot:
         return await _in_thread(self._take)
@@ -87,8 +95,8 @@ class GitCheckpoints:
     ) -> tuple[FileChange, ...]:
         def work(stop: threading.Event) -> tuple[FileChange, ...]:
             with (
-                self._place.locked(stop) as lock,
-                ObjectReader(self._place, lock) as reader,
+                self._store.locked(stop) as lock,
+                ObjectReader(self._store, lock) as reader,
                 self._landing() as landing,
             ):
                 self._refuse_half_done()
@@ -100,21 +108,21 @@ class GitCheckpoints:
 
     async def replace(self, path: str, node: Node | None, *, present: Node | None) -> None:
         def work(stop: threading.Event) -> None:
-            step = Step(path, _state(present), _state(node))
+            step = RestoreStep(path, _state(present), _state(node))
             if step.old == step.new:
                 return
             if protected_part(path) is not None:
                 raise CheckpointError(f"{path} is protected; nothing was changed")
-            with self._place.locked(stop) as lock, self._landing() as landing:
+            with self._store.locked(stop) as lock, self._landing() as landing:
                 self._refuse_half_done()
                 self._check_present(landing[1], step)
-                with self._place.writing():
-                    writer = SnapshotWriter(self._place, lock)
+                with self._store.writing():
+                    writer = SnapshotWriter(self._store, lock)
                     for kept in (node, present):
                         if kept is not None:
                             writer.add(blob_name(kept.data), kept.data)
                     writer.finish()
-                with ObjectReader(self._place, lock) as reader:
+                with ObjectReader(self._store, lock) as reader:
                     self._carry_out(reader, landing, (step,))
 
         return await _in_thread(work)
@@ -124,16 +132,16 @@ class GitCheckpoints:
 
     async def prune(self) -> None:
         def work(stop: threading.Event) -> None:
-            with self._place.locked(stop) as lock:
+            with self._store.locked(stop) as lock:
                 if self._journal:
                     return
-                if not prune(self._place, lock, self._known.snapshot(), self._allowance, stop):
+                if not prune(self._store, lock, self._known.snapshot(), self._allowance, stop):
                     self._known.forget()
 
         return await _in_thread(work)
 
     def _take(self, stop: threading.Event) -> Snapshot:
-        with self._place.locked(stop) as lock:
+        with self._store.locked(stop) as lock:
             self._refuse_half_done()
             with self._opened_root() as root:
                 return self._taker.take(root, lock, stop)
@@ -141,16 +149,16 @@ class GitCheckpoints:
     def _recover(self, stop: threading.Event) -> str | None:
         if not self._journal:
             return None
-        with self._place.locked(stop) as lock:
+        with self._store.locked(stop) as lock:
             if not self._journal:
                 return None
             token, steps = self._journal.read()
-            with ObjectReader(self._place, lock) as reader, self._opened_root() as root:
-                resumed = resume(reader, Landing(root, self._limits.file, token), steps)
+            with ObjectReader(self._store, lock) as reader, self._opened_root() as root:
+                resumed = resume(reader, FileWriter(root, self._limits.file, token), steps)
             self._journal.clear()
         return _ended(resumed, len(steps))
 
-    def _carry_out(self, reader: ObjectReader, landing: tuple[str, Landing], steps: tuple[Step, ...]) -> None:
+    def _carry_out(self, reader: ObjectReader, landing: tuple[str, FileWriter], steps: tuple[RestoreStep, ...]) -> None:
         if not steps:
             return
         token, hands = landing
@@ -159,29 +167,29 @@ class GitCheckpoints:
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise CheckpointError(
-                f"{self._place.folder} cannot be written: {reason}; nothing was changed: make room, then try again"
+                f"{self._store.folder} cannot be written: {reason}; nothing was changed: make room, then try again"
             ) from None
         try:
             perform(reader, hands, steps)
-        except HalfDone:
+        except HalfRestored:
             raise
         except CheckpointError:
             self._journal.clear()
             raise
         self._journal.clear()
 
-    def _check_present(self, landing: Landing, step: Step) -> None:
+    def _check_present(self, landing: FileWriter, step: RestoreStep) -> None:
         try:
             same = landing.state(step.path) == step.old
         except NotCovered:
             same = False
         if not same:
-            raise CheckpointError(f"{step.path} has changed meanwhile; nothing was changed: look at it, then try again")
+            raise CheckpointError(f"{step.path} has changed since; nothing was changed: look at it, then try again")
 
     def _present_node(self, path: str) -> Node | None:
         with self._opened_root() as root:
             try:
-                content = Landing(root, self._limits.file, "none").content(path)
+                content = FileWriter(root, self._limits.file, "none").content(path)
             except NotCovered as reason:
                 raise CheckpointError(f"{path}: {reason}; no snapshot holds it") from None
         return None if content is None else Node(content.kind, content.data)
@@ -189,20 +197,20 @@ class GitCheckpoints:
     def _refuse_half_done(self) -> None:
         if self._journal:
             raise CheckpointError(
-                "going back was broken off by a crash and is not finished; nothing was changed: "
+                "going back was interrupted by a crash and is not finished; nothing was changed: "
                 "start codeagent again to finish it"
             )
 
     @contextmanager
     def _reading(self, stop: threading.Event) -> Iterator[ObjectReader]:
-        with self._place.locked(stop) as lock, ObjectReader(self._place, lock) as reader:
+        with self._store.locked(stop) as lock, ObjectReader(self._store, lock) as reader:
             yield reader
 
     @contextmanager
-    def _landing(self) -> Iterator[tuple[str, Landing]]:
+    def _landing(self) -> Iterator[tuple[str, FileWriter]]:
         token = secrets.token_hex(8)
         with self._opened_root() as root:
-            yield token, Landing(root, self._limits.file, token)
+            yield token, FileWriter(root, self._limits.file, token)
 
     @contextmanager
     def _opened_root(self) -> Iterator[int]:
@@ -218,29 +226,29 @@ class GitCheckpoints:
             if self._identity != (found.st_dev, found.st_ino):
                 raise CheckpointError(
                     f"the folder {self._root} was moved or replaced; nothing was changed: "
-                    "put it back, or start again in the new place"
+                    "put it back, or start again in the new store"
                 )
             yield fd
         finally:
             os.close(fd)
 
 
-def _state(node: Node | None) -> State | None:
-    return None if node is None else State(node.kind, blob_name(node.data))
+def _state(node: Node | None) -> FileState | None:
+    return None if node is None else FileState(node.kind, blob_name(node.data))
 
 
-def _ended(resumed: Resumed, steps: int) -> str:
+def _ended(resumed: Recovery, steps: int) -> str:
     kept = resumed.kept
     files = steps - len(kept)
-    are = "1 file is" if files == 1 else f"{files} files are"
-    done = f"was finished: {are} as then" if resumed.finished else f"was taken back: {are} as before it"
+    were = "1 file is as it was" if files == 1 else f"{files} files are as they were"
+    done = f"was finished: {were} then" if resumed.finished else f"was undone: {were} before it"
     named = ", ".join(kept[:5]) + (f" and {len(kept) - 5} more" if len(kept) > 5 else "")
     rest = f"; {named} changed since and {'was' if len(kept) == 1 else 'were'} kept" if kept else ""
-    return f"going back, which a crash had broken off, {done}{rest}"
+    return f"going back, which a crash had interrupted, {done}{rest}"
 
 
 async def _in_thread(work: Callable[[threading.Event], _T]) -> _T:
-    """The work's result; its event is set when the awaiting task is cancelled, and its end is awaited even so."""
+    """Run the work in a thread; cancelling the task sets its event and still waits for its end."""
     stop = threading.Event()
     thread = asyncio.ensure_future(asyncio.to_thread(work, stop))
     try:
@@ -254,3 +262,73 @@ async def _in_thread(work: Callable[[threading.Event], _T]) -> _T:
                 continue
         thread.exception() if not thread.cancelled() else None
         raise
+
+
+class SnapshotTaker:
+    """Takes snapshots, under the store's lock. Raises CheckpointError."""
+
+    def __init__(self, store: SnapshotStore, known: IndexFile, outside: OutsideRules, limits: SizeLimits) -> None:
+        self._store = store
+        self._known = known
+        self._outside = outside
+        self._limits = limits
+        self._own: set[str] = set()
+        """Snapshots that this process took."""
+        self._tip: str | None = None
+        """The commit of the last one."""
+        self._glances: IgnoredFolders = {}
+
+    def take(self, root: int, lock: int, stop: threading.Event) -> Snapshot:
+        known = self._known.load()
+        try:
+            return self._take(known, root, lock, stop)
+        except GitRefused:
+            if known.snapshot is None and self._tip is None:
+                raise
+        # The snapshot that the new one builds on is damaged: the workspace is read as if for the first time.
+        self._known.forget()
+        self._own.clear()
+        self._tip = None
+        return self._take(self._known.load(), root, lock, stop)
+
+    def _take(self, known: SnapshotIndex, root: int, lock: int, stop: threading.Event) -> Snapshot:
+        outer = self._outside.outer()
+        everywhere = self._outside.everywhere()
+        writer = SnapshotWriter(self._store, lock)
+        store = self._store.all_stores.stat()
+        order = ScanOptions(
+            limits=self._limits,
+            outside=SnapshotRecord(outer=outer, everywhere=everywhere),
+            tracked=self._outside.tracked(),
+            sticky=known.snapshot in self._own,
+            skip=(store.st_dev, store.st_ino),
+        )
+        with self._store.writing():
+            try:
+                found = Scan(order, writer.add, stop, self._glances).run(root, known.root)
+                for path in found.leftovers:
+                    FileWriter(root, self._limits.file, "none").drop(path)
+                about = SnapshotRecord(bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories)))
+                self._name(writer, known, found, about)
+            except BaseException:
+                writer.abandon()
+                raise
+        assert known.snapshot is not None
+        return Snapshot(known.snapshot, found.files, about.phrases(), found.marks)
+
+    def _name(self, writer: SnapshotWriter, known: SnapshotIndex, found: ScanResult, about: SnapshotRecord) -> None:
+        """Store the snapshot, make `known` its index, and save that."""
+        encoded = about.encode()
+        same = not found.written and not found.gone and encoded == known.about
+        if same and known.snapshot in self._own:
+            writer.finish()
+            self._known.save(known, found.changed, ()) if found.changed else self._known.keep(known)
+            return
+        removed = [(os.fsencode(path), None) for path in found.gone]
+        put: list[tuple[bytes, Leaf | None]] = [
+            (os.fsencode(path), (mode_of(found.changed[path][1]), found.changed[path][2])) for path in found.written
+        ]
+        snapshot, self._tip = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
+        self._own.add(snapshot)
+        known.snapshot, known.about = snapshot, encoded
+        self._known.save(known, found.changed, found.gone)

@@ -1,35 +1,55 @@
-"""Which files a commit takes and what git will store of each; refuses what only a program could store."""
+"""Selects the files of a commit and what git will store of each; refuses what only a program could store.
 
+The files are read beneath the workspace's own descriptor: git opens none of them.
+"""
+
+import os
+import posixpath
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codeagent.core.commits import CommitRefused
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
-from codeagent.workspace.commit_contents import OnDisk, on_disk
-from codeagent.workspace.commit_git import ShadowGit
+from codeagent.workspace.git import ShadowGit
+from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content
 
 _MOST_FILES = 1000
 _FOLDER, _LINK, _SUBMODULE = "040000", "120000", "160000"
 _NOTHING = "0" * 40
+LARGEST_FILE = 100 << 20
+"""Bytes; anything larger hardly belongs in a repository."""
+_MODES = {"file": "100644", "executable": "100755", "link": "120000"}
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """What is at a path now."""
+
+    mode: str
+    """As git writes it; `040000` for a folder."""
+    data: bytes = b""
 
 
 @dataclass(frozen=True)
 class Selection:
+    """The files of one commit."""
+
     entries: tuple[tuple[str, str, str], ...]
-    """Path, mode and blob; mode `0` for a file that is gone."""
+    """Path, mode and blob; mode `0` for a deleted file."""
 
     prefix: str
-    """See Repository; the paths are the workspace's, without it."""
+    """See CommitRepository; the paths are the workspace's, without it."""
 
     def index_info(self) -> bytes:
-        """For `git update-index -z --index-info`: what is gone comes first, so that a folder can take its place."""
+        """Return input for `git update-index -z --index-info`; deletions first, so that a folder can replace a file."""
         rows = sorted(self.entries, key=lambda entry: entry[1] != "0")
         return b"".join(f"{mode} {blob}\t".encode() + _raw(self.prefix + path) + b"\0" for path, mode, blob in rows)
 
 
 def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent: str, prefix: str) -> Selection:
-    """Reads the files and writes their blobs to the directory of ours. Raises CommitRefused, WorkspaceError."""
+    """Read the files and write their blobs to the directory of ours. Raises CommitRefused, WorkspaceError."""
     named = list(dict.fromkeys(workspace.relative(path) for path in paths))
     _refuse_names(named)
     known = _known(git, named, parent)
@@ -51,7 +71,7 @@ def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent:
 
 
 def _file(workspace: Workspace, path: str) -> OnDisk | None:
-    """A folder where git knows a file means that the file is gone."""
+    """Read a file; a folder in its place means that the file is gone."""
     there = on_disk(workspace, path)
     return None if there is None or there.mode == _FOLDER else there
 
@@ -71,7 +91,7 @@ def _refuse_names(named: list[str]) -> None:
 
 
 def _known(git: ShadowGit, named: list[str], parent: str) -> frozenset[str]:
-    """Those of the paths, and all below them, that are in the index or the last commit. Raises CommitRefused."""
+    """Return which of the paths, and what below them, git has in the index or the last commit. Raises CommitRefused."""
     rows = git.run("ls-files", "-t", "--stage", "-z", "--", *named).split(b"\0")
     if parent:
         rows += git.run("ls-files", "-t", "--stage", "-z", "--", *named, index=git.committed).split(b"\0")
@@ -81,15 +101,15 @@ def _known(git: ShadowGit, named: list[str], parent: str) -> frozenset[str]:
         tag, mode = facts.decode().split(" ")[:2]
         path = _text(raw)
         if path in named and mode == _SUBMODULE:
-            raise CommitRefused(f"{path} is a submodule; it is committed by the person")
+            raise CommitRefused(f"{path} is a submodule; ask the user to commit it")
         if path in named and tag == "S":
-            raise CommitRefused(f"{path} is outside the sparse checkout; ask the person to commit it")
+            raise CommitRefused(f"{path} is outside the sparse checkout; ask the user to commit it")
         known.add(path)
     return frozenset(known)
 
 
 def _below(git: ShadowGit, folder: str, parent: str) -> list[str]:
-    """What differs below a folder from the last commit or is new and not ignored. Raises CommitRefused."""
+    """List what below a folder differs from the last commit, or is new and not ignored. Raises CommitRefused."""
     out = git.run("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", folder)
     if parent:
         names = ("--relative", "--name-only", "--no-renames")
@@ -101,7 +121,7 @@ def _below(git: ShadowGit, folder: str, parent: str) -> list[str]:
         if path.endswith("/"):
             raise CommitRefused(f"{path} is a repository of its own; name the files beside it one by one")
         if reason := secret_reason(path):
-            raise CommitRefused(f"{reason}; if it is meant, name it itself")
+            raise CommitRefused(f"{reason}; to commit it all the same, name the file itself")
     _known(git, paths, parent)
     return paths
 
@@ -110,19 +130,19 @@ def _refuse_ignored(git: ShadowGit, paths: list[str]) -> None:
     out = git.run("check-ignore", "-z", "--stdin", stdin=_lines(f"./{path}" for path in paths), codes=(0, 1))
     for path in filter(None, out.split(b"\0")):
         raise CommitRefused(
-            f"{_text(path).removeprefix('./')} is ignored (.gitignore); leave it out, or ask the person to add it"
+            f"{_text(path).removeprefix('./')} is ignored (.gitignore); leave it out, or ask the user to add it"
         )
 
 
 def _refuse_filtered(git: ShadowGit, paths: list[str]) -> None:
-    """What a filter stores would have to be run through a program."""
+    """Refuse files with a filter: their content would have to be run through a program."""
     out = git.run("check-attr", "-z", "--stdin", "filter", stdin=_lines(paths)).split(b"\0")
     for path, value in zip(out[0::3], out[2::3], strict=False):
         if value not in (b"unspecified", b"unset"):
             problem = (
                 f"{_text(path)} is stored through a filter ({value.decode('utf-8', 'replace')}), which is not run here"
             )
-            raise CommitRefused(f"{problem}; ask the person to commit it")
+            raise CommitRefused(f"{problem}; ask the user to commit it")
 
 
 def _lines(paths: Iterable[str]) -> bytes:
@@ -135,3 +155,61 @@ def _raw(path: str) -> bytes:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
+
+
+def on_disk(workspace: Workspace, path: str) -> OnDisk | None:
+    """Read what is at the path, None if nothing; no link is followed in it. Raises CommitRefused, WorkspaceError."""
+    if path == ".":
+        return OnDisk("040000")
+    head, name = posixpath.split(path)
+    folder = os.dup(workspace.descriptor())
+    try:
+        for part in head.split("/") if head else []:
+            folder = _entered(folder, part, path)
+            if _holds_repository(folder):
+                raise CommitRefused(f"{path} is in a repository of its own; ask the user to commit it there")
+        content = read_content(folder, name, LARGEST_FILE)
+        if content is not None:
+            return OnDisk(_MODES[content.kind], content.data)
+        return _folder(folder, name, path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except NotCovered as reason:
+        raise CommitRefused(f"{path} cannot be committed: it is {reason}") from None
+    except OSError as error:
+        raise CommitRefused(f"{path} cannot be read: {error.strerror}") from None
+    finally:
+        os.close(folder)
+
+
+def _folder(parent: int, name: str, path: str) -> OnDisk | None:
+    try:
+        fd = os.open(name, FOLDER, dir_fd=parent)
+    except FileNotFoundError:
+        return None
+    try:
+        if _holds_repository(fd):
+            raise CommitRefused(f"{path} is a repository of its own (a submodule?); ask the user to commit it")
+    finally:
+        os.close(fd)
+    return OnDisk("040000")
+
+
+def _holds_repository(folder: int) -> bool:
+    try:
+        os.stat(".git", dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _entered(folder: int, part: str, path: str) -> int:
+    """Open the folder `part` and close the one it is in. Raises OSError, CommitRefused."""
+    try:
+        inner = os.open(part, FOLDER, dir_fd=folder)
+    except OSError:
+        if stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise CommitRefused(f"{path} is reached through a link; name the file itself") from None
+        raise
+    os.close(folder)
+    return inner

@@ -1,6 +1,7 @@
-"""Commits files of the workspace to the user's repository; nothing the repository holds is run on the way."""
+"""Commits files of the workspace to the user's repository; only the hooks that the user allows are run."""
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,10 +13,9 @@ from codeagent.core.errors import ContentChanged
 from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
 from codeagent.core.repository import OutsideGit
-from codeagent.workspace.commit_git import ShadowGit, shadow_git
-from codeagent.workspace.commit_hooks import Hooks
-from codeagent.workspace.commit_repository import Repository, is_locked, locked, open_repository
 from codeagent.workspace.commit_selection import Selection, select
+from codeagent.workspace.git import ShadowGit, shadow_git
+from codeagent.workspace.repository import CommitRepository, is_locked, locked, open_repository
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _NOTHING = "0" * 40
@@ -23,11 +23,13 @@ _MOST_READ = 50
 """Files whose contents a plan holds."""
 _LARGEST_READ = 512 << 10
 _LINK, _EXECUTABLE = "120000", "100755"
+_SECONDS = 300.0
+_MOST_SAID = 2000
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A commit that is written but for its last three steps."""
+    """A commit that lacks only its last three steps."""
 
     plan: CommitPlan
     tree: str
@@ -35,7 +37,7 @@ class _Prepared:
 
 
 class GitCommitter:
-    """`codeagent.core.commits.Committer` with git's plumbing over a git directory of ours."""
+    """A `codeagent.core.commits.Committer` that uses git's plumbing over a git directory of ours."""
 
     def __init__(
         self,
@@ -45,11 +47,11 @@ class GitCommitter:
         hooks: bool = False,
         agreed: Callable[[OutsideGit], bool] = lambda _: False,
     ) -> None:
-        """`environment` is this process's; of git's own variables in it none is used.
+        """`environment` is this process's; none of git's own variables in it is used.
 
         `hooks`: run the repository's hooks, unconfined, as a commit made by hand does.
-        `agreed`: whether the user lets a worktree or submodule use this git directory; asked for every commit.
-        It may raise CommitRefused.
+        `agreed` tells whether the user lets a worktree or submodule use this git directory; it is asked for every
+        commit and may raise CommitRefused.
         """
         self._workspace = workspace
         self._environment = environment
@@ -65,7 +67,7 @@ class GitCommitter:
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
         program, repository = self._open()
-        hooks = Hooks(program, repository, self._environment) if self._hooks else None
+        hooks = CommitHooks(program, repository, self._environment) if self._hooks else None
         with _index_lock(repository.git) as lock, shadow_git(program, repository, self._environment) as git:
             prepared = self._prepare(git, repository, message, paths)
             plan = prepared.plan
@@ -82,15 +84,15 @@ class GitCommitter:
         notices = () if final == text else ("a hook changed the message",)
         return Committed(commit, plan, notices + (() if hooks is None else hooks.after()))
 
-    def _open(self) -> tuple[str, Repository]:
+    def _open(self) -> tuple[str, CommitRepository]:
         root = self._workspace.root
         self._workspace.descriptor()
         program = find_program("git", root)
         if program is None:
-            raise CommitRefused("git is not installed outside the workspace; ask the person to install it")
+            raise CommitRefused("git is not installed outside the workspace; ask the user to install it")
         return program, open_repository(program, root, self._environment, self._agreed)
 
-    def _prepare(self, git: ShadowGit, repository: Repository, message: str, paths: tuple[str, ...]) -> _Prepared:
+    def _prepare(self, git: ShadowGit, repository: CommitRepository, message: str, paths: tuple[str, ...]) -> _Prepared:
         _tidied(message)
         parent = _line(git.run("rev-parse", "--verify", "-q", f"refs/heads/{repository.branch}", codes=(0, 1)))
         if parent:
@@ -102,7 +104,7 @@ class GitCommitter:
         tree = _line(git.run("write-tree", "--missing-ok", index=git.committed))
         changes = tuple(_changes(git, parent, tree, repository.prefix))
         if not changes:
-            raise CommitRefused(f"nothing to commit: {_listed(paths)} is as in the last commit")
+            raise CommitRefused(f"nothing to commit: {_listed(paths)} is the same as in the last commit")
         author = git.run("var", "GIT_AUTHOR_IDENT").decode("utf-8", "replace").rsplit(" ", 2)[0]
         parts = (
             bytes(repository.git),
@@ -120,7 +122,7 @@ class GitCommitter:
 
 
 class _IndexLock:
-    """git's own lock of the index, held so that no other git writes it meanwhile."""
+    """Git's own lock of the index, held so that no other git writes it in the meantime."""
 
     def __init__(self, git: Path) -> None:
         self._path, self._index = git / "index.lock", git / "index"
@@ -157,8 +159,8 @@ def _index_lock(git: Path) -> Iterator[_IndexLock]:
     lock.release(kept=True)
 
 
-def _refuse_in_place(staged: bytes, repository: Repository) -> None:
-    """Refuses where git knows the workspace's folder, or one above it, as something else, which would be lost."""
+def _refuse_in_place(staged: bytes, repository: CommitRepository) -> None:
+    """Refuse if git knows the workspace's folder, or one above it, as something else, which would be lost."""
     parts = repository.prefix.split("/")[:-1]
     above = {"/".join(parts[: end + 1]) for end in range(len(parts))}
     known = (row.partition(b"\t")[2].decode("utf-8", "surrogateescape") for row in staged.split(b"\0") if above)
@@ -172,7 +174,7 @@ def _replaced(path: str) -> CommitRefused:
 
 
 def _changes(git: ShadowGit, parent: str, tree: str, prefix: str) -> Iterator[CommitChange]:
-    """Those of the commit, by paths of the workspace. Raises CommitRefused where one is outside of it."""
+    """Yield the commit's changes, with paths of the workspace. Raises CommitRefused if one is outside it."""
     raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True)
     words = raw.decode("utf-8", "surrogateescape").split("\0")
     rows = [(*facts.lstrip(":").split(" "), path) for facts, path in zip(words[0::2], words[1::2], strict=False)]
@@ -191,7 +193,7 @@ def _changes(git: ShadowGit, parent: str, tree: str, prefix: str) -> Iterator[Co
 
 
 def _contents(git: ShadowGit, blobs: list[str]) -> dict[str, bytes]:
-    """Of those that are not too large."""
+    """Read the blobs that are not too large."""
     asked = "".join(f"{blob}\n" for blob in blobs).encode()
     sizes = (line.split() for line in git.run("cat-file", "--batch-check", stdin=asked).decode().splitlines())
     fitting = [words[0] for words in sizes if words[1:2] == ["blob"] and int(words[2]) <= _LARGEST_READ]
@@ -214,21 +216,21 @@ def _note(before: str, after: str) -> str:
 
 
 def _new_index(git: ShadowGit, selection: Selection) -> bytes:
-    """The person's index with the committed paths put in; what else is staged stays as it is."""
+    """Return the user's index with the committed paths put in; what else is staged stays as it is."""
     git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info())
     git.run("update-index", "-q", "--refresh", "--ignore-submodules", codes=(0, 1))
     return git.index.read_bytes()
 
 
 def _keep_objects(git: ShadowGit) -> None:
-    """What the commit needs goes to the person's objects, now that it is approved."""
+    """Copy what the commit needs to the user's objects, now that it is approved."""
     names = "".join(f"{name}\n" for name in git.new_objects()).encode()
     pack = git.run("pack-objects", "-q", "--stdout", stdin=names)
     git.run("unpack-objects", "-q", stdin=pack, final=True)
 
 
-def _move_branch(git: ShadowGit, repository: Repository, plan: CommitPlan, commit: str, message: str) -> None:
-    """With its entry in the reflog; refuses where the branch has moved since."""
+def _move_branch(git: ShadowGit, repository: CommitRepository, plan: CommitPlan, commit: str, message: str) -> None:
+    """Move the branch, with its entry in the reflog; git refuses if the branch has moved since."""
     if repository.value("core.logallrefupdates").lower() not in ("false", "no", "off", "0"):
         for folder in (repository.git / "logs", repository.shared / "logs/refs"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -239,7 +241,7 @@ def _move_branch(git: ShadowGit, repository: Repository, plan: CommitPlan, commi
 
 
 def _tidied(message: str) -> str:
-    """Raises CommitRefused where nothing is left."""
+    """Tidy the message's white space. Raises CommitRefused if nothing is left."""
     if "\0" in message:
         raise CommitRefused("a message cannot hold a NUL character")
     lines = [line.rstrip() for line in message.strip().splitlines()]
@@ -254,3 +256,66 @@ def _line(output: bytes) -> str:
 
 def _listed(paths: tuple[str, ...]) -> str:
     return ", ".join(paths[:3]) + (", …" if len(paths) > 3 else "")
+
+
+class CommitHooks:
+    """The repository's own hooks, which `git hook run` finds as git does, over the user's own git directory."""
+
+    def __init__(self, program: str, repository: CommitRepository, environment: Mapping[str, str]) -> None:
+        """`environment` is what hooks get, as from the user's shell; git's own variables are taken out."""
+        self._program = program
+        self._repository = repository
+        kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+        self._environment = kept | {"GIT_DIR": str(repository.git), "GIT_WORK_TREE": str(repository.top)}
+
+    def before(self, git: ShadowGit, message: str) -> str:
+        """Run the hooks that may refuse the commit or change its message; return that. Raises CommitRefused."""
+        file = git.folder / "COMMIT_EDITMSG"
+        file.write_text(message, encoding="utf-8")
+        tree = git.run("write-tree", "--missing-ok", index=git.committed)
+        objects = {name: value for name, value in git.environment().items() if "OBJECT_DIRECTOR" in name}
+        seen = objects | {"GIT_INDEX_FILE": str(git.committed), "GIT_EDITOR": ":"}
+        self._run("pre-commit", (), seen)
+        self._run("prepare-commit-msg", (str(file), "message"), seen)
+        self._run("commit-msg", (str(file),), seen)
+        if git.run("write-tree", "--missing-ok", index=git.committed) != tree:
+            raise CommitRefused("a hook changed what would be committed; look at the files and commit again")
+        return _read(file)
+
+    def after(self) -> tuple[str, ...]:
+        """Run the hooks that come too late to refuse; return what to tell about them."""
+        try:
+            self._run("post-commit", (), {})
+        except CommitRefused as refusal:
+            return (str(refusal),)
+        return ()
+
+    def _run(self, name: str, arguments: tuple[str, ...], more: dict[str, str]) -> None:
+        words = [self._program, "hook", "run", "--ignore-missing", name, "--", *arguments]
+        try:
+            done = subprocess.run(
+                words,
+                cwd=self._repository.top,
+                env=self._environment | more,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_SECONDS,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CommitRefused(f"the hook {name} did not end ({type(error).__name__}); look at it") from error
+        if done.returncode != 0:
+            said = done.stdout.decode("utf-8", "replace").strip()[-_MOST_SAID:] or "it gave no reason"
+            raise CommitRefused(f"the hook {name} refused: {said}")
+
+
+def _read(file: Path) -> str:
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(fd, encoding="utf-8", errors="replace") as opened:
+            text = opened.read().strip()
+    except OSError as error:
+        raise CommitRefused(f"a hook took the message away ({error.strerror}); look at it") from error
+    if not text:
+        raise CommitRefused("a hook left no message; look at it")
+    return f"{text}\n"

@@ -10,8 +10,9 @@ from typing import BinaryIO
 from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.core.ports import DirEntry, FileKind, FileStat
+from codeagent.core.repository import work_tree_of
 from codeagent.workspace import atomic
-from codeagent.workspace.beneath import Beneath
+from codeagent.workspace.confined import ConfinedRoot, read_regular
 from codeagent.workspace.ignore import IgnoreTree
 
 _LARGEST_IGNORE_FILE = 1 << 20
@@ -25,7 +26,7 @@ class LocalWorkspace:
     """
 
     def __init__(self, root: Path, *, kernel: bool | None = None) -> None:
-        """`kernel` forces or forbids openat2. Raises WorkspaceError where `root` is no directory."""
+        """`kernel` forces or forbids openat2. Raises WorkspaceError if `root` is not a directory."""
         self._given = posixpath.normpath(root.absolute())
         self._root = root.resolve()
         try:
@@ -33,7 +34,7 @@ class LocalWorkspace:
         except OSError as error:
             raise WorkspaceError(f"cannot work in {root}: {os.strerror(error.errno or 0)}") from None
         self._identity = os.fstat(self._fd)
-        self._beneath = Beneath(self._fd, str(self._root), kernel=kernel)
+        self._beneath = ConfinedRoot(self._fd, str(self._root), kernel=kernel)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -64,8 +65,8 @@ class LocalWorkspace:
         relative = self.relative(path)
         self._check_root()
         try:
-            with self._beneath.located(relative) as place:
-                return place.path
+            with self._beneath.locate(relative) as location:
+                return location.path
         except MissingPath:
             head, tail = posixpath.split(relative)
             return posixpath.normpath(posixpath.join(self.resolve(head or "."), tail))
@@ -80,8 +81,8 @@ class LocalWorkspace:
         return IgnoreTree(self._ignore_file, self._from_repository())
 
     def _from_repository(self) -> tuple[str, ...]:
-        """Names of the folders from the top of the repository down to the root; empty where the root is the top."""
-        top = next((folder for folder in (self._root, *self._root.parents) if os.path.lexists(folder / ".git")), None)
+        """Return the names of the folders from the top of the repository down to the root; empty if that is the top."""
+        top = work_tree_of(self._root)
         return () if top is None else self._root.relative_to(top).parts
 
     def stat(self, path: str) -> FileStat:
@@ -121,9 +122,9 @@ class LocalWorkspace:
         _refuse_protected(relative)
         self._check_root()
         owner = (self._identity.st_uid, self._identity.st_gid)
-        with self._beneath.located(relative, make_parents=base is None) as place:
-            _refuse_protected(place.path)
-            atomic.replace(place, data, base=base, owner=owner)
+        with self._beneath.locate(relative, make_parents=base is None) as location:
+            _refuse_protected(location.path)
+            atomic.replace(location, data, base=base, owner=owner)
 
     def _check_root(self) -> None:
         try:
@@ -133,24 +134,17 @@ class LocalWorkspace:
         if found is None or (found.st_dev, found.st_ino) != (self._identity.st_dev, self._identity.st_ino):
             raise WorkspaceError(
                 f"the folder {self._root} was moved, replaced or removed; nothing was touched: "
-                "put it back, or start again in the new place"
+                "put it back, or start again in the new location"
             )
 
     def _ignore_file(self, path: str) -> bytes | None:
         try:
             if path.startswith("../"):
-                return _plain_file(self._root / path)
+                return read_regular(self._root / path, _LARGEST_IGNORE_FILE)
             with self.open(path) as file:
                 return file.read(_LARGEST_IGNORE_FILE)
         except (WorkspaceError, OSError):
             return None
-
-
-def _plain_file(path: Path) -> bytes:
-    """An ignore file above the root. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        return file.read(_LARGEST_IGNORE_FILE) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
 
 
 def _refuse_protected(path: str) -> None:
@@ -160,7 +154,7 @@ def _refuse_protected(path: str) -> None:
 
 
 def _entry(directory: int, name: str) -> DirEntry | None:
-    """None for a name that vanished between listing and looking."""
+    """Describe one name; None if it has vanished since the listing."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         target = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(found.st_mode) else None

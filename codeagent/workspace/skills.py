@@ -1,10 +1,11 @@
-"""The skills of a project and of a person: folders with a `SKILL.md`, read without leaving them."""
+"""The user's and the project's skills: folders with a `SKILL.md`, read without leaving them."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from codeagent.core.errors import MissingPath, OutsideWorkspace, WorkspaceError
 from codeagent.core.paths import secret_reason
@@ -13,8 +14,7 @@ from codeagent.core.sanitize import one_line, visible
 from codeagent.core.skills import Skill, SkillText
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.front_matter import BadHead, parse_head, split_head
-from codeagent.workspace.hidden import HIDDEN, first_hidden
+from codeagent.workspace.instructions import HIDDEN, first_hidden
 
 PROJECT_FOLDER = ".codeagent/skills"
 FILE = "SKILL.md"
@@ -23,15 +23,19 @@ _LONGEST_DESCRIPTION = 1024
 _MOST_SKILLS = 200
 _MOST_FILES = 50
 _DEEPEST = 4
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_LONGEST = 16 * 1024
+"""Characters of a front matter."""
+_MARK = re.compile(r"^---[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class _Shelf:
-    """One folder of skills."""
+class _SkillSource:
+    """One folder of skills, the user's or the project's."""
 
     files: Workspace
     below: str
-    """The folder within `files`; `.` for its root."""
+    """The path of the folder within `files`; `.` for its root."""
     place: Literal["user", "project"]
 
     def path(self, *parts: str) -> str:
@@ -44,23 +48,23 @@ class _Shelf:
 @dataclass(frozen=True)
 class _Found:
     skill: Skill
-    shelf: _Shelf
+    source: _SkillSource
     folder: str
-    """Its name in the shelf."""
+    """Name of the skill's folder in the source."""
 
 
 class SkillFolders:
-    """The `Skills` of one conversation; what is listed changes only in `refresh`.
+    """The `Skills` of one conversation; the list changes only in `refresh`.
 
-    A skill is text, and text from a repository: it is listed as AGENTS.md is read, allows nothing, and a person's own
-    stands above one of the same name. No link leads out of a folder of skills.
+    A skill is text that may come from a repository: it is treated like AGENTS.md, allows nothing, and a skill of the
+    user's own takes precedence over one of the same name. No link leads out of a folder of skills.
     """
 
     def __init__(self, project: Workspace, user: Workspace | None = None) -> None:
-        """`user` is the person's folder of skills itself. Blocks; raises nothing: what is wrong is in `problems`."""
-        self._shelves = [_Shelf(project, PROJECT_FOLDER, "project")]
+        """`user` is the user's own folder of skills. Blocks; raises nothing: what is wrong is in `problems`."""
+        self._sources = [_SkillSource(project, PROJECT_FOLDER, "project")]
         if user is not None:
-            self._shelves.insert(0, _Shelf(user, ".", "user"))
+            self._sources.insert(0, _SkillSource(user, ".", "user"))
         self._found: dict[str, _Found] = {}
         self._problems: tuple[ToolProblem, ...] = ()
         self.refresh()
@@ -75,12 +79,12 @@ class SkillFolders:
         return self._problems
 
     def refresh(self) -> bool:
-        """Look again; True where what is listed, or what is wrong, is another than before. Blocks on small files."""
+        """Read the folders again; True if the list or the problems have changed. Blocks on small files."""
         before = self.listed, self._problems
         found: dict[str, _Found] = {}
         problems: list[ToolProblem] = []
-        for shelf in self._shelves:
-            here = sorted(_look_through(shelf, problems.append), key=lambda one: (one.skill.name, one.folder))
+        for source in self._sources:
+            here = sorted(_look_through(source, problems.append), key=lambda one: (one.skill.name, one.folder))
             for one in here:
                 if (other := found.setdefault(one.skill.name, one)) is not one:
                     text = f"the name {one.skill.name} is taken by {other.skill.where}, which is used"
@@ -90,21 +94,21 @@ class SkillFolders:
 
     def read(self, name: str, file: str | None = None) -> SkillText:
         found = self._found[name]
-        shelf, folder = found.shelf, found.folder
+        source, folder = found.source, found.folder
         if file is not None:
-            return SkillText(visible(_text(shelf, f"{folder}/{file}", f"{folder}/")))
+            return SkillText(visible(_text(source, f"{folder}/{file}", f"{folder}/")))
         try:
-            _, body = split_head(_text(shelf, f"{folder}/{FILE}", f"{folder}/"))
-        except BadHead as bad:
+            _, body = split_front_matter(_text(source, f"{folder}/{FILE}", f"{folder}/"))
+        except BadFrontMatter as bad:
             raise WorkspaceError(f"{found.skill.where}:{bad.line}: {bad}") from None
-        files = islice(_files(shelf, folder, _DEEPEST), _MOST_FILES)
+        files = islice(_files(source, folder, _DEEPEST), _MOST_FILES)
         inside = len(folder) + 1
-        named = (shelf.path(path) if shelf.place == "project" else path[inside:] for path in files)
+        named = (source.path(path) if source.place == "project" else path[inside:] for path in files)
         return SkillText(visible(body), tuple(visible(path) for path in named))
 
 
 def open_skills(project: Workspace, folder: Path | None) -> SkillFolders:
-    """The skills of the workspace, and those in `folder` where there is one. Blocks; raises nothing."""
+    """Open the skills of the workspace, and those in `folder` if it exists. Blocks; raises nothing."""
     try:
         user = LocalWorkspace(folder) if folder is not None and folder.is_dir() else None
     except (WorkspaceError, OSError):
@@ -112,61 +116,61 @@ def open_skills(project: Workspace, folder: Path | None) -> SkillFolders:
     return SkillFolders(project, user)
 
 
-def _look_through(shelf: _Shelf, report: Callable[[ToolProblem], None]) -> Iterator[_Found]:
+def _look_through(source: _SkillSource, report: Callable[[ToolProblem], None]) -> Iterator[_Found]:
     try:
-        folders = [entry.name for entry in shelf.files.entries(shelf.below) if entry.kind in ("directory", "link")]
+        folders = [entry.name for entry in source.files.entries(source.below) if entry.kind in ("directory", "link")]
     except MissingPath:
         return
     except WorkspaceError as error:
-        report(ToolProblem(shelf.shown(shelf.below), f"{error}; none of its skills is used"))
+        report(ToolProblem(source.shown(source.below), f"{error}; none of its skills is used"))
         return
     visible_folders = [name for name in folders if not name.startswith(".")]
     if len(visible_folders) > _MOST_SKILLS:
         left = len(visible_folders) - _MOST_SKILLS
-        report(ToolProblem(shelf.shown(shelf.below), f"{left} of its folders are left out: at most {_MOST_SKILLS}"))
+        report(ToolProblem(source.shown(source.below), f"{left} of its folders are left out: at most {_MOST_SKILLS}"))
     for folder in visible_folders[:_MOST_SKILLS]:
-        where = shelf.shown(shelf.path(folder, FILE))
+        where = source.shown(source.path(folder, FILE))
         try:
-            raw = _text(shelf, f"{folder}/{FILE}", f"{folder}/")
-            head_text, _ = split_head(raw)
-            head = parse_head(head_text)
+            raw = _text(source, f"{folder}/{FILE}", f"{folder}/")
+            head_text, _ = split_front_matter(raw)
+            head = parse_front_matter(head_text)
         except MissingPath:
-            report(ToolProblem(where, "there is no such file, so the folder is no skill"))
+            report(ToolProblem(where, "there is no such file, so the folder is not a skill"))
         except WorkspaceError as error:
             report(ToolProblem(where, str(error)))
-        except BadHead as bad:
+        except BadFrontMatter as bad:
             report(ToolProblem(f"{where}:{bad.line}", str(bad)))
         else:
             if (line := first_hidden(raw)) is not None:
                 report(ToolProblem(f"{where}:{line}", HIDDEN, "warning"))
             description = one_line(head.description, _LONGEST_DESCRIPTION)
-            yield _Found(Skill(head.name, description, shelf.place, where), shelf, folder)
+            yield _Found(Skill(head.name, description, source.place, where), source, folder)
 
 
-def _text(shelf: _Shelf, path: str, inside: str) -> str:
-    """A text file of the shelf; `inside` is the folder it may not lead out of. Raises WorkspaceError."""
-    full, fence = shelf.path(path), shelf.path(inside)
-    where = shelf.files.resolve(full)
+def _text(source: _SkillSource, path: str, inside: str) -> str:
+    """Read a text file of the source; `inside` is the folder it may not lead out of. Raises WorkspaceError."""
+    full, fence = source.path(path), source.path(inside)
+    where = source.files.resolve(full)
     if not where.startswith(fence):
-        raise OutsideWorkspace(f"{shelf.shown(full)} leads out of its folder; it is not read")
+        raise OutsideWorkspace(f"{source.shown(full)} leads out of its folder; it is not read")
     if (reason := secret_reason(where)) is not None:
         raise WorkspaceError(f"{reason}; it is not read")
-    with shelf.files.open(where) as file:
+    with source.files.open(where) as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise WorkspaceError(f"{shelf.shown(full)} is longer than {_LARGEST >> 10} KiB; it is not read")
+        raise WorkspaceError(f"{source.shown(full)} is longer than {_LARGEST >> 10} KiB; it is not read")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise WorkspaceError(f"{shelf.shown(full)}:{line}: not UTF-8 text") from None
+        raise WorkspaceError(f"{source.shown(full)}:{line}: not UTF-8 text") from None
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
-def _files(shelf: _Shelf, folder: str, depth: int) -> Iterator[str]:
-    """The files below a folder of the shelf, hidden ones and links left out."""
+def _files(source: _SkillSource, folder: str, depth: int) -> Iterator[str]:
+    """List the files below a folder of the source, without hidden ones and links."""
     try:
-        entries = list(shelf.files.entries(shelf.path(folder)))
+        entries = list(source.files.entries(source.path(folder)))
     except WorkspaceError:
         return
     for entry in entries:
@@ -176,4 +180,68 @@ def _files(shelf: _Shelf, folder: str, depth: int) -> Iterator[str]:
         if entry.kind == "file":
             yield path
         elif entry.kind == "directory" and depth > 1:
-            yield from _files(shelf, path, depth - 1)
+            yield from _files(source, path, depth - 1)
+
+
+class BadFrontMatter(Exception):
+    """The front matter of a skill is not as it must be; `line` counts from 1 in the file."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class FrontMatter:
+    """The head of a `SKILL.md`."""
+
+    name: str
+    description: str
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """Return the YAML between the two `---` lines, and the Markdown after them. Raises BadFrontMatter."""
+    opening = _MARK.match(text)
+    if opening is None:
+        raise BadFrontMatter(1, "it must begin with a line of ---, then name: and description:, then --- again")
+    closing = _MARK.search(text, opening.end(), opening.end() + _LONGEST)
+    if closing is None:
+        raise BadFrontMatter(1, "the front matter is not closed by a line of ---")
+    return text[opening.end() + 1 : closing.start()], text[closing.end() :].lstrip("\n")
+
+
+def parse_front_matter(text: str) -> FrontMatter:
+    """Read name and description; other keys belong to other programs. Raises BadFrontMatter."""
+    import yaml  # heavy, and most workspaces have no skill
+
+    try:
+        root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as problem:
+        line = problem.problem_mark.line if problem.problem_mark else 0
+        raise BadFrontMatter(line + 2, f"the front matter is not YAML: {problem.problem}") from problem
+    except (yaml.YAMLError, RecursionError) as problem:
+        raise BadFrontMatter(
+            2, "the front matter is not YAML: it holds a character or a depth that is not allowed"
+        ) from problem
+    if root is None or root.id != "mapping":
+        raise BadFrontMatter(2, "the front matter must be lines of the form key: value")
+    found: dict[str, tuple[str, int]] = {}
+    for key, value in root.value:
+        if key.id == "scalar" and key.value in ("name", "description"):
+            found[key.value] = _value(key.value, value, known=key.value in found)
+    for key in ("name", "description"):
+        if key not in found:
+            raise BadFrontMatter(2, f"the front matter has no {key}")
+    name, line = found["name"]
+    if _NAME.fullmatch(name) is None:
+        raise BadFrontMatter(line, "name: use 1 to 64 letters, digits, _ or -, beginning with a letter or digit")
+    return FrontMatter(name, found["description"][0])
+
+
+def _value(key: str, value: Any, *, known: bool) -> tuple[str, int]:
+    line = value.start_mark.line + 2
+    if known:
+        raise BadFrontMatter(line, f"{key} occurs twice")
+    if value.id != "scalar" or not value.value.strip():
+        raise BadFrontMatter(line, f"{key} must be a text")
+    return value.value.strip(), line

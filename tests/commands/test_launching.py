@@ -206,7 +206,7 @@ async def test_files_of_a_folder_that_is_gone_are_an_error_in_one_line(product: 
 
 def test_git_facts_are_branch_and_changes(product: Product) -> None:
     (product.workspace / "new").write_text("x")
-    assert launcher(product).git_facts() == ("main", 1)
+    assert launcher(product).git_status() == ("main", 1)
 
 
 async def test_a_conversation_is_opened_run_listed_and_resumed_with_the_mode_chosen_in_it(product: Product) -> None:

@@ -101,7 +101,7 @@ def test_f27_a_broken_skill_is_named_with_file_and_line_and_the_rest_works(produ
     add_skill(product, "release")
     done = product.call("prompt")
     assert (done.code, "- release:" in done.out) == (0, True)
-    assert ".codeagent/skills/broken/SKILL.md:3: the head is not YAML" in done.err
+    assert ".codeagent/skills/broken/SKILL.md:3: the front matter is not YAML" in done.err
 
 
 @pytest.mark.parametrize("where", ["AGENTS.md", ".codeagent/skills/tricky/SKILL.md"])
@@ -110,5 +110,5 @@ def test_t40_hidden_characters_reach_nobody_unseen(product: Product, where: str)
     model = product.script(calls(("info", {"name": "tricky"})), say("ok"))
     done = product.call("prompt")
     product.run(model)
-    assert f"{where}:7: characters that do not show" in done.err
+    assert f"{where}:7: invisible characters" in done.err
     assert "\u202e" not in done.out + text_of(answers(product)[0])

@@ -14,7 +14,7 @@ import pytest
 
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
-from codeagent.workspace.snapshots.landing import Landing
+from codeagent.workspace.snapshots.writer import FileWriter
 from tests.effort import times
 
 KILLS = times(5)
@@ -27,7 +27,7 @@ class Crash(BaseException):
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """The given file is not put any more, nor anything done afterwards."""
-    put = Landing.put
+    put = FileWriter.put
     calls = 0
 
     def counted(*arguments: object, **named: object) -> None:
@@ -37,7 +37,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
             raise Crash
         put(*arguments, **named)  # type: ignore[arg-type]  # handed on as they came
 
-    monkeypatch.setattr(Landing, "put", counted)
+    monkeypatch.setattr(FileWriter, "put", counted)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def test_a_broken_off_restore_is_finished_by_the_next_start_which_says_so(
     checkpoints, (target, _) = await half_restored(tmp_path, root, monkeypatch)
     assert [(root / name).read_text() for name in "abc"] == ["one", "two", "two"]
     said = await checkpoints.recover()
-    assert said == "going back, which a crash had broken off, was finished: 3 files are as then"
+    assert said == "going back, which a crash had interrupted, was finished: 3 files are as they were then"
     assert [(root / name).read_text() for name in "abc"] == ["one", "one", "one"]
     assert (await checkpoints.take()).id == target
     assert await checkpoints.recover() is None
@@ -95,7 +95,7 @@ async def test_what_the_person_edited_after_the_crash_is_kept_and_named(
     (root / "a").write_text("mine")
     (root / "c").unlink()
     said = await checkpoints.recover()
-    assert said is not None and said.endswith("1 file is as then; a, c changed since and were kept")
+    assert said is not None and said.endswith("1 file is as it was then; a, c changed since and were kept")
     assert ((root / "a").read_text(), (root / "b").read_text(), (root / "c").exists()) == ("mine", "one", False)
     checkpoints.close()
 
@@ -104,17 +104,17 @@ async def test_a_broken_off_restore_that_cannot_be_finished_is_taken_back(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoints, (_, present) = await half_restored(tmp_path, root, monkeypatch)
-    put = Landing.put
+    put = FileWriter.put
 
-    def refuses(self: Landing, path: str, *arguments: object, **named: object) -> None:
+    def refuses(self: FileWriter, path: str, *arguments: object, **named: object) -> None:
         if path == "b":
             raise OSError(28, "No space left on device")
         put(self, path, *arguments, **named)  # type: ignore[arg-type]  # handed on as they came
 
     with monkeypatch.context() as patch:
-        patch.setattr(Landing, "put", refuses)
+        patch.setattr(FileWriter, "put", refuses)
         said = await checkpoints.recover()
-    assert said == "going back, which a crash had broken off, was taken back: 3 files are as before it"
+    assert said == "going back, which a crash had interrupted, was undone: 3 files are as they were before it"
     assert [(root / name).read_text() for name in "abc"] == ["two", "two", "two"]
     assert (await checkpoints.take()).id == present
     checkpoints.close()
@@ -143,14 +143,14 @@ async def test_a_disk_that_fills_up_midway_takes_back_what_was_done(
     (root / "b").write_text("two")
     (root / "c").write_text("two")
     present = (await checkpoints.take()).id
-    put = Landing.put
+    put = FileWriter.put
 
-    def full(self: Landing, path: str, *arguments: object, **named: object) -> None:
+    def full(self: FileWriter, path: str, *arguments: object, **named: object) -> None:
         if path == "c":
             raise OSError(28, "No space left on device")
         put(self, path, *arguments, **named)  # type: ignore[arg-type]  # handed on as they came
 
-    monkeypatch.setattr(Landing, "put", full)
+    monkeypatch.setattr(FileWriter, "put", full)
     with pytest.raises(CheckpointError, match="going back failed: No space left on device; nothing was changed"):
         await checkpoints.restore(target, present=present)
     assert ((root / "a").exists(), (root / "b").read_text(), (root / "c").read_text()) == (False, "two", "two")

@@ -222,5 +222,5 @@ class FakeLauncher:
     async def files(self) -> tuple[str, ...]:
         return ("src/", "src/dates.py")
 
-    def git_facts(self) -> tuple[str, int]:
+    def git_status(self) -> tuple[str, int]:
         return "main", 3

@@ -14,8 +14,8 @@ import pytest
 from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
-from codeagent.workspace.snapshots.about import About
-from codeagent.workspace.snapshots.scan import Limits
+from codeagent.workspace.snapshots.coverage import SnapshotRecord
+from codeagent.workspace.snapshots.scan import SizeLimits
 from tests.workspace.trees import git, go_back, look
 
 RESTLESS = """
@@ -172,13 +172,13 @@ async def test_a_folder_that_must_become_a_file_is_left_where_it_holds_ignored_f
     (root / "x/a.log").write_text("precious")
     (root / "x/b").write_text("b")
     after = await checkpoints.take()
-    with pytest.raises(CheckpointError, match=r"x was no folder then, and x/a\.log, which no snapshot holds"):
+    with pytest.raises(CheckpointError, match=r"x was not a folder then, and x/a\.log, which no snapshot holds"):
         await checkpoints.restore(before.id, present=after.id)
     assert (root / "x/b").exists() and (root / "x/a.log").read_text() == "precious"
 
 
 async def test_what_is_too_large_is_left_out_said_and_left_alone(state: Path, root: Path) -> None:
-    checkpoints = GitCheckpoints(state, root, limits=Limits(file=100, total=250))
+    checkpoints = GitCheckpoints(state, root, limits=SizeLimits(file=100, total=250))
     (root / "grows").write_text("x" * 100)
     (root / "z").write_text("x" * 100)
     before = await checkpoints.take()
@@ -288,7 +288,9 @@ async def test_a_snapshot_of_before_they_were_covered_says_nothing_about_them(
     (root / ".envrc").write_text("export A=1")
     with monkeypatch.context() as old_version:
         old_version.setattr("codeagent.workspace.snapshots.scan.watched", lambda path: False)
-        old_version.setattr("codeagent.workspace.snapshots.taking.About", functools.partial(About, watches=False))
+        old_version.setattr(
+            "codeagent.workspace.checkpoints.SnapshotRecord", functools.partial(SnapshotRecord, watches=False)
+        )
         before = await checkpoints.take()
     after = await checkpoints.take()
     assert await covered(checkpoints, after.id, ".envrc") == [".envrc"]

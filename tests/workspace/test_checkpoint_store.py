@@ -15,7 +15,7 @@ import pytest
 from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
-from codeagent.workspace.snapshots.pruning import Allowance
+from codeagent.workspace.snapshots.prune import Retention
 from tests.workspace.trees import texts
 
 PROCESS = """
@@ -109,7 +109,7 @@ async def test_a_damaged_store_says_so_and_a_damaged_memory_of_stamps_is_made_an
     assert (await checkpoints.take()).id == before.id
     shutil.rmtree(store / "git/objects")
     (store / "git/objects").mkdir()
-    with pytest.raises(CheckpointError, match="not there any more"):
+    with pytest.raises(CheckpointError, match="no longer exists"):
         await checkpoints.changes(before.id, before.id)
     (root / "f").write_text("two")
     again = await checkpoints.take()
@@ -184,7 +184,7 @@ async def test_the_event_loop_goes_on_while_a_snapshot_is_taken(checkpoints: Git
 
 
 async def test_pruning_drops_old_sessions_of_dead_processes_and_keeps_the_living(state: Path, root: Path) -> None:
-    old, living = GitCheckpoints(state, root), GitCheckpoints(state, root, allowance=Allowance(age=-1))
+    old, living = GitCheckpoints(state, root), GitCheckpoints(state, root, allowance=Retention(age=-1))
     (root / "f").write_text("only in the old one")
     gone = (await old.take()).id
     (root / "f").write_text("in the living one")
@@ -193,7 +193,7 @@ async def test_pruning_drops_old_sessions_of_dead_processes_and_keeps_the_living
     assert await living.node(gone, "f") is not None
     old.close()
     await living.prune()
-    with pytest.raises(CheckpointError, match="not there any more"):
+    with pytest.raises(CheckpointError, match="no longer exists"):
         await living.node(gone, "f")
     assert await living.node(kept, "f") == Node("file", b"in the living one")
     assert (await living.take()).id == kept
@@ -230,11 +230,11 @@ async def test_pruning_waits_for_a_git_that_is_slow_to_read_what_it_is_told(
     (root / "f").write_text("now")
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(subprocess, "Popen", Watched)
-    here = GitCheckpoints(state, root, allowance=Allowance(age=-1))
+    here = GitCheckpoints(state, root, allowance=Retention(age=-1))
     await here.take()
     await here.prune()
     assert waited
-    with pytest.raises(CheckpointError, match="not there any more"):
+    with pytest.raises(CheckpointError, match="no longer exists"):
         await here.node(gone, "f")
     here.close()
 
@@ -246,7 +246,7 @@ async def test_pruning_drops_the_oldest_until_the_rest_is_small_enough(state: Pa
         (root / "f").write_bytes(os.urandom(300_000))
         ids.append((await session.take()).id)
         session.close()
-    last = GitCheckpoints(state, root, allowance=Allowance(size=800_000))
+    last = GitCheckpoints(state, root, allowance=Retention(size=800_000))
     await last.prune()
     left = [snapshot for snapshot in ids if await _is_there(last, snapshot)]
     assert ids[-1] in left and ids[0] not in left

@@ -187,7 +187,7 @@ async def test_a_file_that_needs_another_one_to_go_is_not_brought_back_alone(
     shutil.rmtree(root / "a")
     (root / "a").write_text("file")
     after = await checkpoints.take()
-    with pytest.raises(CheckpointError, match="a/x cannot be brought back while a is no folder; nothing was changed"):
+    with pytest.raises(CheckpointError, match="a/x cannot be restored while a is not a folder; nothing was changed"):
         await checkpoints.restore(before.id, present=after.id, paths=["a/x"])
     assert (root / "a").read_text() == "file"
 
@@ -214,7 +214,7 @@ async def test_one_file_is_replaced_only_where_it_is_as_expected(checkpoints: Gi
     (root / "f").write_text("one")
     await checkpoints.replace("f", Node("executable", b"two"), present=Node("file", b"one"))
     assert (root / "f").read_text() == "two" and os.access(root / "f", os.X_OK)
-    with pytest.raises(CheckpointError, match=r"^f has changed meanwhile; nothing was changed"):
+    with pytest.raises(CheckpointError, match=r"^f has changed since; nothing was changed"):
         await checkpoints.replace("f", Node("file", b"three"), present=Node("file", b"one"))
     assert (root / "f").read_text() == "two"
     await checkpoints.replace("d/new", Node("link", b"../f"), present=None)
@@ -238,5 +238,5 @@ async def test_a_workspace_that_was_replaced_is_not_touched(checkpoints: GitChec
 async def test_an_unknown_snapshot_is_said_to_be_gone(checkpoints: GitCheckpoints, root: Path) -> None:
     known = (await checkpoints.take()).id
     for unknown in ("0" * 64, "refs/last", "--batch", ""):
-        with pytest.raises(CheckpointError, match="that snapshot is not there any more; nothing was changed"):
+        with pytest.raises(CheckpointError, match="that snapshot no longer exists; nothing was changed"):
             await checkpoints.restore(unknown, present=known)

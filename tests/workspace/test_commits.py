@@ -333,7 +333,7 @@ def test_an_empty_message_is_refused(repo: Repo, message: str) -> None:
 
 
 def test_nothing_to_commit_is_said(repo: Repo) -> None:
-    assert "nothing to commit: a.txt is as in the last commit" in repo.refusal("a.txt")
+    assert "nothing to commit: a.txt is the same as in the last commit" in repo.refusal("a.txt")
     assert "nothing to commit" in repo.refusal("src")
 
 
@@ -350,7 +350,7 @@ def test_a_path_over_a_link_is_refused_and_its_target_is_not_read(repo: Repo, tm
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
     (repo.root / "way").symlink_to(tmp_path / "outside")
-    assert "reached over a link" in repo.refusal("way/secret")
+    assert "reached through a link" in repo.refusal("way/secret")
 
 
 @pytest.mark.parametrize("path", [".git/config", ".GIT/x", "src/.git/config"])
@@ -424,7 +424,7 @@ BUSY: dict[str, Change] = {
     "core.worktree": lambda repo: repo.git("config", "core.worktree", "/tmp"),
     "core.attributesfile": lambda repo: repo.git("config", "core.attributesFile", "/tmp/x"),
     "bare": lambda repo: repo.put(".git/config", "[core]\n\tbare = true\n"),
-    "unknown here": lambda repo: repo.put(".git/config", "[extensions]\n\tnewThing = yes\n"),
+    "does not know": lambda repo: repo.put(".git/config", "[extensions]\n\tnewThing = yes\n"),
     "cannot read its configuration": lambda repo: repo.put(".git/config", "[core\n"),
     "split": lambda repo: repo.git("update-index", "--split-index"),
     "logs/HEAD": lambda repo: linked(repo, "logs/HEAD"),
@@ -702,7 +702,7 @@ def test_allowed_hooks_run_at_the_top_of_the_work_tree(
 def test_a_folder_in_no_repository_is_refused(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "plain").mkdir()
     committer = GitCommitter(LocalWorkspace(tmp_path / "plain"), environment)
-    with pytest.raises(CommitRefused, match="in no git repository; ask the user to run git init"):
+    with pytest.raises(CommitRefused, match="not in a git repository; ask the user to run git init"):
         committer.plan("x", ("c.txt",))
 
 

@@ -80,7 +80,7 @@ def test_a_project_cannot_take_the_name_of_a_persons_skill(shelves: Shelves) -> 
         ("---\nlicense: MIT\nname: ../up\ndescription: d\n---\n", 3, "letters, digits"),
         ("---\nname: a\ndescription: use: colons\n---\n", 3, "not YAML"),
         ("---\nname: a\ndescription: [one, two]\n---\n", 3, "must be a text"),
-        ("---\nname: a\nname: b\ndescription: d\n---\n", 3, "there twice"),
+        ("---\nname: a\nname: b\ndescription: d\n---\n", 3, "occurs twice"),
         ("---\n- name\n---\n", 2, "key: value"),
         pytest.param(f"---\nname: a\ndescription: {'[' * 600}\n---\n", 2, "not", id="nested 600 deep"),
     ],

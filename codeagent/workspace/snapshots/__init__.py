@@ -1,1 +1,1 @@
-"""Snapshots of a folder: how it is walked, what is kept of it, and how it is brought back."""
+"""Snapshots of a folder: how it is scanned, stored, restored and pruned."""

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from codeagent.core.checkpoints import NodeKind
-from codeagent.workspace.snapshots.known import NO_STAMP, Stamp
+from codeagent.workspace.snapshots.index import NO_STAMP, Stamp
 
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -20,14 +20,16 @@ _SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 @dataclass(frozen=True)
 class Content:
+    """A file or link as it was read."""
+
     kind: NodeKind
     data: bytes
     stamp: Stamp
-    """NO_STAMP where a later change might leave it as it is."""
+    """NO_STAMP if a later change might leave the stamp as it is."""
 
 
 class NotCovered(Exception):
-    """Something is there that no snapshot holds; the text says what, as a phrase."""
+    """Something that no snapshot holds is at the path; the text says what, as a phrase."""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -35,7 +37,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def read_content(folder: int, name: str, limit: int) -> Content | None:
-    """What is there now, at most `limit` bytes; None where nothing is, or a folder. Raises NotCovered."""
+    """Read what is there now, at most `limit` bytes; None if nothing, or a folder. Raises NotCovered."""
     for _ in range(_TRIES):
         started = time.time_ns()
         try:
@@ -82,7 +84,7 @@ def _file(folder: int, name: str, limit: int, started: int) -> Content:
 
 
 def _bytes(fd: int, size: int, limit: int) -> bytes:
-    """To the end, also where that is not where the size says."""
+    """Read to the end, even if that is not where `size` says."""
     first = os.read(fd, size + 1)
     if len(first) == size and size <= limit:
         rest = os.read(fd, 1) if size else b""
@@ -99,7 +101,7 @@ def _bytes(fd: int, size: int, limit: int) -> bytes:
 
 
 def trusted(before: os.stat_result, after: os.stat_result, started: int) -> Stamp:
-    """A stamp as late as the reading itself could also be that of a change right after it."""
+    """Return the stamp, NO_STAMP if it is so recent that a change right after the reading could have the same one."""
     latest = max(before.st_mtime_ns, before.st_ctime_ns)
     slack = _FINE_SLACK if before.st_ctime_ns % 1_000_000_000 else _COARSE_SLACK
     same = stamp_of(before) == stamp_of(after)

@@ -1,26 +1,112 @@
-"""Which files a snapshot says nothing about."""
+"""Which files a snapshot covers: the rules from outside the workspace, what was left out, and what is ignored."""
 
-from collections.abc import Callable
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from codeagent.core.paths import watched, watched_folder
-from codeagent.workspace.snapshots.about import About
-from codeagent.workspace.snapshots.ignoring import Scope
+from codeagent.core.repository import repository_of, work_tree_of
+from codeagent.workspace.confined import read_regular
+from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope
+from codeagent.workspace.snapshots.store import UMASK, SnapshotStore, write_private
+
+_MOST_PHRASES = 50
+_MOST_RECORDED = 5000
+_LARGEST = 1 << 20
+_LARGEST_INDEX = 256 << 20
+_SECONDS = 20.0
+_READER = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = {kind}\n"
+
+
+@dataclass(frozen=True)
+class OuterRules:
+    """Ignore rules from outside the workspace."""
+
+    above: str
+    """The path from the folder of the rules down to the workspace, with a slash at the end; empty for the same."""
+    text: str
+
+
+@dataclass(frozen=True)
+class SnapshotRecord:
+    """What a snapshot records about itself: what it leaves out, and by which rules."""
+
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Path (a folder's ends with a slash) and why, in order."""
+    outer: tuple[OuterRules, ...] = ()
+    """Rules from outside the workspace, the strongest first."""
+    everywhere: str = ""
+    """The user's own for all repositories; also among `outer`."""
+    repositories: tuple[tuple[str, str], ...] = ()
+    """Folders (with a slash) that are repositories of their own, and their own exclude file."""
+    watches: bool = True
+    """What runs outside the sandbox (`paths.watched`) is covered even if ignored."""
+
+    def encode(self) -> bytes:
+        record = {
+            "left_out": self.left_out,
+            "outer": [(outer.above, outer.text) for outer in self.outer],
+            "everywhere": self.everywhere,
+            "repositories": self.repositories,
+            "watches": self.watches,
+        }
+        return json.dumps(record, separators=(",", ":")).encode()
+
+    def phrases(self) -> tuple[str, ...]:
+        """Describe what is left out, to the user; a bounded number of phrases."""
+        shown = [f"{_printable(path)}: {why}" if path else why for path, why in self.left_out[:_MOST_PHRASES]]
+        rest = len(self.left_out) - len(shown)
+        return (*shown, f"and at least {rest:,} more") if rest else tuple(shown)
+
+    def base_scope(self) -> IgnoreScope:
+        return IgnoreScope(tuple(IgnoreLayer(IgnoreFile(outer.text), above=outer.above) for outer in self.outer))
+
+    def repository_scope(self, folder: str, exclude: str) -> IgnoreScope:
+        """Return the rules of a nested repository (its folder with a slash): its own, and the user's for all."""
+        texts = (exclude, self.everywhere)
+        return IgnoreScope(tuple(IgnoreLayer(IgnoreFile(text), below=len(folder)) for text in texts if text))
+
+
+def bounded(left_out: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Sort the list and bound it; a longer one begins with an entry that may stand for any path."""
+    rows = sorted(left_out)
+    if len(rows) <= _MOST_RECORDED:
+        return tuple(rows)
+    return (("", f"{len(rows):,} files and folders are not covered"), *rows[:_MOST_RECORDED])
+
+
+def decode(data: bytes) -> SnapshotRecord:
+    record = json.loads(data) if data else {}
+    return SnapshotRecord(
+        tuple((path, why) for path, why in record.get("left_out", ())),
+        tuple(OuterRules(above, text) for above, text in record.get("outer", ())),
+        record.get("everywhere", ""),
+        tuple((folder, exclude) for folder, exclude in record.get("repositories", ())),
+        record.get("watches", False),
+    )
+
+
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 class Coverage:
-    """Which paths a snapshot says nothing about: left out, or ignored by its own rules."""
+    """Tells which paths a snapshot says nothing about: left out, or ignored by its own rules."""
 
-    def __init__(self, about: About, read: Callable[[str], str]) -> None:
-        """`read` gives a `.gitignore` of the snapshot by its path; empty where there is none."""
-        self._about = about
+    def __init__(self, record: SnapshotRecord, read: Callable[[str], str]) -> None:
+        """`read` returns a `.gitignore` of the snapshot by its path; empty if there is none."""
+        self._record = record
         self._read = read
-        self._scopes: dict[str, Scope] = {}
+        self._scopes: dict[str, IgnoreScope] = {}
         self._ignored: dict[str, bool] = {}
-        self._repositories = dict(about.repositories)
-        self._left_out = frozenset(path for path, _ in about.left_out)
+        self._repositories = dict(record.repositories)
+        self._left_out = frozenset(path for path, _ in record.left_out)
 
     def hides(self, path: str) -> bool:
-        """A file may have been there without the snapshot holding it."""
+        """Tell whether a file may have been there although the snapshot does not hold it."""
         return self.leaves_out(path) or self.ignored(path)
 
     def leaves_out(self, path: str) -> bool:
@@ -29,7 +115,7 @@ class Coverage:
         return not self._left_out.isdisjoint(("", path, *_folders_of(path)))
 
     def ignored(self, path: str) -> bool:
-        watches, above = self._about.watches, False
+        watches, above = self._record.watches, False
         for folder in _folders_of(path):
             if above or self._itself(folder[:-1], directory=True):
                 above = True
@@ -45,19 +131,160 @@ class Coverage:
             self._ignored[path] = self._scope(folder).ignored(path, path[len(folder) :], directory)
         return self._ignored[path]
 
-    def _scope(self, folder: str) -> Scope:
+    def _scope(self, folder: str) -> IgnoreScope:
         if folder not in self._scopes:
             self._scopes[folder] = self._outside(folder).inside(folder, self._read(f"{folder}.gitignore"))
         return self._scopes[folder]
 
-    def _outside(self, folder: str) -> Scope:
+    def _outside(self, folder: str) -> IgnoreScope:
         if not folder:
-            return self._about.base_scope()
+            return self._record.base_scope()
         if folder in self._repositories:
-            return self._about.repository_scope(folder, self._repositories[folder])
+            return self._record.repository_scope(folder, self._repositories[folder])
         return self._scope(folder[: folder.rfind("/", 0, -1) + 1])
 
 
 def _folders_of(path: str) -> list[str]:
-    """Every folder above the path, with its slash, the outermost first."""
+    """List the folders above the path, with their slash, the outermost first."""
     return [path[: at + 1] for at, char in enumerate(path) if char == "/"]
+
+
+@dataclass(frozen=True)
+class _GitFiles:
+    """The files of the user's repository that are read here."""
+
+    exclude: Path
+    index: Path
+
+
+class OutsideRules:
+    """What the user's own git leaves out and tracks, read as data: no git ever runs on their repository.
+
+    It is asked before every snapshot; what seldom changes is read again only when it did. Never raises.
+    """
+
+    def __init__(self, store: SnapshotStore, environment: Mapping[str, str]) -> None:
+        self._store = store
+        self._environment = environment
+        self._global: str | None = None
+        self._index_state: tuple[int, ...] | None = None
+        self._tracked: frozenset[str] = frozenset()
+
+    def outer(self) -> tuple[OuterRules, ...]:
+        """Return the rules above the workspace's own `.gitignore`, the strongest first."""
+        root = self._store.workspace
+        top = work_tree_of(root) or root
+        found = []
+        folder = root
+        while folder != top:
+            folder = folder.parent
+            found.append(OuterRules(_leading(folder, root), _read_rules(folder / ".gitignore")))
+        repository = _git_files(top)
+        if repository is not None:
+            found.append(OuterRules(_leading(top, root), _read_rules(repository.exclude, follow=True)))
+        found.append(OuterRules(_leading(top, root), self.everywhere()))
+        return tuple(found)
+
+    def everywhere(self) -> str:
+        """Return the user's global ignore file; it is read once."""
+        if self._global is None:
+            self._global = _read_rules(self._global_file(), follow=True)
+        return self._global
+
+    def tracked(self) -> frozenset[str]:
+        """Return the workspace's files in the user's index, ignored or not; empty if that cannot be read."""
+        root = self._store.workspace
+        top = work_tree_of(root) or root
+        repository = _git_files(top)
+        try:
+            found = None if repository is None else repository.index.lstat()
+        except OSError:
+            found = None
+        state = None if found is None else (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        if state != self._index_state:
+            self._index_state = state
+            names = [] if repository is None or state is None else self._index_names(repository.index)
+            lead = _leading(top, root)
+            self._tracked = frozenset(name[len(lead) :] for name in names if name.startswith(lead))
+        return self._tracked
+
+    def _global_file(self) -> Path:
+        environment = self._environment
+        home = environment.get("HOME", "/")
+        base = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        asked = {key: environment[key] for key in ("HOME", "XDG_CONFIG_HOME") if key in environment}
+        settings = self._store.environment(asked)
+        for name in ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL"):
+            settings[name] = environment.get(name, "")
+            if not settings[name]:
+                del settings[name]
+        said = self._git(["config", "--type=path", "--get", "core.excludesFile"], settings)
+        return Path(os.fsdecode(said.rstrip(b"\n")) or f"{base}/git/ignore")
+
+    def _index_names(self, index: Path) -> list[str]:
+        """List the index with git's own parser, from a copy in a folder with nothing else; either kind of hash."""
+        data = _read(index, _LARGEST_INDEX, follow=False)
+        for kind in ("sha1", "sha256"):
+            reader = self._store.folder / f"index-{kind}"
+            copy = reader / f"index-{self._store.session}"
+            try:
+                for name in ("objects", "refs"):
+                    (reader / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_private(reader / "HEAD", b"ref: refs/heads/none\n")
+                write_private(reader / "config", _READER.format(kind=kind).encode())
+                write_private(copy, data)
+            except OSError:
+                return []
+            settings = self._store.environment({"GIT_DIR": str(reader), "GIT_INDEX_FILE": str(copy)})
+            names = self._git(["ls-files", "-z"], settings).split(b"\0")
+            copy.unlink(missing_ok=True)
+            if len(names) > 1:
+                return [os.fsdecode(name) for name in names if name]
+        return []
+
+    def _git(self, arguments: list[str], environment: Mapping[str, str]) -> bytes:
+        try:
+            return subprocess.run(
+                [self._store.program(), *arguments],
+                cwd=self._store.git,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=_SECONDS,
+                umask=UMASK,
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            return b""
+
+
+def _git_files(top: Path) -> _GitFiles | None:
+    """Return what is read of the repository whose work tree this is; of a submodule, nothing is."""
+    found = repository_of(top)
+    if found is None or found.problem:
+        return None
+    outside = found.outside
+    if outside is None:
+        return _GitFiles(top / ".git/info/exclude", top / ".git/index")
+    return (
+        None
+        if outside.own == outside.directory
+        else _GitFiles(outside.directory / "info/exclude", outside.own / "index")
+    )
+
+
+def _read_rules(path: Path, *, follow: bool = False) -> str:
+    """Return an ignore file's text; empty if there is none."""
+    return _read(path, _LARGEST, follow=follow).decode("utf-8-sig", "surrogateescape")
+
+
+def _read(path: Path, most: int, *, follow: bool) -> bytes:
+    try:
+        return read_regular(path, most, follow=follow)
+    except (OSError, ValueError):
+        return b""
+
+
+def _leading(folder: Path, root: Path) -> str:
+    inner = os.fspath(root.relative_to(folder))
+    return "" if inner == "." else f"{inner}/"

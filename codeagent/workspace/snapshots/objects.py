@@ -1,12 +1,16 @@
-"""Reads what is kept: trees and contents by their hash, and what differs between two trees."""
+"""Writes snapshots to the store and reads them back: contents and trees by their hash."""
 
+import contextlib
+import hashlib
 import re
-from collections.abc import Iterator
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Literal, Self
 
 from codeagent.core.errors import CheckpointError
-from codeagent.workspace.snapshots.place import StorePlace
+from codeagent.workspace.snapshots.store import SnapshotStore
 
 Leaf = tuple[bytes, str]
 """Mode as git writes it, and hash."""
@@ -18,11 +22,11 @@ _RAW = 32
 
 
 class ObjectReader:
-    """One `git cat-file` for as long as the block lasts. Raises CheckpointError."""
+    """Reads objects with one `git cat-file` as long as the block lasts. Raises CheckpointError."""
 
-    def __init__(self, place: StorePlace, lock: int) -> None:
-        self._place = place
-        self._process = place.start(["cat-file", "--batch"], lock)
+    def __init__(self, store: SnapshotStore, lock: int) -> None:
+        self._store = store
+        self._process = store.start(["cat-file", "--batch"], lock)
         self._trees: dict[str, dict[bytes, Leaf]] = {}
 
     def __enter__(self) -> Self:
@@ -39,7 +43,7 @@ class ObjectReader:
         return False
 
     def files(self, snapshot: str) -> str | None:
-        """The tree of the workspace's files; None where the snapshot holds none."""
+        """Return the tree of the workspace's files; None if the snapshot holds none."""
         found = self.snapshot(snapshot).get(FILES)
         return None if found is None else found[1]
 
@@ -49,11 +53,11 @@ class ObjectReader:
 
     def snapshot(self, snapshot: str) -> dict[bytes, Leaf]:
         if not _HASH.fullmatch(snapshot) or self._object(snapshot, missing_is_none=True) is None:
-            raise CheckpointError("that snapshot is not there any more; nothing was changed")
+            raise CheckpointError("that snapshot no longer exists; nothing was changed")
         return self.tree(snapshot)
 
     def tree(self, name: str) -> dict[bytes, Leaf]:
-        """Its entries by name; of a folder the mode is `40000`."""
+        """Return the tree's entries by name; a folder has the mode `40000`."""
         if name not in self._trees:
             self._trees[name] = dict(_entries(self._object(name) or b""))
         return self._trees[name]
@@ -62,7 +66,7 @@ class ObjectReader:
         return self._object(name) or b""
 
     def leaf(self, tree: str | None, path: bytes) -> Leaf | None:
-        """The file or link at a path below the tree."""
+        """Return the file or link at a path below the tree."""
         *folders, last = path.split(b"/")
         for folder in folders:
             found = None if tree is None else self.tree(tree).get(folder)
@@ -75,7 +79,7 @@ class ObjectReader:
     def changes(
         self, before: str | None, after: str | None, folder: bytes = b""
     ) -> Iterator[tuple[bytes, Leaf | None, Leaf | None]]:
-        """Path, and what was and is there, of every file that differs between two trees."""
+        """Yield path, old and new leaf of every file that differs between two trees."""
         if before == after:
             return
         old = {} if before is None else self.tree(before)
@@ -108,8 +112,8 @@ class ObjectReader:
         if missing_is_none and answer[1:] == [b"missing"]:
             return None
         raise CheckpointError(
-            f"the checkpoints in {self._place.folder} are damaged: an object is missing; nothing was changed: "
-            "remove that folder to begin anew"
+            f"the checkpoints in {self._store.folder} are damaged: an object is missing; nothing was changed: "
+            "remove that folder to start afresh"
         )
 
 
@@ -126,3 +130,117 @@ def _entries(raw: bytes) -> Iterator[tuple[bytes, Leaf]]:
         end = raw.index(b"\0", blank)
         yield raw[blank + 1 : end], (raw[at:blank], raw[end + 1 : end + 1 + _RAW].hex())
         at = end + 1 + _RAW
+
+
+def blob_name(data: bytes) -> str:
+    """Return the hash under which git keeps this content."""
+    return hashlib.sha256(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+class SnapshotWriter:
+    """Writes one snapshot through `git fast-import`, started when there is something to write.
+
+    Everything raises CheckpointError.
+    """
+
+    def __init__(self, store: SnapshotStore, lock: int) -> None:
+        self._store = store
+        self._lock = lock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sent: set[str] = set()
+
+    def add(self, name: str, data: bytes) -> None:
+        """Keep a content whose `blob_name` this is."""
+        if name in self._sent:
+            return
+        self._sent.add(name)
+        self._send(b"blob\ndata %d\n" % len(data), data, b"\n")
+
+    def commit(
+        self, base: str | None, parent: str | None, changes: Iterable[tuple[bytes, Leaf | None]], about: bytes
+    ) -> tuple[str, str]:
+        """Return the new snapshot and the commit that holds it: `base` with these paths removed or put in.
+
+        Removals come first. `parent` is this process's commit before it, so that both are kept.
+        """
+        now = int(time.time())
+        lines = [
+            f"commit {self._store.ref}\nmark :1\n".encode(),
+            f"committer codeagent <codeagent@localhost> {now} +0000\ndata 0\n".encode(),
+        ]
+        lines.append(b"deleteall\n" if parent is None else b"from %s\n" % parent.encode())
+        if base is not None:
+            lines.append(b'M 040000 %s ""\n' % base.encode())
+        for path, leaf in changes:
+            shown = _quoted(FILES + b"/" + path)
+            lines.append(b"D %s\n" % shown if leaf is None else b"M %s %s %s\n" % (leaf[0], leaf[1].encode(), shown))
+        lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (ABOUT, len(about), about))
+        lines.append(b'get-mark :1\nls :1 ""\ndone\n')
+        self._send(b"".join(lines))
+        commit, tree = self._answer()
+        return tree, commit
+
+    def finish(self) -> None:
+        """Keep the contents without a snapshot, until the next pruning."""
+        if self._process is None:
+            return
+        self._send(b"done\n")
+        self._end()
+
+    def abandon(self) -> None:
+        """Give up: nothing is kept but contents that no snapshot refers to."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            # What is still in the buffer of a pipe that nobody reads can no longer be written.
+            with contextlib.suppress(OSError):
+                pipe.close() if pipe is not None else None
+
+    def _send(self, *parts: bytes) -> None:
+        if self._process is None:
+            command = ["fast-import", "--quiet", "--done", "--force", "--date-format=raw", "--depth=0"]
+            self._process = self._store.start(command, self._lock)
+        assert self._process.stdin is not None
+        try:
+            for part in parts:
+                self._process.stdin.write(part)
+        except OSError:
+            self._process.wait()
+            raise self._failed(_rest(self._process)) from None
+
+    def _answer(self) -> tuple[str, str]:
+        words = self._end().split()
+        if len(words) < 4:
+            raise self._failed(b"no answer")
+        return words[0].decode(), words[3].decode()
+
+    def _end(self) -> bytes:
+        """Wait for git to end; return what it answered."""
+        process = self._process
+        assert process is not None
+        try:
+            out, errors = process.communicate()
+        except OSError:
+            process.wait()
+            raise self._failed(_rest(process)) from None
+        if process.returncode:
+            raise self._failed(errors)
+        self._process = None
+        return out
+
+    def _failed(self, errors: bytes) -> CheckpointError:
+        self.abandon()
+        return self._store.complaint(errors)
+
+
+def _rest(process: subprocess.Popen[bytes]) -> bytes:
+    """Return what a process that has ended said on stderr."""
+    return b"" if process.stderr is None or process.stderr.closed else process.stderr.read()
+
+
+def _quoted(path: bytes) -> bytes:
+    escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + escaped + b'"'

@@ -1,4 +1,4 @@
-"""Walks the workspace for a snapshot: by open folders only, so that no link can lead the walk outside."""
+"""Scans the workspace for a snapshot: through open folders only, so that no link can lead the scan outside."""
 
 import errno
 import os
@@ -11,57 +11,57 @@ from dataclasses import dataclass, field
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
 from codeagent.workspace.atomic import LEFTOVER, is_leftover
-from codeagent.workspace.snapshots.about import About
+from codeagent.workspace.ignore import IgnoreScope
 from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of, trusted
-from codeagent.workspace.snapshots.ignoring import Scope
-from codeagent.workspace.snapshots.importing import blob_name
-from codeagent.workspace.snapshots.known import NO_STAMP, Entry, Folder, Stamp
+from codeagent.workspace.snapshots.coverage import SnapshotRecord
+from codeagent.workspace.snapshots.index import NO_STAMP, Folder, IndexEntry, Stamp
+from codeagent.workspace.snapshots.objects import blob_name
 
 _OURS = frozenset({".git", ".codeagent"})
 _PLAIN = re.compile(r"[ABD-FH-Zabd-fh-z0-9_][ -~]*")
-"""Names that are nobody's other spelling: most of them."""
+"""Names that cannot be another spelling of a protected one: most of them."""
 _DEEPEST = 200
 _LARGEST_RULES = 1 << 20
 _MIB = 1 << 20
-Glances = dict[str, tuple[Stamp, frozenset[str], tuple[str, ...]]]
-"""By path of an ignored folder: its stamp, its names where git would see something there, the folders in it."""
+IgnoredFolders = dict[str, tuple[Stamp, frozenset[str], tuple[str, ...]]]
+"""By path of an ignored folder: its stamp, its names if git would see something there, and the folders in it."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bytes of one file, and of all together."""
+class SizeLimits:
+    """Bytes of one file, and of all files together."""
 
     file: int = 20 * _MIB
     total: int = 2048 * _MIB
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a walk goes by."""
+class ScanOptions:
+    """The settings of one scan."""
 
-    limits: Limits
-    outside: About
-    """With the rules from outside the workspace."""
+    limits: SizeLimits
+    outside: SnapshotRecord
+    """Holds the rules from outside the workspace."""
     tracked: frozenset[str]
-    """By the person's own git: covered even where ignored."""
+    """By the user's own git: covered even if ignored."""
     sticky: bool
-    """What the last snapshot covers stays covered, whatever the ignore files say by now."""
+    """What the last snapshot covers stays covered, whatever the ignore files say now."""
     skip: tuple[int, int]
-    """Device and inode of the store, should it be in the workspace."""
+    """Device and inode of the store, in case it is in the workspace."""
 
 
 @dataclass
-class Found:
-    """What the walk found; the folders it was given are the new ones afterwards."""
+class ScanResult:
+    """What a scan found; it also brings the index folders it was given up to date."""
 
-    changed: dict[str, Entry] = field(default_factory=dict)
+    changed: dict[str, IndexEntry] = field(default_factory=dict)
     """Files whose content, kind or stamp is new."""
     written: list[str] = field(default_factory=list)
-    """Those of them whose content or kind is."""
+    """Those of them whose content or kind is new."""
     gone: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
-    """Unfinished files of a process that was killed."""
+    """Files left unfinished by a process that was killed."""
     repositories: list[tuple[str, str]] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
     """As in `Snapshot.marks`."""
@@ -71,32 +71,36 @@ class Found:
 
 @dataclass(frozen=True)
 class _Here:
-    """One open folder of the walk."""
+    """One open folder of the scan."""
 
     fd: int
     prefix: str
-    scope: Scope
+    scope: IgnoreScope
     ignored: bool
     depth: int
 
 
 class Scan:
     def __init__(
-        self, order: Order, keep: Callable[[str, bytes], None], stop: threading.Event, glances: "Glances | None" = None
+        self,
+        order: ScanOptions,
+        keep: Callable[[str, bytes], None],
+        stop: threading.Event,
+        glances: "IgnoredFolders | None" = None,
     ) -> None:
-        """`keep` takes every new content with its name. `stop` ends the walk with CheckpointError.
+        """`keep` is called with the hash and content of every new file. `stop` ends the scan with CheckpointError.
 
-        `glances` is what earlier walks saw of ignored folders, and is brought up to date.
+        `glances` is what earlier scans saw of ignored folders, and is brought up to date.
         """
         self._order = order
-        self._glances: Glances = {} if glances is None else glances
+        self._glances: IgnoredFolders = {} if glances is None else glances
         self._keep = keep
         self._stop = stop
         self._tracked_folders = frozenset(_folders_of(order.tracked))
-        self.found = Found()
+        self.found = ScanResult()
 
-    def run(self, root: int, known: Folder) -> Found:
-        """Raises CheckpointError where the root cannot be listed."""
+    def run(self, root: int, known: Folder) -> ScanResult:
+        """Scan the workspace. Raises CheckpointError if the root cannot be listed."""
         here = _Here(root, "", self._order.outside.base_scope(), False, 0)
         if not self._folder(here, known):
             raise CheckpointError(
@@ -105,9 +109,9 @@ class Scan:
         return self.found
 
     def _folder(self, here: _Here, known: Folder) -> bool:
-        """Bring `known` up to date; False where the folder cannot be listed."""
+        """Bring `known` up to date; False if the folder cannot be listed."""
         if self._stop.is_set():
-            raise CheckpointError("the snapshot was broken off; nothing was changed")
+            raise CheckpointError("the snapshot was interrupted; nothing was changed")
         try:
             with os.scandir(here.fd) as listing:
                 entries = list(listing)
@@ -126,14 +130,14 @@ class Scan:
         self._folders(here, folders, known)
         return True
 
-    def _own_repository(self, here: _Here) -> Scope:
+    def _own_repository(self, here: _Here) -> IgnoreScope:
         exclude = _nested_exclude(here.fd)
         self.found.repositories.append((here.prefix, exclude))
         return self._order.outside.repository_scope(here.prefix, exclude)
 
     def _files(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> list[os.DirEntry[str]]:
-        """Everything but the folders, which are handed back."""
-        old, new = known.files, dict[str, Entry]()
+        """Scan everything but the folders, which are returned."""
+        old, new = known.files, dict[str, IndexEntry]()
         folders = []
         found, prefix, sticky = self.found, here.prefix, self._order.sticky
         room = self._order.limits.total
@@ -184,7 +188,7 @@ class Scan:
             return False
         return True
 
-    def _read(self, here: _Here, name: str, was: Entry | None) -> Entry | None:
+    def _read(self, here: _Here, name: str, was: IndexEntry | None) -> IndexEntry | None:
         try:
             content = read_content(here.fd, name, self._order.limits.file)
         except NotCovered as reason:
@@ -223,7 +227,7 @@ class Scan:
             self.found.gone.extend(folder.paths(f"{here.prefix}{name}/"))
 
     def _enter(self, here: _Here, name: str, folder: Folder, hidden: bool) -> bool:
-        """Walk one folder; False where nothing of it can be covered."""
+        """Scan one folder; False if nothing of it can be covered."""
         prefix = f"{here.prefix}{name}/"
         if here.depth == _DEEPEST:
             self._leave_out(prefix, f"deeper than {_DEEPEST} folders")
@@ -250,9 +254,9 @@ class Scan:
             self.found.marks[f"{prefix}HEAD"] = ""
 
     def _glance(self, parent: int, name: str, prefix: str) -> None:
-        """Look for git's folders below an ignored one by names alone; what has the stamp it had is not listed again."""
+        """Look for git's folders below an ignored one by name only; a folder with its old stamp is not listed again."""
         if self._stop.is_set():
-            raise CheckpointError("the snapshot was broken off; nothing was changed")
+            raise CheckpointError("the snapshot was interrupted; nothing was changed")
         started = time.time_ns()
         try:
             fd = os.open(name, FOLDER, dir_fd=parent)
@@ -304,7 +308,7 @@ class Scan:
 
 
 def _rules(folder: int, name: str) -> str:
-    """An ignore file's text; git does not follow a link there either."""
+    """Return an ignore file's text; like git, follow no link."""
     try:
         content = read_content(folder, name, _LARGEST_RULES)
     except NotCovered:
@@ -315,7 +319,7 @@ def _rules(folder: int, name: str) -> str:
 
 
 def _nested_exclude(folder: int) -> str:
-    """The own exclude file of the repository in this folder, where its `.git` is a folder."""
+    """Return the exclude file of the repository in this folder, if its `.git` is a folder."""
     opened = []
     try:
         for name in (".git", "info"):
@@ -330,7 +334,7 @@ def _nested_exclude(folder: int) -> str:
 
 
 def _mark(folder: int, name: str) -> str:
-    """Changes with everything in a git directory that decides what git runs; of a file, with the file."""
+    """Return a text that changes with everything in a git directory that decides what git runs, or with a file."""
     try:
         fd = os.open(name, FOLDER, dir_fd=folder)
     except OSError:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from codeagent.core.commits import CommitRefused
 from codeagent.core.repository import OutsideGit, repository_of
+from codeagent.workspace.confined import read_regular
 
 _SECONDS = 20.0
+_LARGEST_HEAD = 4096
 _OWN = "global"
 _SHARED = "local"
 _BUSY = {
@@ -35,8 +37,8 @@ _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "refe
 
 
 @dataclass(frozen=True)
-class Repository:
-    """The repository the workspace is in, in which nothing is under way."""
+class CommitRepository:
+    """The repository the workspace is in, with no merge or the like in progress."""
 
     root: Path
     """The workspace: the work tree or a folder in it."""
@@ -45,46 +47,46 @@ class Repository:
     git: Path
     """The git directory with the HEAD and index of this work tree."""
     shared: Path
-    """The one with objects, branches and configuration; another one only in a linked worktree."""
+    """The git directory with objects, branches and configuration; different from `git` only in a linked worktree."""
     branch: str
     settings: Mapping[str, str]
     """The last value of every key, section and name in lower case."""
     own: Mapping[str, str]
-    """The same of the user's own configuration alone."""
+    """The same, of the user's own configuration alone."""
 
     @property
     def prefix(self) -> str:
-        """What git puts before the workspace's paths: empty, or folders of the work tree that end with `/`."""
+        """The prefix of the workspace's paths in git: empty, or folders of the work tree that end with `/`."""
         return "" if self.root == self.top else f"{self.root.relative_to(self.top)}/"
 
     def value(self, *keys: str) -> str:
-        """Of the first of the keys that has one; empty where none has."""
+        """Return the value of the first key that has one; empty if none has."""
         return next((value for key in keys if (value := self.settings.get(key, "").strip())), "")
 
     def is_on(self, key: str) -> bool:
         return self.value(key).lower() in ("true", "yes", "on", "1")
 
     def passed_on(self) -> dict[str, str]:
-        """The settings git is given for the commit."""
+        """Return the settings that git gets for the commit."""
         return {key: value for key, value in self.settings.items() if key in _PASSED and _PLAIN.fullmatch(value)}
 
     def hooks(self) -> tuple[str, ...]:
-        """Names of the hooks that a commit made by hand would run."""
-        folder = self.value("core.hookspath")
-        place = self.top / Path(folder).expanduser() if folder else self.shared / "hooks"
-        return tuple(name for name in _HOOKS if os.access(place / name, os.X_OK))
+        """Return the names of the hooks that a commit made by hand would run."""
+        path = self.value("core.hookspath")
+        folder = self.top / Path(path).expanduser() if path else self.shared / "hooks"
+        return tuple(name for name in _HOOKS if os.access(folder / name, os.X_OK))
 
 
 def open_repository(
     program: str, root: Path, environment: Mapping[str, str], agreed: Callable[[OutsideGit], bool]
-) -> Repository:
-    """Reads, and runs `git config --list`, which runs nothing. Raises CommitRefused.
+) -> CommitRepository:
+    """Read the repository, its settings with `git config --list`, which runs nothing. Raises CommitRefused.
 
-    `environment` is this process's: where the user's own configuration is found. `agreed`: see GitCommitter.
+    `environment` is this process's, to find the user's own configuration. `agreed`: see GitCommitter.
     """
     found = repository_of(root)
     if found is None:
-        raise CommitRefused("the workspace is in no git repository; ask the user to run git init")
+        raise CommitRefused("the workspace is not in a git repository; ask the user to run git init")
     if found.problem:
         raise CommitRefused(f"{found.problem}; ask the user to commit")
     outside, pointer = found.outside, found.top / ".git"
@@ -96,12 +98,12 @@ def open_repository(
     git, shared = (pointer, pointer) if outside is None else (outside.own, outside.directory)
     if outside is not None and git.name == ".git":
         raise CommitRefused(f"{git} belongs to the work tree {git.parent}; ask the user to commit there")
-    for place in (pointer, git, shared):
-        if place.lstat().st_uid != os.geteuid():
-            raise CommitRefused(f"{place} belongs to another user; ask them to commit")
+    for path in (pointer, git, shared):
+        if path.lstat().st_uid != os.geteuid():
+            raise CommitRefused(f"{path} belongs to another user; ask them to commit")
     for name, what in _BUSY.items():
         if os.path.lexists(git / name):
-            raise CommitRefused(f"{what} is under way; ask the user to finish or abort it first")
+            raise CommitRefused(f"{what} is in progress; ask the user to finish or abort it first")
     _refuse_unusual(git, shared)
     branch = _branch(git)
     _refuse_links(git, shared, branch)
@@ -109,7 +111,7 @@ def open_repository(
     _refuse_settings(entries, found.top, git, linked=git != shared)
     settings = {key: value for _, key, value in entries}
     own = {key: value for scope, key, value in entries if scope == _OWN}
-    return Repository(root, found.top, git, shared, branch, settings, own)
+    return CommitRepository(root, found.top, git, shared, branch, settings, own)
 
 
 def is_locked(git: Path) -> bool:
@@ -117,8 +119,8 @@ def is_locked(git: Path) -> bool:
 
 
 def locked(git: Path) -> CommitRefused:
-    problem = f"{git / 'index.lock'} is there: another git runs, or one was killed"
-    return CommitRefused(f"{problem}; wait for it, or ask the user to remove the file when no git runs")
+    problem = f"{git / 'index.lock'} exists: another git is running, or one was killed"
+    return CommitRefused(f"{problem}; wait for it, or ask the user to remove the file if no git is running")
 
 
 def _refuse_unusual(git: Path, shared: Path) -> None:
@@ -136,17 +138,17 @@ def _refuse_unusual(git: Path, shared: Path) -> None:
 
 def _branch(git: Path) -> str:
     try:
-        head = _text(git / "HEAD")
+        head = read_regular(git / "HEAD", _LARGEST_HEAD).decode("utf-8", "surrogateescape")
     except OSError:
         raise CommitRefused(f"{git / 'HEAD'} cannot be read; ask the user to look at the repository") from None
     match = _BRANCH.fullmatch(head)
     if match is None or ".." in match["branch"] or match["branch"].endswith(("/", ".lock")):
-        raise CommitRefused("no branch is checked out; ask the user to make one: git switch -c NAME")
+        raise CommitRefused("no branch is checked out; ask the user to create one: git switch -c NAME")
     return match["branch"]
 
 
 def _refuse_links(git: Path, shared: Path, branch: str) -> None:
-    """Where git will write there must be no link that leads the writing elsewhere, say to a start-up file."""
+    """Refuse links where git will write: they could lead the writing elsewhere, say to a start-up file."""
     parts = Path("refs/heads", branch).parts
     refs = ["/".join(parts[:end]) for end in range(1, len(parts))]
     folders = [shared / name for name in ("objects", "info", "logs", *refs, *(f"logs/{ref}" for ref in refs))]
@@ -161,13 +163,13 @@ def _refuse_links(git: Path, shared: Path, branch: str) -> None:
             except FileNotFoundError:
                 continue
             if not kind(mode):
-                raise CommitRefused(f"{path} is not what git makes; ask the user to look at it")
+                raise CommitRefused(f"{path} is not what git makes there; ask the user to look at it")
     if any(entry.is_symlink() for entry in os.scandir(shared / "objects")):
         raise CommitRefused(f"{shared / 'objects'} holds a link; ask the user to look at it")
 
 
 def _settings(program: str, git: Path, environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Scope, key and value of every entry, the weakest first."""
+    """Return scope, key and value of every entry, the weakest first."""
     kept = {name: environment[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in environment}
     asked = {"PATH": os.defpath, "LC_ALL": "C", "GIT_DIR": str(git), "GIT_CONFIG_NOSYSTEM": "1", **kept}
     try:
@@ -191,14 +193,16 @@ def _settings(program: str, git: Path, environment: Mapping[str, str]) -> list[t
 
 
 def _refuse_settings(entries: list[tuple[str, str, str]], top: Path, git: Path, *, linked: bool) -> None:
-    """What would make git see another repository or other rules than are looked at here. Fails closed.
+    """Refuse settings that would show git another repository, or other rules, than were checked here. Fails closed.
 
-    In a linked worktree git itself leaves out what the shared configuration says of the main one.
+    In a linked worktree, git itself ignores what the shared configuration says of the main one.
     """
     for scope, key, value in entries:
         section, _, name = key.partition(".")
         if section == "extensions" and name not in _EXTENSIONS and (name, value) != ("objectformat", "sha1"):
-            raise CommitRefused(f"the repository uses {key}={value}, which is unknown here; ask the user to commit")
+            raise CommitRefused(
+                f"the repository uses {key}={value}, which codeagent does not know; ask the user to commit"
+            )
         if scope == _OWN or (linked and scope == _SHARED and key in ("core.worktree", "core.bare")):
             continue
         if key == "core.worktree" and Path(os.path.realpath(git / value)) == top:
@@ -207,12 +211,3 @@ def _refuse_settings(entries: list[tuple[str, str, str]], top: Path, git: Path, 
             raise CommitRefused(f"the repository sets {key}: its files are not what they seem; ask the user to commit")
         if key == "core.bare" and value.lower() not in ("false", "no", "off", "0", ""):
             raise CommitRefused("the repository is bare; ask the user to look at it")
-
-
-def _text(path: Path) -> str:
-    """A regular file's text, no link followed. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("no regular file")
-        return file.read(4096).decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""The folder below the state folder that keeps one workspace's snapshots, and the git that writes and reads it.
+"""The folder that keeps one workspace's snapshots, and the git that writes and reads it.
 
 Git is only ever run on the bare repository in there, with an empty configuration and from that folder: it never sees
 the workspace, so nothing the workspace holds (filters, hooks, nested repositories) can make it run anything.
@@ -18,11 +18,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.programs import find_program, why_not_found
-from codeagent.workspace.snapshots.private import UMASK, write_private
+from codeagent.workspace.git import isolated_environment
 
+UMASK = 0o077
+"""For git, which writes the store."""
 _OLDEST_GIT = (2, 29)
 _LOCK_SECONDS = 120.0
 _LOCK_STEP = 0.01
@@ -46,25 +49,37 @@ _CONFIG = """\
 """
 
 
+def open_private(path: Path) -> BinaryIO:
+    """Open a new or emptied file that only its owner may read, whatever the user's umask is. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    return os.fdopen(fd, "wb")
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read. Raises OSError."""
+    with open_private(path) as file:
+        file.write(data)
+
+
 class GitRefused(CheckpointError):
-    """Git ended with an error of its own: what it builds on may be damaged."""
+    """Git failed with an error of its own: the store may be damaged."""
 
 
-class StorePlace:
-    """Everything raises CheckpointError."""
+class SnapshotStore:
+    """The store of one workspace, in a folder of the state folder. Everything raises CheckpointError."""
 
     def __init__(self, state: Path, workspace: Path) -> None:
-        """`workspace` is canonical. Nothing is made before `ready`."""
+        """`workspace` is canonical. Nothing is created before `ready`."""
         self.workspace = workspace
-        self.shelf = state / "checkpoints"
-        self.folder = self.shelf / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+        self.all_stores = state / "checkpoints"
+        self.folder = self.all_stores / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
         self.git = self.folder / "git"
         self.session = f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._live = -1
         self._program: str | None = None
 
     def close(self) -> None:
-        """This process's snapshots may be pruned from now on."""
+        """Let this process's snapshots be pruned from now on."""
         if self._live >= 0:
             os.close(self._live)
             self._live = -1
@@ -74,12 +89,12 @@ class StorePlace:
         return f"refs/sessions/{self.session}"
 
     def ready(self) -> None:
-        """Make what is missing, and say that this process is alive."""
+        """Create what is missing, and mark this process as alive."""
         if self._live >= 0:
             return
         program = _usable_git(self.workspace)
         try:
-            for folder in (self.shelf, self.folder):
+            for folder in (self.all_stores, self.folder):
                 _own_folder(folder)
             for name in ("live", "git", "git/refs", "git/objects"):
                 (self.folder / name).mkdir(mode=0o700, exist_ok=True)
@@ -97,9 +112,9 @@ class StorePlace:
 
     @contextmanager
     def locked(self, stop: threading.Event) -> Iterator[int]:
-        """One process at a time; the descriptor is handed on to git, so that a git that outlives us keeps the lock.
+        """Hold the store's lock, one process at a time; git inherits it, so that a git that outlives us keeps it.
 
-        `stop` ends the waiting for it.
+        `stop` ends the wait for it.
         """
         self.ready()
         try:
@@ -116,7 +131,7 @@ class StorePlace:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Marks that git writes: who finds the mark after taking the lock knows that somebody died meanwhile."""
+        """Mark that git is writing: a mark found after taking the lock means that a process died while writing."""
         mark = self.folder / "writing"
         try:
             mark.touch(mode=0o600)
@@ -130,7 +145,7 @@ class StorePlace:
         mark.unlink(missing_ok=True)
 
     def start(self, arguments: Sequence[str], lock: int) -> subprocess.Popen[bytes]:
-        """Git with three pipes; of its errors less comes than a pipe holds, so that they can be read in the end."""
+        """Start git with three pipes; its errors fit into a pipe, so that they can be read at the end."""
         assert self._program is not None
         try:
             return subprocess.Popen(
@@ -147,7 +162,7 @@ class StorePlace:
             raise _unusable(self.folder, error) from None
 
     def run(self, arguments: Sequence[str], lock: int, stop: threading.Event, data: bytes = b"") -> bytes:
-        """What git printed, with `data` to read; `stop` ends it."""
+        """Return what git printed, given `data` to read; `stop` ends it."""
         with self.start(arguments, lock) as process:
             unsent: bytes | None = data
             while True:
@@ -158,35 +173,25 @@ class StorePlace:
                     unsent = None  # the first call keeps what it has not written yet
                     if stop.is_set():
                         process.kill()
-                        raise _broken_off() from None
+                        raise _interrupted() from None
         if process.returncode:
             raise self.complaint(errors)
         return out
 
     def complaint(self, errors: bytes) -> CheckpointError:
-        """What git said, as one line with the next step."""
+        """Turn what git said into one line with the next step."""
         text = errors[-4000:].decode("utf-8", "replace")
         said = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a word")
         if any(word in text for word in (*map(os.strerror, _NO_ROOM), "Out of diskspace")):
             return CheckpointError(f"the disk of {self.folder} is full; nothing was changed: make room, then try again")
         return GitRefused(
             f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: "
-            "if it stays so, remove that folder, and start again"
+            "if this goes on, remove that folder and start again"
         )
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Nothing of the caller's own: no GIT_DIR, no configuration, no program to ask or to page with."""
-        return {
-            "PATH": os.defpath,
-            "LC_ALL": "C",
-            "HOME": str(self.folder),
-            "GIT_DIR": str(self.git),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-        } | dict(extra or {})
+        """Return git's environment, with nothing of the caller's own but `extra`."""
+        return isolated_environment(self.git) | dict(extra or {})
 
     def program(self) -> str:
         self.ready()
@@ -194,7 +199,7 @@ class StorePlace:
         return self._program
 
     def _check_still_here(self, lock: int) -> None:
-        """The store of a workspace that was not used for long is removed by whoever prunes."""
+        """Check that the store still exists: pruning removes the stores of workspaces not used for a long time."""
         try:
             found = (self.folder / "lock").stat()
         except OSError:
@@ -202,11 +207,11 @@ class StorePlace:
         if found is None or found.st_ino != os.fstat(lock).st_ino:
             self.close()
             raise CheckpointError(
-                "the checkpoints of this folder were removed meanwhile; nothing was changed: try again"
+                "the checkpoints of this folder were removed in the meantime; nothing was changed: try again"
             )
 
     def _clear_after_a_crash(self) -> None:
-        """Under the lock no git of ours runs, so whatever a git leaves lying while it works belongs to a dead one."""
+        """Remove what a dead git left behind: under the lock no git of ours runs, so temporary files have no owner."""
         mark = self.folder / "writing"
         if not mark.exists():
             return
@@ -235,7 +240,7 @@ def _usable_git(workspace: Path) -> str:
             [program, "version"], cwd="/", env={"LC_ALL": "C"}, capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        said = "no version"
+        said = "nothing"
     match = re.search(r"(\d+)\.(\d+)", said)
     if match is None or (int(match[1]), int(match[2])) < _OLDEST_GIT:
         oldest = ".".join(map(str, _OLDEST_GIT))
@@ -246,11 +251,11 @@ def _usable_git(workspace: Path) -> str:
 
 
 def _own_folder(folder: Path) -> None:
-    """Ours alone. Raises OSError, CheckpointError."""
+    """Make sure that the folder is ours alone. Raises OSError, CheckpointError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise CheckpointError(f"{folder} is not a folder of yours, so no checkpoints are kept: move it away")
+        raise CheckpointError(f"{folder} is not your own folder, so no checkpoints are kept: move it away")
     if stat.S_IMODE(found.st_mode) != 0o700:
         folder.chmod(0o700)
 
@@ -280,11 +285,11 @@ def _wait_for(lock: int, stop: threading.Event) -> None:
                 "nothing was changed: try again when it is done"
             )
         if stop.wait(_LOCK_STEP):
-            raise _broken_off()
+            raise _interrupted()
 
 
-def _broken_off() -> CheckpointError:
-    return CheckpointError("the work on the checkpoints was broken off; nothing was changed")
+def _interrupted() -> CheckpointError:
+    return CheckpointError("the work on the checkpoints was interrupted; nothing was changed")
 
 
 def _unusable(folder: Path, error: OSError) -> CheckpointError:

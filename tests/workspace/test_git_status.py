@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.workspace.git_facts import GitFacts, git_facts
+from codeagent.workspace.git import GitStatus, git_status
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -28,7 +28,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_a_clean_repository_has_its_branch_and_no_changes(repository: Path) -> None:
-    assert git_facts(repository) == GitFacts("main", 0)
+    assert git_status(repository) == GitStatus("main", 0)
 
 
 def test_changed_staged_new_and_removed_files_count_and_ignored_ones_do_not(repository: Path) -> None:
@@ -40,48 +40,48 @@ def test_changed_staged_new_and_removed_files_count_and_ignored_ones_do_not(repo
     (repository / ".git/info/exclude").write_text("*.log\n")
     (repository / "x.log").write_text("ignored\n")
     git(repository, "checkout", "-qb", "feature/x")
-    assert git_facts(repository) == GitFacts("feature/x", 4)
-    assert git_facts(repository).changes == len(git(repository, "status", "--porcelain").splitlines())
+    assert git_status(repository) == GitStatus("feature/x", 4)
+    assert git_status(repository).changes == len(git(repository, "status", "--porcelain").splitlines())
 
 
 def test_refs_may_be_packed_the_head_detached_or_without_a_commit(repository: Path, tmp_path: Path) -> None:
     git(repository, "pack-refs", "--all")
     git(repository, "gc", "-q")
-    assert git_facts(repository) == GitFacts("main", 0)
+    assert git_status(repository) == GitStatus("main", 0)
     git(repository, "checkout", "-q", "--detach")
-    assert git_facts(repository) == GitFacts(git(repository, "rev-parse", "HEAD")[:8], 0)
+    assert git_status(repository) == GitStatus(git(repository, "rev-parse", "HEAD")[:8], 0)
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     git(fresh, "init", "-q")
-    assert git_facts(fresh) == GitFacts("main", 0)
+    assert git_status(fresh) == GitStatus("main", 0)
     (fresh / "a").write_text("x")
-    assert git_facts(fresh) == GitFacts("main", 1)
+    assert git_status(fresh) == GitStatus("main", 1)
 
 
 def test_below_the_root_only_what_is_there_counts(repository: Path) -> None:
     (repository / "a.txt").write_text("changed\n")
     (repository / "src/c.txt").write_text("changed\n")
-    assert git_facts(repository / "src") == GitFacts("main", 1)
+    assert git_status(repository / "src") == GitStatus("main", 1)
 
 
 def test_without_git_there_is_nothing_to_tell(tmp_path: Path) -> None:
-    assert git_facts(tmp_path) == GitFacts()
+    assert git_status(tmp_path) == GitStatus()
 
 
 def test_a_git_directory_elsewhere_is_not_read(repository: Path, tmp_path: Path) -> None:
     worktree = tmp_path / "worktree"
     worktree.mkdir()
     (worktree / ".git").write_text(f"gitdir: {repository}/.git\n")
-    assert git_facts(worktree) == GitFacts()
+    assert git_status(worktree) == GitStatus()
     (worktree / ".git").unlink()
     (worktree / ".git").symlink_to(repository / ".git")
-    assert git_facts(worktree) == GitFacts()
+    assert git_status(worktree) == GitStatus()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a repository away")
 def test_a_repository_of_somebody_else_is_not_read(repository: Path) -> None:
     os.chown(repository / ".git", 12345, 12345)
-    assert git_facts(repository) == GitFacts()
+    assert git_status(repository) == GitStatus()
 
 
 def poison(repository: Path, canary: Path) -> None:
@@ -110,7 +110,7 @@ def test_nothing_the_repository_names_is_run(repository: Path, tmp_path: Path, n
         git(outer, "commit", "-qm", "a repository in a repository")
         repository = outer / "inner"
     poison(repository, canary)
-    git_facts(outer)
+    git_status(outer)
     assert not canary.exists()
     subprocess.run(["git", "status"], cwd=outer, capture_output=True)
     assert canary.exists(), "the poison works under plain git"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codeagent.core.errors import CheckpointError
-from codeagent.workspace.snapshots.place import StorePlace
+from codeagent.workspace.snapshots.store import SnapshotStore
 
 _LAST = "refs/last"
 _SESSIONS = "refs/sessions/"
@@ -25,33 +25,33 @@ class Git(Protocol):
 
 
 @dataclass(frozen=True)
-class Allowance:
+class Retention:
     """How old (in seconds) and how large (in bytes) a workspace's snapshots may be."""
 
     age: float = 30 * 86400
     size: int = 2048 << 20
 
 
-def prune(place: StorePlace, lock: int, last: str | None, allowance: Allowance, stop: threading.Event) -> bool:
-    """Under the store's lock; what a living process took stays, and so does `last`. Raises CheckpointError.
+def prune(store: SnapshotStore, lock: int, last: str | None, allowance: Retention, stop: threading.Event) -> bool:
+    """Prune under the store's lock; snapshots of living processes stay, and so does `last`. Raises CheckpointError.
 
-    False where `last` is not there. `stop` breaks it off; the next one goes on.
+    Returns False if `last` does not exist. `stop` interrupts it; the next pruning carries on.
     """
-    git = partial(place.run, lock=lock, stop=stop)
-    _drop_old_stores(place, allowance.age)
-    with place.writing():
+    git = partial(store.run, lock=lock, stop=stop)
+    _drop_old_stores(store, allowance.age)
+    with store.writing():
         pinned = _pin(git, last)
-        dead = {name: at for name, at in _sessions(git).items() if not _alive(place.live_file(name))}
+        dead = {name: at for name, at in _sessions(git).items() if not _alive(store.live_file(name))}
         now = time.time()
         drop = [name for name, at in dead.items() if now - at > allowance.age]
         _drop(git, drop)
-        _tidy(place, git, dropped=bool(drop))
+        _tidy(store, git, dropped=bool(drop))
         rest = sorted(dead.keys() - set(drop), key=lambda name: (dead[name], name))
-        while rest and _size(place.git) > allowance.size:
+        while rest and _size(store.git) > allowance.size:
             oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
             _drop(git, oldest)
-            _tidy(place, git, dropped=True)
-        _forget_the_dead(place)
+            _tidy(store, git, dropped=True)
+        _forget_the_dead(store)
     return pinned
 
 
@@ -65,14 +65,14 @@ def _pin(git: Git, last: str | None) -> bool:
 
 
 def _sessions(git: Git) -> dict[str, float]:
-    """When each took its last snapshot, in seconds since the epoch."""
+    """Return when each session took its last snapshot, in seconds since the epoch."""
     form = "--format=%(refname:lstrip=2) %(committerdate:unix)"
     lines = git(["for-each-ref", form, _SESSIONS]).decode().splitlines()
     return {name: float(at) for name, _, at in (line.partition(" ") for line in lines)}
 
 
 def _alive(file: Path) -> bool:
-    """Whether the process that holds the file's lock has not ended."""
+    """Tell whether a living process holds the file's lock."""
     try:
         fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -94,8 +94,8 @@ def _drop(git: Git, sessions: list[str]) -> None:
         git(["update-ref", "--stdin"], data=lines.encode())
 
 
-def _tidy(place: StorePlace, git: Git, *, dropped: bool) -> None:
-    objects = place.git / "objects"
+def _tidy(store: SnapshotStore, git: Git, *, dropped: bool) -> None:
+    objects = store.git / "objects"
     packs = sum(1 for _ in objects.glob("pack/*.pack"))
     if dropped or packs > _MOST_PACKS:
         git(["repack", "-a", "-d", "-q"])
@@ -105,22 +105,22 @@ def _tidy(place: StorePlace, git: Git, *, dropped: bool) -> None:
         git(["prune-packed", "-q"])
 
 
-def _forget_the_dead(place: StorePlace) -> None:
-    for file in (place.folder / "live").iterdir():
+def _forget_the_dead(store: SnapshotStore) -> None:
+    for file in (store.folder / "live").iterdir():
         if not _alive(file):
             file.unlink(missing_ok=True)
 
 
 def _size(folder: Path) -> int:
-    """Bytes on the disk."""
+    """Return the bytes used on the disk."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 
-def _drop_old_stores(place: StorePlace, age: float) -> None:
-    """Those of other workspaces that nobody has used for that long."""
-    for folder in place.shelf.iterdir():
+def _drop_old_stores(store: SnapshotStore, age: float) -> None:
+    """Remove the stores of other workspaces that nobody has used for `age` seconds."""
+    for folder in store.all_stores.iterdir():
         try:
-            if folder == place.folder or time.time() - folder.stat().st_mtime < age:
+            if folder == store.folder or time.time() - folder.stat().st_mtime < age:
                 continue
             _drop_store(folder)
         except OSError:
@@ -128,7 +128,7 @@ def _drop_old_stores(place: StorePlace, age: float) -> None:
 
 
 def _drop_store(folder: Path) -> None:
-    """Unless somebody uses it, or a restore in it is not finished. Raises OSError."""
+    """Remove a store unless somebody uses it, or a restore in it is unfinished. Raises OSError."""
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

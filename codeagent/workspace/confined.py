@@ -1,4 +1,4 @@
-"""Opens paths beneath one directory's descriptor; nothing is checked first and opened later."""
+"""Opens paths confined to one directory, from its descriptor; nothing is checked first and opened later."""
 
 import ctypes
 import errno
@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.paths import protected_part
@@ -19,85 +20,92 @@ _RESOLVE_BENEATH = 0x08
 _MOST_LINKS = 40
 _MOST_RETRIES = 64
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
 @dataclass(frozen=True)
-class Place:
-    """Where a path leads: the name that is no link, in the directory that is open."""
+class Location:
+    """Where a path leads: a name that is not a link, in an open directory."""
 
     parent: int
-    """Descriptor of the directory; whoever asked for the place closes it."""
+    """Descriptor of the directory, which the caller closes."""
     name: str
-    """`.` where the path is the directory itself."""
+    """`.` if the path is the directory itself."""
     path: str
-    """The same relative to the root, as it was walked."""
+    """The path relative to the root, as it was walked."""
 
 
-class Beneath:
-    """One root directory and the two ways to open what is in it.
+def read_regular(path: Path, most: int = -1, *, follow: bool = False) -> bytes:
+    """Read `most` bytes of a regular file, never waiting for a pipe; a link only with `follow`. Raises OSError."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read(most)
+
+
+class ConfinedRoot:
+    """A root directory and the two ways to open what is in it.
 
     With `kernel`, openat2 resolves the whole path in one call. Without, each part is opened with
-    O_NOFOLLOW and links are resolved here. Both refuse what leads out; only the walk can say where
-    to, and accepts absolute links back into the root, so it has the last word.
+    O_NOFOLLOW and links are resolved here. Both refuse paths that lead out; only the walk can say
+    where to, and accepts absolute links back into the root, so it has the last word.
     """
 
     def __init__(self, root: int, shown_root: str, *, kernel: bool | None = None) -> None:
-        """`root` stays the caller's to close; `kernel` is probed where it is None."""
+        """`root` stays the caller's to close; `kernel` None means to find out."""
         self._root = root
         self._shown_root = shown_root
         self.kernel = _has_openat2(root) if kernel is None else kernel
 
     def open(self, path: str, flags: int) -> int:
-        """A descriptor for the path. Raises WorkspaceError."""
+        """Open the path and return its descriptor. Raises WorkspaceError."""
         if self.kernel:
             with _named(path):
                 fd = _openat2(self._root, path, flags | os.O_CLOEXEC)
             if fd is not None:
                 return fd
         for _ in range(_MOST_RETRIES):
-            with self.located(path) as place, _named(path):
+            with self.locate(path) as location, _named(path):
                 try:
-                    return os.open(place.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.parent)
+                    return os.open(location.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=location.parent)
                 except OSError as error:
                     if error.errno != errno.ELOOP:
                         raise
         raise WorkspaceError(f"{path} keeps changing while it is opened; nothing was touched")
 
     def stat(self, path: str) -> os.stat_result:
-        """What the path leads to. Raises WorkspaceError."""
+        """Return the status of what the path leads to. Raises WorkspaceError."""
         for _ in range(_MOST_RETRIES):
-            with self.located(path) as place, _named(path):
-                found = os.stat(place.name, dir_fd=place.parent, follow_symlinks=False)
+            with self.locate(path) as location, _named(path):
+                found = os.stat(location.name, dir_fd=location.parent, follow_symlinks=False)
             if not stat.S_ISLNK(found.st_mode):
                 return found
-        raise WorkspaceError(f"{path} keeps changing while it is looked at")
+        raise WorkspaceError(f"{path} keeps changing while it is examined")
 
     @contextmanager
-    def located(self, path: str, *, make_parents: bool = False) -> Iterator[Place]:
-        """Where the path leads, with the directory open for as long as the block lasts.
+    def locate(self, path: str, *, make_parents: bool = False) -> Iterator[Location]:
+        """Find where the path leads; the directory stays open as long as the block lasts.
 
-        The last part need not exist. Missing directories are made on request, never in a
+        The last part need not exist. Missing directories are made on request, but never in a
         protected one. Raises WorkspaceError.
         """
         with _named(path):
             walk = _Walk(self._root, self._shown_root, path)
         try:
             with _named(path):
-                place = walk.to_the_end(make_parents)
-            yield place
+                location = walk.to_the_end(make_parents)
+            yield location
         finally:
             walk.close()
 
 
 class _Walk:
-    """One path, part by part; `..` goes back to a directory that is still open."""
+    """Walks one path part by part; `..` goes back to a directory that is still open."""
 
     def __init__(self, root: int, shown_root: str, path: str) -> None:
         self._shown_root = shown_root
@@ -110,7 +118,7 @@ class _Walk:
         for fd, _ in self._open:
             os.close(fd)
 
-    def to_the_end(self, make_parents: bool) -> Place:
+    def to_the_end(self, make_parents: bool) -> Location:
         while self._pending:
             part = self._pending.popleft()
             parent = self._open[-1][0]
@@ -122,9 +130,9 @@ class _Walk:
                 self._follow(part, target)
                 continue
             if not self._pending:
-                return Place(parent, part, self._shown(part))
+                return Location(parent, part, self._shown(part))
             self._enter(parent, part, make_parents)
-        return Place(self._open[-1][0], ".", self._shown(""))
+        return Location(self._open[-1][0], ".", self._shown(""))
 
     def _enter(self, parent: int, part: str, make: bool) -> None:
         try:
@@ -186,7 +194,7 @@ class _Walk:
 
 
 def _inside(path: str, root: str) -> str | None:
-    """The normal absolute `path` relative to `root`; None where it is not in it."""
+    """Return the normalised absolute `path` relative to `root`; None if it is not in it."""
     if path == root:
         return "."
     prefix = root if root.endswith("/") else root + "/"
@@ -217,7 +225,7 @@ def _has_openat2(root: int) -> bool:
 
 
 def _openat2(root: int, path: str, flags: int) -> int | None:
-    """A descriptor, or None where the walk has to decide. Raises OSError."""
+    """Return a descriptor, or None if the walk has to decide. Raises OSError."""
     how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     name = os.fsencode(path)
     for _ in range(_MOST_RETRIES):
@@ -234,7 +242,7 @@ def _openat2(root: int, path: str, flags: int) -> int | None:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Turns the system's errors into ours, with the path a person knows."""
+    """Turn the system's errors into ours, with the path as the user knows it."""
     try:
         yield
     except FileNotFoundError:

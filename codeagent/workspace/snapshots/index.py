@@ -1,4 +1,4 @@
-"""What the last snapshot found, so that a file whose stamp is the same is not read again."""
+"""The index: what the last snapshot found, so that a file with the same stamp is not read again."""
 
 import os
 import sqlite3
@@ -12,9 +12,8 @@ from codeagent.core.errors import CheckpointError
 Stamp = tuple[int, int, int, int, int]
 """Time of content and of inode in ns, size, inode, mode."""
 NO_STAMP: Stamp = (0, 0, 0, 0, 0)
-"""Of a file that changed too lately for its stamp to tell the next change."""
-Entry = tuple[Stamp, NodeKind, str]
-
+"""The stamp of a file that changed so recently that its stamp might not show the next change."""
+IndexEntry = tuple[Stamp, NodeKind, str]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS state (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), snapshot TEXT, about BLOB);
 CREATE TABLE IF NOT EXISTS files (
@@ -26,11 +25,11 @@ CREATE TABLE IF NOT EXISTS files (
 
 @dataclass
 class Folder:
-    files: dict[str, Entry] = field(default_factory=dict)
+    files: dict[str, IndexEntry] = field(default_factory=dict)
     folders: dict[str, "Folder"] = field(default_factory=dict)
 
     def paths(self, prefix: str = "") -> Iterable[str]:
-        """All files below, with the folder's own path in front."""
+        """Yield all files below, with the folder's own path in front."""
         for name in self.files:
             yield prefix + name
         for name, folder in self.folders.items():
@@ -38,7 +37,7 @@ class Folder:
 
 
 @dataclass
-class Known:
+class SnapshotIndex:
     """The content of one snapshot, with stamps."""
 
     snapshot: str | None = None
@@ -46,12 +45,12 @@ class Known:
     root: Folder = field(default_factory=Folder)
 
 
-class KnownFiles:
-    """Kept in one SQLite file beside the objects. All under the store's lock. Raises CheckpointError."""
+class IndexFile:
+    """The index in one SQLite file beside the objects; used under the store's lock. Raises CheckpointError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._memory: Known | None = None
+        self._memory: SnapshotIndex | None = None
         self._connection: sqlite3.Connection | None = None
 
     def close(self) -> None:
@@ -59,35 +58,35 @@ class KnownFiles:
             self._connection.close()
             self._connection = None
 
-    def load(self) -> Known:
-        """What the last snapshot of any process found; empty before the first."""
+    def load(self) -> SnapshotIndex:
+        """Return the index of the last snapshot of any process; empty before the first."""
         known, self._memory = self._memory, None
         try:
             return self._loaded(known)
         except sqlite3.OperationalError as error:
             raise self._failed(error) from None
         except sqlite3.DatabaseError:
-            # It only saves reading: what is damaged is made anew from the files themselves.
+            # It only saves reading: a damaged one is rebuilt from the files themselves.
             self.forget()
-            return Known()
+            return SnapshotIndex()
 
-    def _loaded(self, known: Known | None) -> Known:
+    def _loaded(self, known: SnapshotIndex | None) -> SnapshotIndex:
         database = self._open()
         row = database.execute("SELECT snapshot, about FROM state").fetchone() or (None, b"")
         if known is not None and known.snapshot == row[0]:
             return known
-        return Known(row[0], row[1], _nested(database.execute("SELECT * FROM files ORDER BY path")))
+        return SnapshotIndex(row[0], row[1], _nested(database.execute("SELECT * FROM files ORDER BY path")))
 
     def snapshot(self) -> str | None:
-        """Which it was."""
+        """Return which snapshot the index is of."""
         try:
             row = self._open().execute("SELECT snapshot FROM state").fetchone()
         except sqlite3.Error as error:
             raise self._failed(error) from None
         return None if row is None else row[0]
 
-    def save(self, known: Known, changed: Mapping[str, Entry], gone: Iterable[str]) -> None:
-        """`known` as it is now, and in which files it differs from what `load` gave."""
+    def save(self, known: SnapshotIndex, changed: Mapping[str, IndexEntry], gone: Iterable[str]) -> None:
+        """Save `known` as it is now; `changed` and `gone` are the differences to what `load` returned."""
         rows = [(os.fsencode(path), *stamp, kind, name) for path, (stamp, kind, name) in changed.items()]
         try:
             with self._open() as database:
@@ -98,19 +97,19 @@ class KnownFiles:
             raise self._failed(error) from None
         self._memory = known
 
-    def keep(self, known: Known) -> None:
-        """`known`, as `load` gave it, is still right."""
+    def keep(self, known: SnapshotIndex) -> None:
+        """Keep `known`, as `load` returned it: it is still right."""
         self._memory = known
 
     def forget(self) -> None:
-        """Begin anew: every file is read again."""
+        """Start afresh: every file will be read again."""
         self._memory = None
         self.close()
         for end in ("", "-wal", "-shm", "-journal"):
             self._path.with_name(self._path.name + end).unlink(missing_ok=True)
 
     def _open(self) -> sqlite3.Connection:
-        """Used by one thread at a time, but not always the same one."""
+        """Connect; used by one thread at a time, but not always the same one."""
         if self._connection is None:
             self._path.touch(mode=0o600)
             connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)

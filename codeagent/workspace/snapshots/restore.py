@@ -1,0 +1,289 @@
+"""Restores a snapshot: what has to change, whether it may, how it is done, undone or finished after a crash."""
+
+import json
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
+from codeagent.core.errors import CheckpointError, CodeagentError
+from codeagent.workspace.snapshots.contents import NotCovered
+from codeagent.workspace.snapshots.coverage import Coverage, decode
+from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
+from codeagent.workspace.snapshots.store import open_private
+from codeagent.workspace.snapshots.writer import FileState, FileWriter
+
+_KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
+_MODES = {kind: mode for mode, kind in _KINDS.items()}
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class RestoreStep:
+    """One file: what it is before, and what it will be."""
+
+    path: str
+    old: FileState | None
+    new: FileState | None
+
+    def change(self) -> FileChange:
+        kind: ChangeKind = "added" if self.old is None else "deleted" if self.new is None else "modified"
+        return FileChange(self.path, kind)
+
+    def back(self) -> "RestoreStep":
+        return RestoreStep(self.path, self.new, self.old)
+
+
+class Journal:
+    """The steps of the restore in progress, written down before the first one, so that a crash can be repaired."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __bool__(self) -> bool:
+        return self._path.exists()
+
+    def write(self, token: str, steps: Sequence[RestoreStep]) -> None:
+        """Write the steps down. Raises OSError; then no restore is in progress."""
+        record = {"token": token, "steps": [(step.path, _pair(step.old), _pair(step.new)) for step in steps]}
+        draft = self._path.with_suffix(".tmp")
+        with open_private(draft) as file:
+            file.write(json.dumps(record).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(self._path)
+        self._sync()
+
+    def read(self) -> tuple[str, tuple[RestoreStep, ...]]:
+        """Return token and steps. Raises CheckpointError."""
+        try:
+            record = json.loads(self._path.read_bytes())
+            steps = tuple(RestoreStep(path, _unpaired(old), _unpaired(new)) for path, old, new in record["steps"])
+            return str(record["token"]), steps
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{self._path} cannot be read ({error}), so nobody knows which files an interrupted restore changed; "
+                "nothing was changed: look at the workspace, then remove that file"
+            ) from None
+
+    def clear(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self._sync()
+
+    def _sync(self) -> None:
+        fd = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _pair(state: FileState | None) -> tuple[str, str] | None:
+    return None if state is None else (state.kind, state.blob)
+
+
+def _unpaired(pair: Sequence[str] | None) -> FileState | None:
+    if pair is None:
+        return None
+    name, blob = pair
+    kind = next((known for known in _MODES if known == name), None)
+    if kind is None:
+        raise ValueError(f"{name!r} is not a kind of file")
+    return FileState(kind, blob)
+
+
+def mode_of(kind: NodeKind) -> bytes:
+    """Return the mode as git writes it."""
+    return _MODES[kind]
+
+
+def state_of(leaf: Leaf | None) -> FileState | None:
+    return None if leaf is None else FileState(_KINDS.get(leaf[0], "file"), leaf[1])
+
+
+def coverage_of(reader: ObjectReader, snapshot: str) -> Coverage:
+    """Return what the snapshot covers. Raises CheckpointError."""
+    files = reader.files(snapshot)
+
+    def rules(path: str) -> str:
+        state = state_of(reader.leaf(files, os.fsencode(path)))
+        if state is None or state.kind == "link":
+            return ""
+        return reader.data(state.blob).decode("utf-8-sig", "surrogateescape")
+
+    return Coverage(decode(reader.about(snapshot)), rules)
+
+
+def differences(reader: ObjectReader, before: str, after: str) -> list[RestoreStep]:
+    """List what is known to differ; what one of them did not cover is left out. Raises CheckpointError."""
+    then, now = coverage_of(reader, before), coverage_of(reader, after)
+    steps = []
+    for raw, was, is_now in reader.changes(reader.files(before), reader.files(after)):
+        step = RestoreStep(os.fsdecode(raw), state_of(was), state_of(is_now))
+        if step.old is None and then.hides(step.path):
+            continue
+        if step.new is None and now.leaves_out(step.path):
+            continue
+        steps.append(step)
+    return sorted(steps, key=lambda step: step.path)
+
+
+def plan(
+    reader: ObjectReader, landing: FileWriter, target: str, present: str, paths: Collection[str] | None
+) -> tuple[RestoreStep, ...]:
+    """Return what a restore changes. Raises CheckpointError if that would lose something."""
+    then, now = coverage_of(reader, target), coverage_of(reader, present)
+    steps = []
+    conflicts = []
+    for raw, was, wanted in reader.changes(reader.files(present), reader.files(target)):
+        step = RestoreStep(os.fsdecode(raw), state_of(was), state_of(wanted))
+        if paths is not None and not _selected(step.path, paths):
+            continue
+        if step.new is None and then.hides(step.path):
+            continue
+        try:
+            found = landing.state(step.path)
+        except NotCovered:
+            if step.old is not None or not now.hides(step.path):
+                conflicts.append(step.path)
+            continue
+        if found == step.new:
+            continue
+        if found == step.old:
+            steps.append(step)
+        elif step.old is not None or not now.hides(step.path):
+            conflicts.append(step.path)
+    if conflicts:
+        raise CheckpointError(
+            f"{_named(conflicts)} changed since the last snapshot; nothing was changed: look at it, then try again"
+        )
+    _check_room(landing, steps)
+    return tuple(sorted(steps, key=lambda step: step.path))
+
+
+def perform(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
+    """Do all steps or none. Raises CheckpointError, and HalfRestored if even undoing them fails."""
+    try:
+        _apply(reader, landing, steps)
+    except (CodeagentError, OSError) as error:
+        reason = _reason(error)
+    else:
+        return
+    done = [step for step in steps if _is_done(landing, step)]
+    try:
+        _apply(reader, landing, [step.back() for step in done])
+    except (CodeagentError, OSError) as error:
+        raise HalfRestored(
+            f"going back stopped halfway: {reason}; {len(done)} of {len(steps)} files are changed and could not be "
+            f"put back ({_reason(error)}): start codeagent again to finish it"
+        ) from None
+    raise CheckpointError(f"going back failed: {reason}; nothing was changed: fix that, then try again")
+
+
+class HalfRestored(CheckpointError):
+    """A restore was left halfway; the journal stays."""
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How a restore that a crash interrupted has ended."""
+
+    finished: bool
+    """True if it was finished, False if it was undone."""
+    kept: tuple[str, ...]
+    """Files that were changed since, and left as they are."""
+
+
+def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> Recovery:
+    """Finish the restore, or undo it if that fails. Raises CheckpointError if neither works."""
+    to_do, done, kept = [], [], []
+    for step in steps:
+        landing.clear(step.path)
+        try:
+            found = landing.state(step.path)
+        except NotCovered:
+            kept.append(step.path)
+            continue
+        if found == step.new:
+            done.append(step)
+        elif found == step.old:
+            to_do.append(step)
+        else:
+            kept.append(step.path)
+    try:
+        perform(reader, landing, to_do)
+    except CheckpointError as error:
+        reason = _reason(error)
+    else:
+        return Recovery(True, tuple(kept))
+    try:
+        perform(reader, landing, [step.back() for step in done])
+    except CheckpointError:
+        raise CheckpointError(
+            f"going back, which a crash had interrupted, can neither be finished nor undone ({reason}); "
+            "the files stay as the crash left them: fix that, then start codeagent again"
+        ) from None
+    return Recovery(False, tuple(kept))
+
+
+def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
+    """Do the steps, removals first, so that a folder can become a file and the other way round."""
+    for step in steps:
+        if step.new is None and step.old is not None:
+            landing.remove(step.path, present=step.old)
+    for step in steps:
+        if step.new is not None:
+            landing.put(step.path, Node(step.new.kind, reader.data(step.new.blob)), present=step.old)
+    landing.settle()
+
+
+def _is_done(landing: FileWriter, step: RestoreStep) -> bool:
+    try:
+        return landing.state(step.path) == step.new
+    except (NotCovered, OSError):
+        return False
+
+
+def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
+    """Check that no file is in the place of a new file's folder, and no folder with other files in its own place."""
+    removed = {step.path for step in steps if step.new is None}
+    for step in steps:
+        if step.new is None or step.old is not None:
+            continue
+        if landing.is_folder(step.path):
+            extra = next((path for path in landing.all_below(step.path) if path not in removed), None)
+            if extra is not None:
+                raise CheckpointError(
+                    f"{step.path} was not a folder then, and {extra}, which no snapshot holds, is in it; "
+                    "nothing was changed: move it away, then try again"
+                )
+        at = step.path.find("/")
+        while at >= 0:
+            above = step.path[:at]
+            if above not in removed and landing.exists(above) and not landing.is_folder(above):
+                raise CheckpointError(
+                    f"{step.path} cannot be restored while {above} is not a folder; "
+                    "nothing was changed: restore that too, or move it away"
+                )
+            at = step.path.find("/", at + 1)
+
+
+def _selected(path: str, paths: Collection[str]) -> bool:
+    return path in paths or any(path.startswith(f"{chosen}/") for chosen in paths)
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = len(paths) - _MOST_NAMED
+    return ", ".join(paths[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _reason(error: CodeagentError | OSError) -> str:
+    match error:
+        case OSError():
+            return os.strerror(error.errno or 0)
+        case CodeagentError():
+            return str(error).partition(";")[0]
+        case _:
+            assert_never(error)
