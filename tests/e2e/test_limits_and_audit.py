@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.e2e.product import Product, bash, calls, of, read, results, say
+from tests.effort import part
 
 HARD = "canary\"pass\\word/ünd 'more'"
 """A secret that JSON, JSON within JSON and a shell each write in another way."""
@@ -105,28 +106,27 @@ def test_f33_stats_of_one_folder_and_of_all_sessions_are_sums(product: Product) 
     assert product.call("stats", "--all", "--here").code == 2
 
 
+@pytest.mark.soak(tried=20)
 def test_t34_a_secret_is_in_no_file_and_no_output_however_it_was_spelled(product: Product) -> None:
     """In arguments as JSON and as broken JSON, in output, in an error, in a file name and in what the model says."""
     quoted = "'" + HARD.replace("'", "'\\''") + "'"
-    model = product.script(
-        calls(
-            bash(f"echo {quoted}; echo {quoted} >&2; exit 3"),
-            bash('printf %s "$MY_TOKEN"'),
-            ("write", {"path": "x.txt", "content": f"{HARD}\n" * 2000}),
-            ("bash", json.dumps({"command": 7, "why": HARD})),
-            ("bash", '{"command": ' + json.dumps(HARD)),
-            bash("cat <<'E'\n" + json.dumps({"password": HARD}) + "\nE"),
-            *(bash(f"true {'-' * number} {quoted}") for number in range(20, 160, 7)),
-            ("scratchpad", {"action": "set", "key": "k", "value": HARD}),
-            ("ask_user", {"question": HARD}),
-            bash('for i in $(seq 1 4000); do echo "$i $MY_TOKEN"; done'),
-        ),
-        {"text": HARD, "reasoning": HARD},
+    spelled = (
+        bash(f"echo {quoted}; echo {quoted} >&2; exit 3"),
+        bash('printf %s "$MY_TOKEN"'),
+        ("write", {"path": "x.txt", "content": f"{HARD}\n" * 2000}),
+        ("bash", json.dumps({"command": 7, "why": HARD})),
+        ("bash", '{"command": ' + json.dumps(HARD)),
+        bash("cat <<'E'\n" + json.dumps({"password": HARD}) + "\nE"),
+        *(bash(f"true {'-' * number} {quoted}") for number in part(range(20, 160, 7), 6)),
+        ("scratchpad", {"action": "set", "key": "k", "value": HARD}),
+        ("ask_user", {"question": HARD}),
+        bash('for i in $(seq 1 4000); do echo "$i $MY_TOKEN"; done'),
     )
+    model = product.script(calls(*spelled), {"text": HARD, "reasoning": HARD})
     environment = product.environment | {"MY_TOKEN": HARD}
     arguments = ("run", f"use {HARD}", "--model", model, "--sandbox", "off", "--yes")
     done = [product.call(*arguments, "--output", output, env=environment) for output in ("text", "json", "jsonl")]
-    assert all(len(results(json_log)) == 29 for json_log in [product.log()])
+    assert len(results(product.log())) == len(spelled)
     printed = [one.out + one.err for one in done]
     printed += [product.call(*again, env=environment).out for again in (("stats",), ("sessions", "show", "--calls"))]
     files = [path for path in (product.home / "state").rglob("*") if path.is_file()]

@@ -61,19 +61,14 @@ def fixed(product: Product, *turns: Turn) -> Done:
     return done
 
 
-def test_a_model_that_speaks_hermes_does_what_native_calls_do(bug: Product) -> None:
+def test_the_events_of_a_model_that_speaks_hermes_are_those_of_native_calls(bug: Product) -> None:
+    native = fixed(bug, *STEPS)
+    (bug.workspace / "sums.py").write_text("def add(a, b):\n    return a - b\n")
     settle(bug)
     text = fixed(bug, *(as_text(turn, HermesProtocol()) for turn in STEPS))
     assert [result["name"] for result in results(text.events)] == ["bash", "read", "read", "edit", "bash"]
     assert [result["error"] is not None for result in results(text.events)] == [True, False, True, False, False]
     assert "tool_call" not in "".join(delta["text"] for delta in of(text.events, "text.delta"))
-
-
-def test_the_events_are_those_of_native_calls(bug: Product) -> None:
-    native = fixed(bug, *STEPS)
-    (bug.workspace / "sums.py").write_text("def add(a, b):\n    return a - b\n")
-    settle(bug)
-    text = fixed(bug, *(as_text(turn, HermesProtocol()) for turn in STEPS))
     assert outline(text.events) == outline(native.events)
     assert [text_of(one).split("\n")[0] for one in results(text.events)] == [
         text_of(one).split("\n")[0] for one in results(native.events)
