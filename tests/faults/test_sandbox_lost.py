@@ -129,20 +129,15 @@ async def test_a_killed_container_leaves_the_state_unknown_and_the_next_command_
     assert (ran.stdout, ran.result.exit_code) == (b"began\nagain\n", 0)
 
 
-async def test_a_removed_container_between_commands_is_made_anew_and_said(
+async def test_a_container_that_was_removed_or_paused_between_commands_is_replaced_and_that_is_said(
     sandbox: DockerSandbox, workspace_dir: Path
 ) -> None:
     await run(sandbox, "true")
-    await Wire(SOCKET).request("DELETE", f"/containers/{container_of(workspace_dir)}?force=1")
-    ran = await run(sandbox, "echo again")
-    assert ran.stdout == b"again\n"
-    assert "made anew" in ran.result.notices[0]
-
-
-async def test_a_paused_container_is_replaced(sandbox: DockerSandbox, workspace_dir: Path) -> None:
-    await Wire(SOCKET).request("POST", f"/containers/{container_of(workspace_dir)}/pause")
-    ran = await run(sandbox, "echo again")
-    assert ran.stdout == b"again\n"
+    for method, path in (("DELETE", "?force=1"), ("POST", "/pause")):
+        await Wire(SOCKET).request(method, f"/containers/{container_of(workspace_dir)}{path}")
+        ran = await run(sandbox, "echo again")
+        assert ran.stdout == b"again\n"
+        assert "made anew" in ran.result.notices[0], path
 
 
 async def test_an_engine_that_dies_leaves_the_state_unknown_and_works_again_later(

@@ -28,28 +28,14 @@ def test_an_answer_that_no_kernel_gives_names_no_port(answer: bytes) -> None:
 
 @pytest.mark.docker
 async def test_ports_are_known_while_they_are_listened_on(sandbox: DockerSandbox) -> None:
-    assert await sandbox.listening() == frozenset()
-    ran = Ran()
-    task = asyncio.create_task(sandbox.run(Command(f'python3 -c "{SERVER}"', "call"), ran))
-    await ran.printed(b"ready")
-    assert await sandbox.listening() == {8123, 8124}
-    task.cancel()
-    await task
-    assert await sandbox.listening() == frozenset()
-
-
-@pytest.mark.docker
-async def test_a_server_on_the_read_only_workspace_is_found_too(sandbox: DockerSandbox) -> None:
-    ran = Ran()
-    task = asyncio.create_task(sandbox.run(Command(f'python3 -c "{SERVER}"', "call", read_only=True), ran))
-    await ran.printed(b"ready")
-    assert await sandbox.listening() == {8123, 8124}
-    task.cancel()
-    await task
-
-
-@pytest.mark.docker
-async def test_a_closed_sandbox_listens_on_nothing(sandbox: DockerSandbox) -> None:
+    for read_only in (False, True):
+        assert await sandbox.listening() == frozenset()
+        ran = Ran()
+        task = asyncio.create_task(sandbox.run(Command(f'python3 -c "{SERVER}"', "call", read_only), ran))
+        await ran.printed(b"ready")
+        assert await sandbox.listening() == {8123, 8124}, f"{read_only=}"
+        task.cancel()
+        await task
     await run(sandbox, "setsid sleep 100 & true")
     await sandbox.close()
-    assert await sandbox.listening() == frozenset()
+    assert await sandbox.listening() == frozenset(), "a closed sandbox listens on nothing"
