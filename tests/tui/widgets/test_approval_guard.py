@@ -33,19 +33,20 @@ async def test_two_hundred_characters_typed_while_a_card_appears_approve_nothing
         assert app.focused is app.composer
 
 
-@pytest.mark.soak(tried=times(1))
+@pytest.mark.soak(tried=times(10))
 @pytest.mark.parametrize("question", EVERYTHING, ids=["command", "edit"])
 async def test_keys_at_the_speed_of_typing_in_the_line_of_a_rule_approve_nothing(question: Waiting) -> None:
-    keys = [*"yapehnrA*", "enter", "space", "left", "right", "home", "end", "up", "down", "backspace"]
+    keys = [*"yapehnrA*", *["enter"] * 3, "space", "left", "right", "home", "end", "up", "down", "backspace"]
+    chance = random.Random(question.approval_id)
     app = CardApp(question)
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "end", "p")
-        for seed in range(times(1)):
-            app.line.value = question.proposal
-            for key in random.Random(f"{question.approval_id} {seed}").choices(keys, k=40):
-                await app.keys(pilot, key, apart=0.1)
-            assert app.decisions == [], seed
-            assert app.card.has_class("-writing"), seed
+        for _ in range(times(10)):
+            app.line.value = question.proposal  # a rule that Enter would give
+            pressed = chance.choices(keys, k=4)
+            await app.keys(pilot, *pressed, apart=0.1)
+            assert app.decisions == [], pressed
+            assert app.card.has_class("-writing"), pressed
 
 
 async def test_alt_with_a_letter_in_the_middle_of_typing_approves_nothing() -> None:
