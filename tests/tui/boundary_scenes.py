@@ -126,19 +126,21 @@ SCENES: dict[str, BoundaryScene] = {
     "step-denied-marked": BoundaryScene(paused, keys=("wait", "alt+3")),
     "step-skipped": BoundaryScene(one_skipped, status={"stepping": True}),
     "step-edited": BoundaryScene(one_edited, status={"stepping": True}),
-    "step-reason": BoundaryScene(paused, keys=("wait", "alt+X")),
-    "step-command": BoundaryScene(paused, keys=("wait", "alt+2", "alt+e")),
+    "step-reason": BoundaryScene(after="step-denied-marked", keys=("wait", "alt+1", "wait", "alt+X")),
+    "step-command": BoundaryScene(after="step-reason", keys=("escape", "escape", "wait", "alt+2", "alt+e")),
     "step-many": BoundaryScene(many, keys=("wait", "alt+9")),
     "pause-before-request": BoundaryScene(before_a_request),
     "pause-budget": BoundaryScene(budget_used_up),
     "plan-ready": BoundaryScene(plan_ready),
     "undo-preview": BoundaryScene(keys=(*"/undo", "enter", "wait"), prepare=somebody_edited),
-    "undo-two": BoundaryScene(keys=(*"/undo", "space", "2", "enter", "wait")),
-    "rewind": BoundaryScene(keys=(*"/rewind", "enter", "wait")),
-    "rewind-marked": BoundaryScene(keys=(*"/rewind", "enter", "wait", "up", "up", "wait"), prepare=somebody_edited),
-    "rewind-ways": BoundaryScene(
-        keys=(*"/rewind", "enter", "wait", "up", "up", "enter", "wait"), prepare=somebody_edited
+    "undo-two": BoundaryScene(after="undo-preview", keys=("escape", *"/undo", "space", "2", "enter", "wait")),
+    "rewind": BoundaryScene(after="undo-two", keys=("escape", *"/rewind", "enter", "wait")),
+    "rewind-marked": BoundaryScene(
+        after="rewind", keys=("escape", *"/rewind", "enter", "wait", "up", "up", "wait"), prepare=somebody_edited
     ),
-    "rewind-empty": BoundaryScene(keys=(*"/rewind", "enter", "wait"), prepare=no_past),
+    "rewind-ways": BoundaryScene(after="rewind-marked", keys=("enter", "wait"), prepare=somebody_edited),
+    "rewind-empty": BoundaryScene(
+        after="rewind-ways", keys=("escape", "escape", *"/rewind", "enter", "wait"), prepare=no_past
+    ),
     "went-back": BoundaryScene(went_back),
 }

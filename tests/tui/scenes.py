@@ -17,10 +17,14 @@ class Scene:
     record: Callable[[], Recording] = Recording
     keys: Sequence[str] = ()
     missing: Missing | None = None
-    theme: str | None = None
+    theme: str = ""
     status: dict[str, Any] = field(default_factory=dict)
     later: float = 12.0
     """Seconds after the last event."""
+    after: str = ""
+    """The scene whose app goes on with these keys: its start, its recording and its status."""
+    at_each_size: bool = False
+    """What the keys do depends on the size: they are pressed again once the terminal was resized."""
 
 
 def thinking() -> Recording:
@@ -116,7 +120,7 @@ SCENES: dict[str, Scene] = {
     "streaming": Scene(streaming),
     "running": Scene(tests_running, later=0.0),
     "diff-approval": Scene(asks_to_edit),
-    "diff-approval-split": Scene(asks_to_edit, keys=("wait", "alt+t")),
+    "diff-approval-split": Scene(after="diff-approval", keys=("wait", "alt+t"), at_each_size=True),
     "command-approval": Scene(asks_to_run),
     "three-waiting": Scene(three_wait),
     "lanes": Scene(queued),
@@ -126,9 +130,9 @@ SCENES: dict[str, Scene] = {
     "no-sandbox": Scene(without_sandbox, status={"sandbox": "none"}),
     "resumed": Scene(resumed),
     "paused": Scene(after_failing_tests, status={"halt": "paused", "batch": 3}),
-    "key-sheet": Scene(keys=("f1",)),
-    "palette": Scene(keys=("ctrl+p",)),
-    "model-picker": Scene(keys=("slash", "m", "o", "d", "e", "l", "enter")),
-    "session-picker": Scene(keys=("slash", "r", "e", "s", "u", "m", "e", "enter")),
+    "key-sheet": Scene(after="idle", keys=("f1",)),
+    "palette": Scene(after="key-sheet", keys=("escape", "ctrl+p")),
+    "model-picker": Scene(after="palette", keys=("escape", "slash", *"model", "enter")),
+    "session-picker": Scene(after="model-picker", keys=("escape", "slash", *"resume", "enter")),
 }
 NOW = START

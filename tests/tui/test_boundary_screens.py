@@ -8,10 +8,10 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.boundary_scenes import SCENES, BoundaryScene
+from tests.tui.fake_rewind import FakeRewind
 from tests.tui.guards import long_enough
+from tests.tui.pictures import SIZES, Album, Play
 from tests.tui.replay import ReplayApp, settled
-
-SIZES = ((80, 24), (120, 40))
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +25,13 @@ def app_of(scene: BoundaryScene, folder: Path) -> ReplayApp:
     return ReplayApp(recording.events, folder, now=recording.now + scene.later, **scene.status)
 
 
-def play(scene: BoundaryScene, app: ReplayApp) -> Any:
+def play(scene: BoundaryScene) -> Play:
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
-        scene.prepare(app.talks[-1])
+        assert isinstance(pilot.app, ReplayApp)
+        talk = pilot.app.talks[-1]
+        talk.past = FakeRewind()
+        scene.prepare(talk)
         for key in scene.keys:
             if key == "wait":
                 long_enough()
@@ -40,10 +43,14 @@ def play(scene: BoundaryScene, app: ReplayApp) -> Any:
     return run
 
 
+@pytest.fixture(scope="module")
+def album() -> Album[BoundaryScene]:
+    return Album(SCENES, app_of, play, SIZES[::-1])
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCENES)
-def test_a_state_of_a_boundary(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
-    scene = SCENES[name]
-    app = app_of(scene, tmp_path)
-
-    assert snap_compare(app, terminal_size=size, run_before=play(scene, app))
+def test_a_state_of_a_boundary(
+    name: str, size: tuple[int, int], album: Album[BoundaryScene], snap_compare: Any, tmp_path: Path
+) -> None:
+    assert snap_compare(album.of(name, tmp_path), terminal_size=size)

@@ -17,11 +17,12 @@ from codeagent.tui.widgets.approval import ApprovalCard
 from codeagent.tui.widgets.lanes import LanesView
 from codeagent.tui.widgets.status_line import StatusLine
 from tests.tui.guards import long_enough
+from tests.tui.pictures import SIZES, Album
 from tests.tui.replay import settled
 from tests.tui.scenes import Scene, queued
 from tests.tui.scripts import AFTER, BEFORE, EDIT, Recording, after_failing_tests, running_tests
 from tests.tui.test_chat import chat, until, write
-from tests.tui.test_screens import SIZES, app_of, play
+from tests.tui.test_screens import app_of, play
 
 COMMAND = "pytest -q tests/test_dates.py"
 
@@ -48,14 +49,14 @@ def long_queue() -> Recording:
 
 SCENES = {
     "every-answer": Scene(asks_for_all),
-    "every-answer-focused": Scene(asks_for_all, keys=("wait", "tab")),
+    "every-answer-focused": Scene(after="every-answer", keys=("wait", "tab")),
     "rule": Scene(asks_to_test, keys=("wait", "alt+p")),
-    "rule-always": Scene(asks_to_test, keys=("wait", "alt+p", "down")),
-    "rule-too-wide": Scene(asks_to_test, keys=("wait", "alt+p", "home", *["delete"] * 14, *"bash")),
+    "rule-always": Scene(after="rule", keys=("down",)),
+    "rule-too-wide": Scene(after="rule-always", keys=("escape", "wait", "alt+p", "home", *["delete"] * 14, *"bash")),
     "rule-of-another-call": Scene(asks_to_test, keys=("wait", "alt+p", "left", "left", "left", "x")),
-    "edited-command": Scene(asks_to_test, keys=("wait", "alt+e", "space", "-", "x")),
-    "queue": Scene(long_queue, keys=("slash", *"queue", "enter", "down")),
-    "queue-edited": Scene(long_queue, keys=("slash", *"queue", "enter", "e", "!")),
+    "edited-command": Scene(after="rule-of-another-call", keys=("escape", "wait", "alt+e", "space", "-", "x")),
+    "queue": Scene(after="lanes", keys=("slash", *"queue", "enter", "down")),
+    "queue-edited": Scene(after="queue", keys=("up", "e", "!")),
     "lanes": Scene(long_queue),
 }
 
@@ -66,11 +67,17 @@ def in_one_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
+@pytest.fixture(scope="module")
+def album() -> Album[Scene]:
+    return Album(SCENES, app_of, play)
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCENES)
-def test_a_state_of_card_or_queue(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
-    scene = SCENES[name]
-    assert snap_compare(app_of(scene, tmp_path), terminal_size=size, run_before=play(scene))
+def test_a_state_of_card_or_queue(
+    name: str, size: tuple[int, int], album: Album[Scene], snap_compare: Any, tmp_path: Path
+) -> None:
+    assert snap_compare(album.of(name, tmp_path), terminal_size=size)
 
 
 def test_letters_of_a_rule_that_look_like_others_are_said(snap_compare: Any, tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.job_scenes import SCENES, JobScene
+from tests.tui.pictures import SIZES, Album, Play
 from tests.tui.replay import ReplayApp, settled
-
-SIZES = ((80, 24), (120, 40))
 
 
 def app_of(scene: JobScene, folder: Path) -> ReplayApp:
@@ -18,9 +17,11 @@ def app_of(scene: JobScene, folder: Path) -> ReplayApp:
     return ReplayApp(recording.events, folder, now=recording.now + scene.later, **scene.status)
 
 
-def play(scene: JobScene, app: ReplayApp) -> Any:
+def play(scene: JobScene) -> Play:
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
+        app = pilot.app
+        assert isinstance(app, ReplayApp)
         scene.prepare(app.talks[-1])
         for key in scene.keys:
             if key == "wait":
@@ -37,10 +38,14 @@ def play(scene: JobScene, app: ReplayApp) -> Any:
     return run
 
 
+@pytest.fixture(scope="module")
+def album() -> Album[JobScene]:
+    return Album(SCENES, app_of, play, SIZES[::-1])
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCENES)
-def test_a_state_of_the_background(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
-    scene = SCENES[name]
-    app = app_of(scene, tmp_path)
-
-    assert snap_compare(app, terminal_size=size, run_before=play(scene, app))
+def test_a_state_of_the_background(
+    name: str, size: tuple[int, int], album: Album[JobScene], snap_compare: Any, tmp_path: Path
+) -> None:
+    assert snap_compare(album.of(name, tmp_path), terminal_size=size)

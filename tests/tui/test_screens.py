@@ -1,6 +1,8 @@
 """Every state of the chat screen as a picture, at two sizes, from recorded events with frozen time."""
 
 import time
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,9 @@ from textual.pilot import Pilot
 
 from codeagent.tui.themes import Themes
 from tests.tui.guards import long_enough
+from tests.tui.pictures import SIZES, Album, Play
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scenes import SCENES, Scene
-
-SIZES = ((80, 24), (120, 40))
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def app_of(scene: Scene, folder: Path) -> ReplayApp:
     return ReplayApp(recording.events, folder, now=recording.now + scene.later, missing=scene.missing, **scene.status)
 
 
-def play(scene: Scene) -> Any:
+def play(scene: Scene) -> Play:
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
         for key in scene.keys:
@@ -39,22 +40,40 @@ def play(scene: Scene) -> Any:
     return run
 
 
+@pytest.fixture(scope="module")
+def album() -> Album[Scene]:
+    return Album(SCENES, app_of, play)
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCENES)
-def test_a_state_of_the_screen(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
-    scene = SCENES[name]
+def test_a_state_of_the_screen(
+    name: str, size: tuple[int, int], album: Album[Scene], snap_compare: Any, tmp_path: Path
+) -> None:
+    assert snap_compare(album.of(name, tmp_path), terminal_size=size)
 
-    assert snap_compare(app_of(scene, tmp_path), terminal_size=size, run_before=play(scene))
+
+THEMES = Themes().names()
+IN_THEMES = {
+    theme: replace(SCENES["diff-approval"], theme=theme, after=before) for before, theme in pairwise(("", *THEMES))
+}
 
 
-@pytest.mark.parametrize("theme", Themes().names())
-def test_a_theme(theme: str, snap_compare: Any, tmp_path: Path) -> None:
-    scene = SCENES["diff-approval"]
-    app = app_of(scene, tmp_path)
+@pytest.fixture(scope="module")
+def album_of_themes() -> Album[Scene]:
+    return Album(IN_THEMES, app_of, use_theme, SIZES[:1])
 
-    async def choose(pilot: Pilot[None]) -> None:
-        await play(scene)(pilot)
-        assert app.use_theme(theme) == ""
+
+def use_theme(scene: Scene) -> Play:
+    async def run(pilot: Pilot[None]) -> None:
+        await settled(pilot)
+        assert isinstance(pilot.app, ReplayApp)
+        assert pilot.app.use_theme(scene.theme) == ""
         await pilot.pause()
 
-    assert snap_compare(app, terminal_size=(80, 24), run_before=choose)
+    return run
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_theme(theme: str, album_of_themes: Album[Scene], snap_compare: Any, tmp_path: Path) -> None:
+    assert snap_compare(album_of_themes.of(theme, tmp_path), terminal_size=SIZES[0])

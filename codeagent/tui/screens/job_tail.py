@@ -1,5 +1,7 @@
 """What a job prints, as it comes: follows the end unless somebody scrolled away from it."""
 
+from textual.events import Resize
+
 from codeagent.tui.job_board import JobBoard
 from codeagent.tui.screens.output_pane import OutputPane
 from codeagent.tui.screens.output_text import OutputText
@@ -43,6 +45,9 @@ class JobTail(OutputPane):
         elif fell > 0:
             self._go(self.scroll_offset.x, self.scroll_offset.y - fell)
         self.refresh()
+
+    def on_resize(self, event: Resize) -> None:
+        self._to_end()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

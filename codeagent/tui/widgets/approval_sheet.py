@@ -88,7 +88,7 @@ class ApprovalSheet:
         splits = wide and bool(self.front.rows)
         return choices_of(self.front, several=len(self.calls) > 1, splits=splits, is_split=self.split)
 
-    def body(self, *, wide: bool) -> Iterator[Piece]:
+    def body(self) -> Iterator[Piece]:
         """Everything that is asked."""
         if self.front.question is not None:
             yield from question_pieces(self.front.question, self.picked)
@@ -97,7 +97,7 @@ class ApprovalSheet:
             if at > 1:
                 yield blank
             heading = f"{at} of {len(self.shown)}" if self.listing else ""
-            yield from pieces(each, split=self.split and wide, heading=heading)
+            yield from pieces(each, split=self.split, heading=heading)
 
     def keys(self, *, wide: bool) -> frozenset[str]:
         """All that answer, or move what Enter would take."""

@@ -160,7 +160,7 @@ class ApprovalView(Vertical, can_focus=True):
         self._pane.refresh(layout=True)
 
     def _fill(self) -> None:
-        self._pane.show(tuple(self._sheet.body(wide=self._wide)))
+        self._pane.show(tuple(self._sheet.body()))
         self._fit()
 
     def _draw_rows(self) -> None:

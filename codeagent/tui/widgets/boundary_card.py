@@ -201,6 +201,7 @@ class BoundaryCard(Vertical, can_focus=True):
     def on_resize(self, event: Resize) -> None:
         self._fit()
         self._draw_rows()
+        self.call_after_refresh(self._show_mark)
 
     def on_focus(self, event: Focus) -> None:
         """A focus that nobody asked for is a key that was on its way to somewhere else."""
@@ -271,6 +272,12 @@ class BoundaryCard(Vertical, can_focus=True):
         self._pane.go_to(self._sheet.marked - 1)
         self._fit()
         self._draw_rows()
+
+    def _show_mark(self) -> None:
+        """Scroll to the marked call where it is no longer on screen."""
+        below_top = self._sheet.marked - self._pane.scroll_offset.y
+        if isinstance(self._sheet.now, Paused) and not 0 <= below_top < self._pane.scrollable_content_region.height:
+            self._pane.go_to(self._sheet.marked - 1)
 
     def _fit(self) -> None:
         """Leave the composer its half of the screen; where there is little, the card has no edges."""

@@ -29,14 +29,17 @@ class Chunk:
 def diff_piece(
     rows: Sequence[DiffRow], path: str, *, split: bool, begins: Callable[[int, int], None] | None = None
 ) -> Piece:
-    """Draws the rows; `begins` is told the width, and at which line from 0, where a hunk begins."""
-    draw = split_lines if split else unified_lines
+    """Draws the rows; `begins` is told the width, and at which line from 0, where a hunk begins.
+
+    `split`: old and new beside each other where there is room for it, else below each other.
+    """
     highest = max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
     # The gutter is as wide as the highest number drawn: this row makes it the same for all chunks, and is left out.
     ruler = DiffRow("gap", "", new=highest)
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         made = 0
+        draw = split_lines if split and width >= SPLIT_FROM else unified_lines
         for chunk in chunks(rows):
             if chunk.begins and begins is not None:
                 begins(width, made)

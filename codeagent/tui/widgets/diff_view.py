@@ -55,9 +55,7 @@ class DiffView(LinePane, can_focus=True):
 
     def _show(self) -> None:
         self._hunks.clear()
-        wide = diff_piece(self._rows, self._path, split=True, begins=self._begins)
-        narrow = diff_piece(self._rows, self._path, split=False, begins=self._begins)
-        self.show([lambda width, palette: (wide if self._split and width >= SPLIT_FROM else narrow)(width, palette)])
+        self.show([diff_piece(self._rows, self._path, split=self._split, begins=self._begins)])
 
     def _begins(self, width: int, row: int) -> None:
         self._hunks.setdefault(width, []).append(row)
