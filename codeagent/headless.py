@@ -9,10 +9,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from codeagent.core.display import QuestionBlock
+from codeagent.core.envelope import stamped
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     ApprovalRequested,
@@ -172,15 +173,14 @@ class Headless:
                 pass
 
     def _report(self, event: RunFinished) -> str:
-        stats = gather_stats(self._results).model_dump(
-            include={"total_calls", "successful", "failed", "total_duration_ms", "tools", "errors"}
-        )
+        counted = asdict(gather_stats(self._results))
+        told = ("total_calls", "successful", "failed", "total_duration_ms", "tools", "errors")
         report = {
             "text": self._redactor.clean(event.text),
             "reason": event.reason,
             "session": event.session,
-            "usage": event.usage.model_dump(),
-            "tool_stats": stats,
+            "usage": asdict(event.usage),
+            "tool_stats": {name: counted[name] for name in told},
             "turns": event.turns,
             "duration_ms": event.duration_ms,
             "error": None if event.error is None else self._redactor.clean(event.error),
@@ -319,10 +319,10 @@ def _end_of(event: KnownEvent) -> RunFinished | None:
         case RunFinished():
             return event
         case Notice(code="run.not_begun"):
-            head = {"seq": event.seq, "ts": event.ts, "session": event.session}
-            return RunFinished(
-                **head, reason="denied", text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
+            end = RunFinished(
+                reason="denied", text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
             )
+            return stamped(end, seq=event.seq, ts=event.ts, session=event.session, agent=event.agent)
         case _:
             return None
 

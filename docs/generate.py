@@ -7,9 +7,10 @@ import json
 import re
 import sys
 import textwrap
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
@@ -26,10 +27,11 @@ from codeagent.core.display import (
     TextBlock,
     UnknownBlock,
 )
-from codeagent.core.events import EVENT_TYPES, BaseEvent, PlannedCall
+from codeagent.core.envelope import BaseEvent
+from codeagent.core.events import EVENT_TYPES, PlannedCall
 from codeagent.core.messages import (
     AssistantMessage,
-    Frozen,
+    ErrorInfo,
     ImagePart,
     TextPart,
     Thinking,
@@ -37,7 +39,6 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
 )
-from codeagent.core.tool import ErrorInfo
 from codeagent.tools.sources.yaml_model import file_schema
 from codeagent.tui.actions import SCOPES
 from codeagent.tui.commands import help_markdown
@@ -45,7 +46,7 @@ from codeagent.tui.keymap import Keymap
 
 DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
-_VALUES: tuple[type[BaseModel], ...] = (
+_VALUES: tuple[type, ...] = (
     UserMessage, AssistantMessage, ToolCall, Thinking, TextPart, ImagePart, Usage, PlannedCall, ErrorInfo,
     TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock, QuestionBlock,
 )  # fmt: skip
@@ -116,12 +117,10 @@ def events() -> str:
     ]
     for name, kind in EVENT_TYPES.items():
         passing = "" if kind.durable else " *(passing)*"
-        own = inspect.cleandoc(kind.__doc__ or "") if kind.__doc__ != BaseEvent.__doc__ else ""
-        parts += [f"## {name}{passing}", own, _table(kind, inherited=False)]
+        parts += [f"## {name}{passing}", _own_words(kind), _table(kind, inherited=False)]
     parts.append("# Values")
     for value in _VALUES:
-        own = inspect.cleandoc(value.__doc__ or "") if value.__doc__ != Frozen.__doc__ else ""
-        parts += [f"## {value.__name__}", own, _table(value, inherited=True)]
+        parts += [f"## {value.__name__}", _own_words(value), _table(value, inherited=True)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -144,8 +143,7 @@ def hooks() -> str:
         parts += [f"## {_decision(answer)}", own, _table(answer, inherited=True)]
     parts.append("# Values")
     for value in (ToolCall, CallResult, ErrorInfo, Usage):
-        own = inspect.cleandoc(value.__doc__ or "") if value.__doc__ != Frozen.__doc__ else ""
-        parts += [f"## {value.__name__}", own, _table(value, inherited=True)]
+        parts += [f"## {value.__name__}", _own_words(value), _table(value, inherited=True)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -207,17 +205,32 @@ def _spelled(action: argparse.Action) -> str:
     return f"{action.option_strings[-1]} {value}".rstrip() if takes_value else action.option_strings[-1]
 
 
-def _table(kind: type[BaseModel], *, inherited: bool) -> str:
+def _own_words(kind: type) -> str:
+    """Its docstring; empty where there is only what `dataclass` writes in its place."""
+    words = inspect.cleandoc(kind.__doc__ or "")
+    return "" if words.startswith(f"{kind.__name__}(") else words
+
+
+def _table(kind: type, *, inherited: bool) -> str:
     words = _field_words(kind)
+    envelope = {field.name for field in fields(BaseEvent)}
     rows = [
-        f"| `{name}` | {_type(field.annotation)} | {words.get(name, '')} |"
-        for name, field in kind.model_fields.items()
-        if inherited or (name not in BaseEvent.model_fields and name != "type")
+        f"| `{name}` | {_type(annotation)} | {words.get(name, '')} |"
+        for name, annotation in _annotations(kind).items()
+        if inherited or (name not in envelope and name != "type")
     ]
     return "\n".join(["| field | type | |", "| --- | --- | --- |", *rows]) if rows else ""
 
 
-def _field_words(kind: type[BaseModel]) -> dict[str, str]:
+def _annotations(kind: type) -> dict[str, Any]:
+    """What each field holds, by its name in JSON."""
+    if issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def _field_words(kind: type) -> dict[str, str]:
     """What stands in a string under each field, on one line."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.display import QuestionBlock
+from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     ApprovalRequested,
     BatchPlanned,
@@ -22,11 +23,10 @@ from codeagent.core.events import (
     RunFinished,
     TextDelta,
 )
-from codeagent.core.messages import Usage
+from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
-from codeagent.core.tool import ErrorInfo
 from codeagent.headless import BROKEN_PIPE, NOBODY, Headless, Output, Streams, write_all_to
 from tests.session.eventlogs import SESSION, Log, finished_run
 
@@ -217,7 +217,7 @@ async def test_jsonl_prints_every_event_as_the_log_holds_it_deltas_included() ->
     log.end()
     code, printed = await play(log.events, output="jsonl")
     assert code == 0
-    assert printed.objects == [json.loads(event.model_dump_json()) for event in log.events]
+    assert printed.objects == [json.loads(event_json(event, Redactor({}))) for event in log.events]
     assert printed.err == b""
 
 

@@ -284,7 +284,7 @@ class Agent:
 
     def notify(self, code: str, text: str) -> None:
         """Log and show a warning that belongs to the session, such as a missing sandbox."""
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code=code, text=text))
+        self._emitter.emit(Notice(level="warning", code=code, text=text))
 
     def tell_tools(self, found: Change | None) -> None:
         """Say what the first look at the tool files brought, where something of it has to be known."""
@@ -362,7 +362,7 @@ class Agent:
         if finished.reason not in ("done", "denied"):
             self._steering.rest()
         self._leave(run)
-        self._emitter.emit(finished)
+        finished = self._emitter.emit(finished)
         try:
             await self._emitter.sync()
         except CodeagentError as failure:

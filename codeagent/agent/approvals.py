@@ -56,7 +56,6 @@ class Approvals:
         self._waiting[approval_id] = answer
         self._emitter.emit(
             ApprovalRequested(
-                **self._emitter.head(),
                 approval_id=approval_id,
                 call_id=call_id,
                 name=question.name,
@@ -89,7 +88,6 @@ class Approvals:
     def _resolved(self, approval_id: str, call_id: str, answer: Any, decision: Decision) -> None:
         self._emitter.emit(
             ApprovalResolved(
-                **self._emitter.head(),
                 approval_id=approval_id,
                 call_id=call_id,
                 answer=answer,

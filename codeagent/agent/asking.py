@@ -1,11 +1,13 @@
 """One request to the model: its stream as events, and what is left of it when it breaks off."""
 
+from dataclasses import replace
 from typing import assert_never
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
+from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import Alive, Answer, CallClosed, FellBack, Model, ModelRequest, Retrying
 from codeagent.core.model import ReasoningDelta as ReasoningPiece
@@ -32,9 +34,9 @@ class Asking:
             match event:
                 case TextPiece(text):
                     self._text.append(text)
-                    self._emitter.emit(TextDelta(**self._emitter.head(), text=text))
+                    self._emitter.emit(TextDelta(text=text))
                 case ReasoningPiece(text):
-                    self._emitter.emit(ReasoningDelta(**self._emitter.head(), text=text))
+                    self._emitter.emit(ReasoningDelta(text=text))
                 case CallClosed(call):
                     self._announce(call)
                 case Alive():
@@ -53,7 +55,7 @@ class Asking:
         for call in calls:
             del self._announced[call.id]
         self._drop_announced()
-        return answer.model_copy(update={"calls": calls})
+        return replace(answer, calls=calls)
 
     def partial(self) -> AssistantMessage | None:
         """What to keep of an answer that broke off: its text, and none of its calls."""
@@ -63,12 +65,10 @@ class Asking:
 
     def _announce(self, call: ToolCall) -> ToolCall:
         """The call under an id that no earlier answer used, announced once."""
-        unique = call if call.id not in self._known_ids else call.model_copy(update={"id": self._fresh(call.id)})
+        unique = call if call.id not in self._known_ids else replace(call, id=self._fresh(call.id))
         if unique.id not in self._announced:
             self._announced[unique.id] = unique
-            self._emitter.emit(
-                ToolCallAdded(**self._emitter.head(), call_id=unique.id, name=unique.name, arguments=unique.arguments)
-            )
+            self._emitter.emit(ToolCallAdded(call_id=unique.id, name=unique.name, arguments=unique.arguments))
         return unique
 
     def _fresh(self, call_id: str) -> str:
@@ -81,15 +81,15 @@ class Asking:
         self._drop_announced()
         self._text.clear()
         text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
-        data = {"reason": retry.reason, "attempt": retry.attempt, "delay_s": round(retry.delay, 3)}
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.retry", text=text, data=data))
+        data: JsonObject = {"reason": retry.reason, "attempt": retry.attempt, "delay_s": round(retry.delay, 3)}
+        self._emitter.emit(Notice(level="warning", code="model.retry", text=text, data=data))
 
     def _replace_model(self, change: FellBack) -> None:
         self._drop_announced()
         self._text.clear()
         text = f"{change.reason}; going on with {change.model}"
         data = {"reason": change.reason, "model": change.model}
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.fallback", text=text, data=data))
+        self._emitter.emit(Notice(level="warning", code="model.fallback", text=text, data=data))
 
     def _drop_announced(self) -> None:
         for call in self._announced.values():

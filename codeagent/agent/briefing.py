@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import JsonValue
-
 from codeagent.agent.emitter import Emitter
 from codeagent.core.events import Notice
+from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.tools.catalog import Change, ToolCatalog
@@ -52,7 +51,7 @@ class Briefing:
             tell(change, emitter)
             if self.catalog.complete:
                 for text in self.catalog.unknown(self._rules):
-                    emitter.emit(Notice(**emitter.head(), level="warning", code="rule.unknown", text=text))
+                    emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
 
     def _take(self) -> None:
         self._text = self._prompt(tuple(self.catalog))
@@ -68,14 +67,14 @@ def tell(change: Change, emitter: Emitter) -> None:
         if problem.level == "error":  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
             where: dict[str, JsonValue] = {"where": problem.where}
             text = f"{problem}; its tools are not in use"
-            emitter.emit(Notice(**emitter.head(), level="warning", code="tools.problem", text=text, data=where))
+            emitter.emit(Notice(level="warning", code="tools.problem", text=text, data=where))
     if change.untrusted:
         files = ", ".join(change.untrusted)
         text = f"not loaded, because you have not said yes to it as it is now: {files}. /tools shows it"
         if any(name.endswith(".py") for name in change.untrusted):
             text = f"{text}; {_RUNS_HERE}"
         data: dict[str, JsonValue] = {"files": list(change.untrusted)}
-        emitter.emit(Notice(**emitter.head(), level="warning", code="tools.untrusted", text=text, data=data))
+        emitter.emit(Notice(level="warning", code="tools.untrusted", text=text, data=data))
 
 
 def _in_words(change: Change) -> str:

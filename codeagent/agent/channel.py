@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from codeagent.core.events import JobUpdated, KnownEvent, ReasoningDelta, TextDelta, ToolProgress, ToolUpdated
 
@@ -75,12 +76,12 @@ class _Entry:
             return self._event
         match self._event:
             case ToolProgress():
-                return self._event.model_copy(update={"text": self._texts[-1]})
+                return replace(self._event, text=self._texts[-1])
             case ToolUpdated() | JobUpdated():
                 merged = (self._event.text + "".join(self._texts))[-_UPDATE_CHARS:]
-                return self._event.model_copy(update={"text": merged})
+                return replace(self._event, text=merged)
             case TextDelta() | ReasoningDelta():
-                return self._event.model_copy(update={"text": self._event.text + "".join(self._texts)})
+                return replace(self._event, text=self._event.text + "".join(self._texts))
             case _:
                 return self._event
 

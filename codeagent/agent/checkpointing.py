@@ -110,7 +110,7 @@ class Checkpointing:
         assert self.store is not None
         try:
             if (recovered := await self.store.recover()) is not None:
-                self._emitter.emit(Notice(**self._emitter.head(), code="checkpoint.recovered", text=recovered))
+                self._emitter.emit(Notice(code="checkpoint.recovered", text=recovered))
             await self.store.take()
             await self.store.prune()
         except CheckpointError as error:
@@ -127,21 +127,20 @@ class Checkpointing:
             self._owed = self._owed and cause != "after"
 
     def _created(self, cause: PointCause, label: str, batch: int | None, snapshot: Snapshot) -> CheckpointCreated:
-        head = self._emitter.head()
-        event = CheckpointCreated(
-            **head,
-            checkpoint_id=f"c{head['seq']}",
+        checkpoint_id = f"c{self._emitter.next_seq}"
+        if cause == "prompt":
+            self.line.mark(checkpoint_id, like=PROMPT)
+        elif cause == "restore":
+            self.line.mark(checkpoint_id)
+        created = CheckpointCreated(
+            checkpoint_id=checkpoint_id,
             snapshot=snapshot.id,
             cause=cause,
             batch=batch,
             label=one_line(label, _LABEL),
             left_out=snapshot.left_out,
         )
-        if cause == "prompt":
-            self.line.mark(event.checkpoint_id, like=PROMPT)
-        elif cause == "restore":
-            self.line.mark(event.checkpoint_id)
-        self._emitter.emit(event)
+        event = self._emitter.emit(created)
         self.moments.add(event)
         return event
 
@@ -150,7 +149,7 @@ class Checkpointing:
             return
         self._failing = True
         text = f"no checkpoint: {error}; /undo cannot take back what happens now"
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="checkpoint.failed", text=text))
+        self._emitter.emit(Notice(level="warning", code="checkpoint.failed", text=text))
 
     def _after_pending(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         before = self._pending[-1] if self._pending else None

@@ -106,10 +106,18 @@ class CommandHook:
         return await self._judge(ToldCompaction(messages=compaction.messages, tokens=compaction.tokens))
 
     async def _run_finished(self, finished: RunFinished) -> None:
-        facts = finished.model_dump(
-            include={"session", "reason", "text", "usage", "error", "turns", "calls", "duration_ms"}
+        await self._tell(
+            ToldRunFinished(
+                session=finished.session,
+                reason=finished.reason,
+                text=finished.text,
+                usage=finished.usage,
+                error=finished.error,
+                turns=finished.turns,
+                calls=finished.calls,
+                duration_ms=finished.duration_ms,
+            )
         )
-        await self._tell(ToldRunFinished.model_validate(facts))
 
     async def _session_start(self, session: SessionFacts) -> None:
         await self._tell(ToldSessionStart(session=session.id, workspace=session.workspace, resumed=session.resumed))

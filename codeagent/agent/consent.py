@@ -73,7 +73,7 @@ class Consent:
         """The call with other arguments, or as it was, and why it is asked about again. Raises RunCancelled."""
         try:
             args = parse_arguments(prepared.tool, arguments)
-            edited = prepared.call.model_copy(update={"arguments": arguments})
+            edited = replace(prepared.call, arguments=arguments)
             match await token.guard(self._hooks.before_tool(edited)):
                 case Deny(reason):
                     return prepared, f"your edit is not allowed ({reason}), so this is the call as it was"

@@ -28,5 +28,5 @@ class Deadline:
         if self._token.cancelled:
             return
         self.passed = True
-        self._emitter.emit(LimitReached(**self._emitter.head(), limit="max_seconds", maximum=seconds))
+        self._emitter.emit(LimitReached(limit="max_seconds", maximum=seconds))
         self._token.cancel(f"the limit max_seconds = {seconds:g} is reached")

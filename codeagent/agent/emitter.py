@@ -2,11 +2,15 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from codeagent.agent.channel import EventChannel
+from codeagent.core.envelope import stamped
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.journal import Journal
+from codeagent.core.json_types import JsonValue
+
+EventT = TypeVar("EventT", bound=KnownEvent)
 
 
 class Emitter:
@@ -30,12 +34,16 @@ class Emitter:
         """The name that stands on every event."""
         return self._agent
 
-    def head(self) -> dict[str, Any]:
-        """The envelope of the event that is emitted next; takes one sequence number."""
-        seq, self._seq = self._seq, self._seq + 1
-        return {"seq": seq, "ts": round(self._clock(), 3), "session": self._journal.session_id, "agent": self._agent}
+    @property
+    def next_seq(self) -> int:
+        """The number of the event that is emitted next."""
+        return self._seq
 
-    def emit(self, event: KnownEvent) -> None:
+    def emit(self, made: EventT) -> EventT:
+        """The event as it was emitted: with its number, its time, and whose it is."""
+        now = round(self._clock(), 3)
+        event = stamped(made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent)
+        self._seq += 1
         if event.durable:
             self._journal.append(event)
         if self._early is not None:
@@ -44,10 +52,11 @@ class Emitter:
             channel.put(event)
         for observer in self._observers:
             observer(event)
+        return event
 
-    def notice(self, code: str, text: str, **data: Any) -> None:
+    def notice(self, code: str, text: str, **data: JsonValue) -> None:
         """Emit a notice of the level `info`."""
-        self.emit(Notice(**self.head(), code=code, text=text, data=data))
+        self.emit(Notice(code=code, text=text, data=data))
 
     async def sync(self) -> None:
         """Return once everything emitted is on disk. Raises SessionWriteError."""

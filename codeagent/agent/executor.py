@@ -23,6 +23,7 @@ from codeagent.agent.outcome import (
     as_edited,
     as_read,
     cap_output,
+    checked,
     result_of_error,
     result_of_refusal,
     with_notes,
@@ -260,25 +261,15 @@ class Executor:
         started_at, started = time.time(), time.monotonic()
         self._emitter.emit(
             ToolStarted(
-                **self._emitter.head(),
-                call_id=call.id,
-                name=tool.name,
-                target=tool.target(prepared.args),
-                arguments=prepared.arguments,
+                call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
         work = self._begin(prepared, permit, token)
         result, job = await self._awaited(work, background)
-        result = result if result.executed else result.model_copy(update={"executed": True})
+        result = result if result.executed else replace(result, executed=True)
         duration_ms = round((time.monotonic() - started) * 1000)
         self._emitter.emit(
-            ToolFinished(
-                **self._emitter.head(),
-                call_id=call.id,
-                name=tool.name,
-                is_error=result.is_error,
-                duration_ms=duration_ms,
-            )
+            ToolFinished(call_id=call.id, name=tool.name, is_error=result.is_error, duration_ms=duration_ms)
         )
         notes = await self._inspection.after(call.id, token) if inspected and job is None else ()
         if tool.effect == "files":
@@ -361,7 +352,6 @@ class Executor:
     ) -> Settled:
         sandboxed = started_at is not None and self._around.tools.get(call.name).sandboxed
         added = ToolResultAdded(
-            **self._emitter.head(),
             call_id=call.id,
             name=call.name,
             content=result.content,
@@ -385,6 +375,10 @@ class Executor:
 
 async def _result(token: CancelToken, work: Coroutine[Any, Any, Result]) -> Result:
     try:
-        return await token.guard(work)
+        return checked(await token.guard(work))
     except Exception as error:
-        return result_of_error(error, executed=True, cancelled_because=token.reason)
+        failed = result_of_error(error, executed=True, cancelled_because=token.reason)
+    try:
+        return checked(failed)
+    except Failed as odd:
+        return result_of_error(odd, executed=True)

@@ -91,15 +91,14 @@ class GoingBack:
     def _tell(
         self, point: str, kind: RestoreKind, changed: tuple[FileChange, ...], conversation: bool, before: str
     ) -> None:
-        event = CheckpointRestored(
-            **self.emitter.head(),
+        restored = CheckpointRestored(
             checkpoint_id=point,
             kind=kind,
             files=tuple(visible(change.path) for change in changed),
             conversation=conversation,
             before=before,
         )
-        self.emitter.emit(event)
+        event = self.emitter.emit(restored)
         self.checkpoints.moments.add(event)
         if conversation:
             self.checkpoints.line.go_back(point)

@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from codeagent.agent.hook_subjects import PromptSource
 from codeagent.core.events import RunReason
 from codeagent.core.hook_events import HookEvent
-from codeagent.core.messages import ToolCall, Usage
+from codeagent.core.messages import ErrorInfo, ToolCall, Usage
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import ErrorInfo
 
 
 class _Strict(BaseModel):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -112,7 +112,7 @@ class Hooks:
                     case Modify(arguments):
                         text = _as_json(hook.name, arguments)
                         modified = Modify(json.loads(text))
-                        call = call.model_copy(update={"arguments": text})
+                        call = replace(call, arguments=text)
                     case _:
                         return _denial(hook.name, answer)
             except _Failed as failure:

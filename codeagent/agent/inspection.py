@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from codeagent.agent.approvals import Approvals, Question, fingerprint
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
@@ -20,6 +18,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, RunCancelled
 from codeagent.core.events import Notice
+from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import UserMessage
 from codeagent.core.policy import SAID_NO, Decision, Verdict
 from codeagent.core.ports import Sandbox, Workspace
@@ -370,7 +369,7 @@ class Inspection:
             self._steering.add_note(UserMessage.from_text(f"({note})", source="note"))
 
     def _warn(self, text: str) -> None:
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="workspace.left", text=text))
+        self._emitter.emit(Notice(level="warning", code="workspace.left", text=text))
 
     def _tell_blind(self, error: Exception) -> None:
         """Once in a row."""

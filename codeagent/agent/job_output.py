@@ -4,8 +4,8 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
+from codeagent.core.messages import OutputStream
 from codeagent.core.ports import OutputPage, OutputSink, OutputStore
-from codeagent.core.tool import OutputStream
 from codeagent.tools.command_output import readable
 
 _KEPT = 32 * 1024

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 from codeagent.agent.job_output import JobOutput, end_of
 from codeagent.agent.work import Work
-from codeagent.core.jobs import Job, JobStatus
+from codeagent.core.events import JobFinished
+from codeagent.core.jobs import Job
 from codeagent.core.messages import text_of
 from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.sanitize import one_line
@@ -59,18 +60,18 @@ class JobRun:
             return self.output.read(offset, lines)
         return page_of(self._outputs, self._handle, offset, lines)
 
-    async def ended(self, now: Callable[[], float]) -> dict[str, Any]:
-        """Wait for its end; the fields of `job.finished`."""
+    async def ended(self, now: Callable[[], float]) -> JobFinished:
+        """Wait for its end, and say how it ended."""
         assert self.work is not None
         result = await self.work.result()
         self.work.watch.ended = True
         self.work.token.close()
         self.output.end()
-        fields = self._fields(result, round(now(), 3))
+        finished = self._finished(result, round(now(), 3))
         self.work = None
-        return fields
+        return finished
 
-    def _fields(self, result: ToolResult, ended: float) -> dict[str, Any]:
+    def _finished(self, result: ToolResult, ended: float) -> JobFinished:
         status, code = self._status(result), result.details.get("exit_code")
         exit_code = code if isinstance(code, int) else None
         tail, handle = self._told(result)
@@ -80,21 +81,21 @@ class JobRun:
         elif result.child_session is not None:
             summary = one_line(f"{summary} session {result.child_session}", _SUMMARY)
         job = self._job = replace(self._job, status=status, ended=ended, exit_code=exit_code, summary=summary)
-        return {
-            "job_id": job.id,
-            "call_id": job.call_id,
-            "name": job.tool,
-            "title": job.title,
-            "status": status,
-            "summary": summary,
-            "tail": tail,
-            "exit_code": exit_code,
-            "lines": self.output.lines,
-            "handle": handle,
-            "duration_ms": max(0, round((ended - job.started) * 1000)),
-        }
+        return JobFinished(
+            job_id=job.id,
+            call_id=job.call_id,
+            name=job.tool,
+            title=job.title,
+            status=status,
+            summary=summary,
+            tail=tail,
+            exit_code=exit_code,
+            lines=self.output.lines,
+            handle=handle,
+            duration_ms=max(0, round((ended - job.started) * 1000)),
+        )
 
-    def _status(self, result: ToolResult) -> JobStatus:
+    def _status(self, result: ToolResult) -> Literal["done", "failed", "stopped"]:
         if result.error is None:
             return "done"
         return "stopped" if self.stopping and result.error.kind == "cancelled" else "failed"

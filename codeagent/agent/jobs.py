@@ -132,7 +132,6 @@ class Jobs:
         run = self._runs[job.id] = JobRun(job, work, self._outputs, self._printed)
         self._emitter.emit(
             JobStarted(
-                **self._emitter.head(),
                 job_id=job.id,
                 call_id=call.id,
                 name=tool.name,
@@ -175,9 +174,7 @@ class Jobs:
             await self._ports.close()
 
     async def _follow(self, run: JobRun) -> None:
-        fields = await run.ended(time.time)
-        finished = JobFinished(**self._emitter.head(), **fields)
-        self._emitter.emit(finished)
+        finished = self._emitter.emit(await run.ended(time.time))
         self._untold[finished.job_id] = finished
         self._steering.add_note(job_note(finished), wakes=not run.stopping)
         run.over.set()

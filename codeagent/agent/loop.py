@@ -100,7 +100,7 @@ class Loop:
             answer = await self._turn(token)
             if answer.calls:
                 if not self._conversation.attended and max(self._repeated.values(), default=0) > TOO_OFTEN:
-                    self._emitter.emit(LimitReached(**self._emitter.head(), limit="same_call", maximum=TOO_OFTEN))
+                    self._emitter.emit(LimitReached(limit="same_call", maximum=TOO_OFTEN))
                     return "limit"
                 if (reason := await self._limited(self.meter.after_calls(), token)) is not None:
                     return reason
@@ -119,13 +119,13 @@ class Loop:
         self._mode = self._permissions.mode
         if (note := mode_note(self._history, self._mode)) is not None:
             self._history.append(note)
-            self._emitter.emit(MessageAdded(**self._emitter.head(), message=note))
+            self._emitter.emit(MessageAdded(message=note))
 
     async def _limited(self, reached: Reached | None, token: CancelToken) -> RunReason | None:
         """Why the run ends; None where nothing was reached, or the person allowed as much again."""
         if reached is None:
             return None
-        self._emitter.emit(LimitReached(**self._emitter.head(), limit=reached.limit, maximum=reached.maximum))
+        self._emitter.emit(LimitReached(limit=reached.limit, maximum=reached.maximum))
         if not self._conversation.attended:
             return "limit"
         text = f"the limit {reached.limit} = {reached.maximum:g} is reached"
@@ -138,9 +138,7 @@ class Loop:
         while (why := self._spending.exhausted()) is not None:
             budget = self._spending.budget
             if budget is not None:
-                limit = LimitReached(
-                    **self._emitter.head(), limit=f"budget_{budget.kind}", maximum=self._spending.allowed
-                )
+                limit = LimitReached(limit=f"budget_{budget.kind}", maximum=self._spending.allowed)
                 self._emitter.emit(limit)
             await self._boundary.hold("budget", why, self._batches + 1, token)
             self._spending.extend()
@@ -148,7 +146,7 @@ class Loop:
     async def _turn(self, token: CancelToken) -> AssistantMessage:
         self.meter.turns += 1
         turn = self.meter.turns
-        self._emitter.emit(TurnStarted(**self._emitter.head(), turn=turn))
+        self._emitter.emit(TurnStarted(turn=turn))
         asking = Asking(self._emitter, self._executor, self._call_ids)
         stop: AssistantMessage | None = None
         try:
@@ -167,9 +165,7 @@ class Loop:
         finally:
             self.meter.add_request(asking.usage)
             self._spending.add_request(asking.usage)
-            self._emitter.emit(
-                TurnFinished(**self._emitter.head(), turn=turn, stop=stop.stop if stop else "cut", usage=asking.usage)
-            )
+            self._emitter.emit(TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=asking.usage))
 
     def _request(self) -> ModelRequest:
         told = self._conversation.briefing or self._conversation
@@ -182,7 +178,7 @@ class Loop:
         self.text = answer.text or self.text
         self._history.append(answer)
         self._call_ids.update(call.id for call in answer.calls)
-        self._emitter.emit(MessageAdded(**self._emitter.head(), message=answer))
+        self._emitter.emit(MessageAdded(message=answer))
 
     async def _run_calls(self, answer: AssistantMessage, token: CancelToken) -> None:
         """Afterwards every call is answered in the history, in source order, whatever happened."""
@@ -265,7 +261,6 @@ class Loop:
             ran = sum(settled[call.id].result.executed for call in batch if call.id in settled)
             self._emitter.emit(
                 BatchFinished(
-                    **self._emitter.head(),
                     batch=number,
                     executed=ran,
                     skipped=len(batch) - ran,
@@ -311,6 +306,6 @@ class Loop:
         self._history.append(note)
         why = "was cut off by the output limit" if answer.stop == "length" else "was empty"
         said = f"the answer {why}: the model was asked to go on"
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code="model.nudge", text=said))
-        self._emitter.emit(MessageAdded(**self._emitter.head(), message=note))
+        self._emitter.emit(Notice(level="warning", code="model.nudge", text=said))
+        self._emitter.emit(MessageAdded(message=note))
         return True

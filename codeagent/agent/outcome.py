@@ -1,7 +1,9 @@
 """From what a call raised or returned to the one result it gets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from codeagent.core.errors import (
     MissingPath,
@@ -11,13 +13,22 @@ from codeagent.core.errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
-from codeagent.core.messages import ContentPart, TextPart, ToolMessage, text_of
+from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolMessage, text_of
 from codeagent.core.ports import OutputStore
-from codeagent.core.tool import BaseChanged, ErrorInfo, ErrorKind, ToolError, ToolResult
+from codeagent.core.tool import BaseChanged, Failed, ToolError, ToolResult
 
 _HEAD_SHARE = 0.6
 _LONG_LINE = 2000
 _PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_found": "", "failed": ""}
+
+
+class _Returned(BaseModel):
+    """A result, checked all through."""
+
+    model_config = ConfigDict(extra="forbid", revalidate_instances="always", defer_build=True)
+
+    result: ToolResult
+    details: dict[str, JsonValue]
 
 
 @dataclass(frozen=True)
@@ -91,18 +102,31 @@ def _cancel_text(reason: str) -> str:
             return f"Cancelled: {reason}"
 
 
+def checked(result: ToolResult) -> ToolResult:
+    """What a tool returned, with lists where tuples belong taken as such.
+
+    Raises Failed for what could not be logged: a tool may be anybody's, and its result may hold anything.
+    """
+    if not isinstance(result, ToolResult):
+        raise Failed(f"the tool returned {type(result).__name__} in place of a ToolResult")
+    try:
+        return _Returned(result=result, details=dict(result.details)).result
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise Failed(f"the tool returned a result that cannot be used: {place}: {first['msg'].lower()}") from None
+
+
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
     """The result with what was found around the call, for the model."""
     told = tuple(TextPart(text=f"[{note}]") for note in notes)
-    return result.model_copy(update={"content": (*result.content, *told)}) if told else result
+    return replace(result, content=(*result.content, *told)) if told else result
 
 
 def as_edited(result: ToolResult, arguments: str) -> ToolResult:
     """The result of a call that ran with arguments (JSON) of the person's: the model is told so."""
     told = TextPart(text=f"(The user edited this call before it ran. It ran with: {arguments})")
-    return result.model_copy(
-        update={"content": (told, *result.content), "details": {**result.details, "edited_arguments": arguments}}
-    )
+    return replace(result, content=(told, *result.content), details={**result.details, "edited_arguments": arguments})
 
 
 def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ...]) -> ToolResult:
@@ -110,7 +134,7 @@ def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ..
     lines = "\n".join(f"({line})" for line in dropped)
     told = (TextPart(text=lines),) if dropped else ()
     details = {**result.details, "arguments_read": [*read_as, *dropped]}
-    return result.model_copy(update={"content": (*told, *result.content), "details": details})
+    return replace(result, content=(*told, *result.content), details=details)
 
 
 def _whole_lines(head: str, tail: str) -> tuple[str, str]:
@@ -136,4 +160,4 @@ def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call
     gap = "" if head.endswith("\n") else "\n"
     marker = f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
     others: tuple[ContentPart, ...] = tuple(part for part in result.content if not isinstance(part, TextPart))
-    return result.model_copy(update={"content": (TextPart(text=head + marker + tail), *others)})
+    return replace(result, content=(TextPart(text=head + marker + tail), *others))

@@ -1,6 +1,7 @@
 """The batch that is planned and has not begun: until then calls can be passed over, or be given other arguments."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
@@ -43,7 +44,7 @@ class Planned:
     def tell(self) -> None:
         """Emit `batch.planned`."""
         plans = tuple(self._executor.plan(call) for call in self.left)
-        self._emitter.emit(BatchPlanned(**self._emitter.head(), batch=self._number, calls=plans))
+        self._emitter.emit(BatchPlanned(batch=self._number, calls=plans))
 
     def skip(self, call_id: str, reason: str) -> bool:
         """False where no such call is left."""
@@ -64,7 +65,7 @@ class Planned:
         call = self._calls.get(call_id)
         if call is None or call_id in self.settled:
             return False
-        edited = call.model_copy(update={"arguments": arguments})
+        edited = replace(call, arguments=arguments)
         try:
             self._executor.check(edited)
         except ToolError as error:

@@ -38,10 +38,9 @@ class Run:
 
     def begin(self, prompt: str | None) -> None:
         """Say that it starts, and with what; None: with what is queued."""
-        parts, head = self._parts, self._parts.emitter.head
+        parts = self._parts
         parts.emitter.emit(
             RunStarted(
-                **head(),
                 model=self._conversation.model.name,
                 workspace=str(parts.root),
                 mode=parts.permissions.mode,
@@ -55,13 +54,13 @@ class Run:
         said.extend(parts.steering.deliver_notes())
         if (note := mode_note(said, parts.permissions.mode)) is not None:
             said.append(note)
-            parts.emitter.emit(MessageAdded(**head(), message=note))
+            parts.emitter.emit(MessageAdded(message=note))
         if prompt is None:
             said.extend(parts.steering.deliver_steering() or parts.steering.deliver_follow_up())
             return
         for message in (UserMessage.from_text(prompt), *self._notes):
             said.append(message)
-            parts.emitter.emit(MessageAdded(**head(), message=message))
+            parts.emitter.emit(MessageAdded(message=message))
 
     async def work(self) -> RunFinished:
         """To the end; what is returned is still to be emitted. Raises nothing."""
@@ -90,7 +89,6 @@ class Run:
         if not attended:
             await parts.checkpoints.end()
         return RunFinished(
-            **parts.emitter.head(),
             reason=reason,
             text=loop.text,
             usage=loop.meter.usage,

@@ -12,10 +12,10 @@ from codeagent.agent.outcome import result_of_error
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
-from codeagent.core.messages import UserMessage
+from codeagent.core.messages import OutputStream, UserMessage
 from codeagent.core.ports import Command, OutputStore, Sandbox
 from codeagent.core.shell import SHELL, shell_note
-from codeagent.core.tool import OutputStream, ToolResult
+from codeagent.core.tool import ToolResult
 from codeagent.tools.command_run import run_command
 
 Kind = Literal["docker", "host"]
@@ -50,11 +50,10 @@ class Shell:
             raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
         if not command.strip() or "\0" in command:
             raise CodeagentError("there is no command to run" if not command.strip() else "a command cannot hold a NUL")
-        head = self._emitter.head()
-        call_id = f"shell-{head['seq']}"
+        call_id = f"shell-{self._emitter.next_seq}"
         token = self._running[call_id] = CancelToken()
         started = ToolStarted(
-            **head, call_id=call_id, name=SHELL, target=command, arguments={"command": command, "shared": shared}
+            call_id=call_id, name=SHELL, target=command, arguments={"command": command, "shared": shared}
         )
         self._emitter.emit(started)
         task = asyncio.create_task(self._work(self._sandbox, call_id, command, shared, token))
@@ -88,10 +87,8 @@ class Shell:
         result = await self._result(sandbox[0], Command(command, call_id), token)
         del self._running[call_id]
         duration_ms = round((time.monotonic() - started) * 1000)
-        ended = {"call_id": call_id, "name": SHELL, "is_error": result.is_error, "duration_ms": duration_ms}
-        self._emitter.emit(ToolFinished.model_validate({**self._emitter.head(), **ended}))
+        self._emitter.emit(ToolFinished(call_id=call_id, name=SHELL, is_error=result.is_error, duration_ms=duration_ms))
         added = ToolResultAdded(
-            **self._emitter.head(),
             call_id=call_id,
             name=SHELL,
             content=result.content,
@@ -112,7 +109,7 @@ class Shell:
     async def _result(self, sandbox: Sandbox, command: Command, token: CancelToken) -> ToolResult:
         if self._floor.taken:
             text = "waits for the agent's running call to end"
-            self._emitter.emit(ToolProgress(**self._emitter.head(), call_id=command.call_id, name=SHELL, text=text))
+            self._emitter.emit(ToolProgress(call_id=command.call_id, name=SHELL, text=text))
         try:
             await token.guard(self._floor.enter(alone=True))
         except Exception as error:
@@ -122,9 +119,7 @@ class Shell:
 
         async def update(text: str, stream: OutputStream = "output") -> None:
             if shown := flood.take(text):
-                self._emitter.emit(
-                    ToolUpdated(**self._emitter.head(), call_id=command.call_id, name=SHELL, text=shown, stream=stream)
-                )
+                self._emitter.emit(ToolUpdated(call_id=command.call_id, name=SHELL, text=shown, stream=stream))
 
         try:
             await self._emitter.sync()

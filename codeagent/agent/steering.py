@@ -42,11 +42,10 @@ class Steering:
         return tuple(item for item in self._waiting if item.kind == "interrupt" and self._may_go(item))
 
     def add(self, kind: QueueKind, text: str) -> str:
-        head = self._emitter.head()
-        item = Queued(f"q{head['seq']}", kind, text)
+        item = Queued(f"q{self._emitter.next_seq}", kind, text)
         self._waiting.append(item)
         self._look_who_waits()
-        self._emitter.emit(SteerQueued(**head, id=item.id, kind=kind, text=text))
+        self._emitter.emit(SteerQueued(id=item.id, kind=kind, text=text))
         return item.id
 
     async def typed(self) -> None:
@@ -93,7 +92,7 @@ class Steering:
         if at is None:
             return False
         item = self._waiting[at] = replace(self._waiting[at], text=text)
-        self._emitter.emit(SteerQueued(**self._emitter.head(), id=item.id, kind=item.kind, text=text))
+        self._emitter.emit(SteerQueued(id=item.id, kind=item.kind, text=text))
         return True
 
     def move(self, queued_id: str, position: int) -> bool:
@@ -140,7 +139,7 @@ class Steering:
         notes, self._notes = self._notes, []
         self._waking.clear()
         for note in notes:
-            self._emitter.emit(MessageAdded(**self._emitter.head(), message=note))
+            self._emitter.emit(MessageAdded(message=note))
         return notes
 
     def deliver_steering(self) -> list[UserMessage]:
@@ -175,11 +174,11 @@ class Steering:
         messages = [UserMessage.from_text(item.text, source=item.kind), *self._admitted.get(item, ())]
         self._remove(item, taken_back=False)
         for message in messages:
-            self._emitter.emit(MessageAdded(**self._emitter.head(), message=message))
+            self._emitter.emit(MessageAdded(message=message))
         return messages
 
     def _remove(self, item: Queued, *, taken_back: bool) -> None:
         self._waiting.remove(item)
         self._admitted.pop(item, None)
         self._look_who_waits()
-        self._emitter.emit(SteerDelivered(**self._emitter.head(), id=item.id, kind=item.kind, taken_back=taken_back))
+        self._emitter.emit(SteerDelivered(id=item.id, kind=item.kind, taken_back=taken_back))

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from pydantic import JsonValue
-
 from codeagent.agent.emitter import Emitter
 from codeagent.core.display import DiffBlock
+from codeagent.core.json_types import JsonValue
 from codeagent.core.tool import ToolResult
 
 

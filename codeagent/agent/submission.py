@@ -1,12 +1,11 @@
 """Asks the hooks about the text of a person before any of it is sent (FEATURES F11)."""
 
-from pydantic import JsonValue
-
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hook_subjects import Prompt, PromptSource
 from codeagent.agent.hooks import Deny, Hooks
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import Notice
+from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import UserMessage
 
 
@@ -37,4 +36,4 @@ class Submission:
         self._tell("run.not_begun", why, {"prompt": prompt or ""})
 
     def _tell(self, code: str, text: str, data: dict[str, JsonValue]) -> None:
-        self._emitter.emit(Notice(**self._emitter.head(), level="warning", code=code, text=text, data=data))
+        self._emitter.emit(Notice(level="warning", code=code, text=text, data=data))

@@ -1,14 +1,14 @@
 """The two callbacks of one call: what it prints is kept for a job, and shown to whoever watches."""
 
 from collections.abc import Callable
+from typing import get_args
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.flood import Flood
 from codeagent.agent.hooks import Hooks
 from codeagent.agent.job_output import JobOutput
 from codeagent.core.events import JobUpdated, ToolProgress, ToolUpdated
-from codeagent.core.messages import ToolCall
-from codeagent.core.tool import OutputStream
+from codeagent.core.messages import OutputStream, ToolCall
 
 
 class Watch:
@@ -36,6 +36,9 @@ class Watch:
     async def update(self, text: str, stream: OutputStream = "output") -> None:
         if self.ended:
             return
+        _require_text("on_update", text)
+        if stream not in get_args(OutputStream):
+            raise ValueError(f"on_update takes a stream among {', '.join(get_args(OutputStream))}, not {stream!r}")
         self.output.add(text, stream)
         self._printed()
         shown = self._flood.take(text)
@@ -46,16 +49,23 @@ class Watch:
 
     async def progress(self, text: str) -> None:
         """Not of a job: what it prints is all there is to see of it."""
+        _require_text("on_progress", text)
         if not self.ended and self._job_id is None:
             call = self._call
-            self._emitter.emit(ToolProgress(**self._emitter.head(), call_id=call.id, name=call.name, text=text))
+            self._emitter.emit(ToolProgress(call_id=call.id, name=call.name, text=text))
 
     def _show(self, text: str, stream: OutputStream) -> None:
-        call, head = self._call, self._emitter.head()
+        call = self._call
         if self._job_id is not None:
-            self._emitter.emit(JobUpdated(**head, job_id=self._job_id, text=text, stream=stream))
+            self._emitter.emit(JobUpdated(job_id=self._job_id, text=text, stream=stream))
             return
-        self._emitter.emit(ToolUpdated(**head, call_id=call.id, name=call.name, text=text, stream=stream))
+        self._emitter.emit(ToolUpdated(call_id=call.id, name=call.name, text=text, stream=stream))
+
+
+def _require_text(what: str, text: object) -> None:
+    """A tool may be anybody's."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} takes text, not {type(text).__name__}")
 
 
 def _nobody() -> None:

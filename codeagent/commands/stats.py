@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from codeagent.commands.sessions import add_session_argument, chosen, open_store
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.sanitize import visible, visible_json
@@ -26,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
         ids = [title]
     stats = gather_stats(_counted(store, ids))
     if args.json:
-        print(visible_json(stats.model_dump_json(indent=2)))
+        print(visible_json(TypeAdapter(SessionStats).dump_json(stats, indent=2).decode()))
     else:
         print("\n".join(_lines(title, stats)))
     return 0

@@ -14,8 +14,8 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.messages import ErrorKind
 from codeagent.core.policy import ApprovalSource
-from codeagent.core.tool import ErrorKind
 
 
 @dataclass(frozen=True)

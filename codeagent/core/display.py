@@ -1,23 +1,25 @@
 """What a person sees of a tool: a few block kinds that every front end can show."""
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Tag
-
-from codeagent.core.messages import Frozen
+from codeagent.core.json_types import JsonObject, OneOf
 
 
-class TextBlock(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextBlock:
     type: Literal["text"] = "text"
     text: str
 
 
-class MarkdownBlock(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarkdownBlock:
     type: Literal["markdown"] = "markdown"
     text: str
 
 
-class DiffBlock(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DiffBlock:
     """A change of one file, as its whole text before and after."""
 
     type: Literal["diff"] = "diff"
@@ -29,7 +31,8 @@ class DiffBlock(Frozen):
     """The file's line number (from 1) at which `before` and `after` begin."""
 
 
-class TerminalBlock(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TerminalBlock:
     """A command and what it printed."""
 
     type: Literal["terminal"] = "terminal"
@@ -38,18 +41,21 @@ class TerminalBlock(Frozen):
     exit_code: int | None = None
 
 
-class FilesBlock(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilesBlock:
     type: Literal["files"] = "files"
     paths: tuple[str, ...]
 
 
-class ImageBlock(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageBlock:
     type: Literal["image"] = "image"
     path: str
     media_type: str
 
 
-class QuestionBlock(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionBlock:
     """A question to the person, with answers to choose from; another one can always be given."""
 
     type: Literal["question"] = "question"
@@ -57,30 +63,16 @@ class QuestionBlock(Frozen):
     options: tuple[str, ...] = ()
 
 
-class UnknownBlock(BaseModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnknownBlock:
     """A block of a newer version: kept as it is, shown by its type."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
-
     type: str
-
-
-_KNOWN = {"text", "markdown", "diff", "terminal", "files", "image", "question"}
-
-
-def _tag(value: Any) -> str:
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if kind in _KNOWN else "unknown"
+    more: JsonObject = field(default_factory=dict)
+    """Its other fields, as they came; in JSON they stand beside its type."""
 
 
 DisplayBlock = Annotated[
-    Annotated[TextBlock, Tag("text")]
-    | Annotated[MarkdownBlock, Tag("markdown")]
-    | Annotated[DiffBlock, Tag("diff")]
-    | Annotated[TerminalBlock, Tag("terminal")]
-    | Annotated[FilesBlock, Tag("files")]
-    | Annotated[ImageBlock, Tag("image")]
-    | Annotated[QuestionBlock, Tag("question")]
-    | Annotated[UnknownBlock, Tag("unknown")],
-    Discriminator(_tag),
+    TextBlock | MarkdownBlock | DiffBlock | TerminalBlock | FilesBlock | ImageBlock | QuestionBlock | UnknownBlock,
+    OneOf("type", other=UnknownBlock),
 ]

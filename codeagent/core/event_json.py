@@ -1,22 +1,40 @@
-"""An event as the one line of JSON that the session log and `--output jsonl` share."""
+"""An event as the one line of JSON that the session log and `--output jsonl` share: written, and read again."""
 
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import PydanticSerializationError, SchemaSerializer
 
-from codeagent.core.events import KnownEvent, UnknownEvent, parse_event_json
+from codeagent.core.envelope import is_stamped
+from codeagent.core.events import EVENT_TYPES, Event, KnownEvent, UnknownEvent
 from codeagent.core.redact import Redactor
 
 _BREAKS = re.compile("[\x85\u2028\u2029]")
 _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
+_reader: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(
+    Event, config=ConfigDict(extra="forbid", defer_build=True)
+)
+
+
+def parse_event(value: object) -> KnownEvent | UnknownEvent:
+    """The event a decoded log line stands for. Raises ValueError."""
+    return _in_envelope(_reader.validate_python(value))
+
+
+def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
+    """As `parse_event`, from the line itself. Raises ValueError."""
+    return _in_envelope(_reader.validate_json(line))
 
 
 def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
-    """The event's JSON object on one line, secrets masked and lone surrogates replaced by `?`."""
+    """The event's JSON object on one line, secrets masked and lone surrogates replaced by `?`.
+
+    Raises ValueError for an event that was never emitted, or with a field of another type than it says.
+    """
     return on_one_line(_cleaned_json(event, redactor))
 
 
@@ -26,21 +44,42 @@ def on_one_line(text: str) -> str:
 
 
 def _cleaned_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
-    try:
-        text = event.model_dump_json()
-    except PydanticSerializationError:
-        whole = json.dumps(event.model_dump(), ensure_ascii=False, separators=(",", ":"))
-        text = whole.encode("utf-8", "replace").decode()
+    text = _written(event)
     cleaned = redactor.clean(text)
     if cleaned == text or _is_event(cleaned):
         return cleaned
     return json.dumps(_clean_values(json.loads(text), redactor.clean), ensure_ascii=False, separators=(",", ":"))
 
 
+def _in_envelope(event: KnownEvent | UnknownEvent) -> KnownEvent | UnknownEvent:
+    if not is_stamped(event):
+        raise ValueError(f"a {event.type} without seq, ts or session")
+    return event
+
+
+def _written(event: KnownEvent | UnknownEvent) -> str:
+    _in_envelope(event)
+    writer = _writer(event.type)
+    try:
+        return writer.to_json(event, warnings="error").decode()
+    except PydanticSerializationError:
+        plain = writer.to_python(event, mode="json", warnings="error")
+        whole = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+        return whole.encode("utf-8", "replace").decode()
+
+
+@cache
+def _writer(kind: str) -> SchemaSerializer:
+    """Each type has its own, which is faster than to search the union."""
+    adapter: TypeAdapter[Any] = TypeAdapter(EVENT_TYPES.get(kind, Event))
+    assert isinstance(adapter.serializer, SchemaSerializer)
+    return adapter.serializer
+
+
 def _is_event(text: str) -> bool:
     try:
         parse_event_json(text)
-    except ValidationError:
+    except ValueError:
         return False
     return True
 

@@ -3,34 +3,28 @@
 An event holds data only. Durable events are logged and never lost; the others may be merged.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, TypeAdapter
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, get_args
 
 from codeagent.core.display import DisplayBlock
-from codeagent.core.messages import AssistantMessage, ContentPart, Frozen, StopReason, Usage, UserMessage
+from codeagent.core.envelope import BaseEvent
+from codeagent.core.json_types import JsonObject, OneOf
+from codeagent.core.messages import (
+    AssistantMessage,
+    ContentPart,
+    ErrorInfo,
+    OutputStream,
+    StopReason,
+    Usage,
+    UserMessage,
+)
 from codeagent.core.policy import Answer, ApprovalSource, Mode, Permission
-from codeagent.core.tool import ErrorInfo, OutputStream
 
-VERSION = 1
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
 QueueKind = Literal["steer", "interrupt", "follow_up"]
 
 
-class BaseEvent(Frozen):
-    """The envelope of every event."""
-
-    durable: ClassVar[bool] = True
-
-    v: int = VERSION
-    seq: int
-    """Strictly increasing within a session; deltas that are merged or not logged leave gaps."""
-    ts: float
-    """Seconds since the epoch, UTC. Order is `seq`, never `ts`."""
-    session: str
-    agent: str = "main"
-
-
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunStarted(BaseEvent):
     type: Literal["run.started"] = "run.started"
     model: str
@@ -42,6 +36,7 @@ class RunStarted(BaseEvent):
     resumed: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinished(BaseEvent):
     type: Literal["run.finished"] = "run.finished"
     reason: RunReason
@@ -54,12 +49,14 @@ class RunFinished(BaseEvent):
     duration_ms: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TurnStarted(BaseEvent):
     type: Literal["turn.started"] = "turn.started"
     turn: int
     """From 1, within the run."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TurnFinished(BaseEvent):
     type: Literal["turn.finished"] = "turn.finished"
     turn: int
@@ -67,25 +64,29 @@ class TurnFinished(BaseEvent):
     usage: Usage
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MessageAdded(BaseEvent):
     """A user or assistant message; tool messages follow from `tool.result`."""
 
     type: Literal["message.added"] = "message.added"
-    message: Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]
+    message: Annotated[UserMessage | AssistantMessage, OneOf("role")]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TextDelta(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["text.delta"] = "text.delta"
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReasoningDelta(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["reasoning.delta"] = "reasoning.delta"
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallAdded(BaseEvent):
     """A call's block closed in the stream; nothing has run yet."""
 
@@ -95,7 +96,8 @@ class ToolCallAdded(BaseEvent):
     arguments: str
 
 
-class PlannedCall(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedCall:
     call_id: str
     name: str
     target: str
@@ -105,6 +107,7 @@ class PlannedCall(Frozen):
     """Why, as a phrase."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BatchPlanned(BaseEvent):
     type: Literal["batch.planned"] = "batch.planned"
     batch: int
@@ -112,6 +115,7 @@ class BatchPlanned(BaseEvent):
     calls: tuple[PlannedCall, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BatchFinished(BaseEvent):
     """The boundary: the point where a person can step in."""
 
@@ -122,6 +126,7 @@ class BatchFinished(BaseEvent):
     duration_ms: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SteerQueued(BaseEvent):
     type: Literal["steer.queued"] = "steer.queued"
     id: str
@@ -129,6 +134,7 @@ class SteerQueued(BaseEvent):
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SteerDelivered(BaseEvent):
     """The text left its queue; unless `taken_back`, a user message follows."""
 
@@ -138,6 +144,7 @@ class SteerDelivered(BaseEvent):
     taken_back: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalRequested(BaseEvent):
     type: Literal["approval.requested"] = "approval.requested"
     approval_id: str
@@ -156,6 +163,7 @@ class ApprovalRequested(BaseEvent):
     """Its DiffBlock may be answered hunk by hunk."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalResolved(BaseEvent):
     type: Literal["approval.resolved"] = "approval.resolved"
     approval_id: str
@@ -169,14 +177,16 @@ class ApprovalResolved(BaseEvent):
     """It holds in later sessions of this workspace, too."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ToolStarted(BaseEvent):
     type: Literal["tool.started"] = "tool.started"
     call_id: str
     name: str
     target: str
-    arguments: dict[str, JsonValue]
+    arguments: JsonObject
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ToolUpdated(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["tool.updated"] = "tool.updated"
@@ -187,6 +197,7 @@ class ToolUpdated(BaseEvent):
     stream: OutputStream = "output"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ToolProgress(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["tool.progress"] = "tool.progress"
@@ -195,6 +206,7 @@ class ToolProgress(BaseEvent):
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ToolFinished(BaseEvent):
     type: Literal["tool.finished"] = "tool.finished"
     call_id: str
@@ -203,6 +215,7 @@ class ToolFinished(BaseEvent):
     duration_ms: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ToolResultAdded(BaseEvent):
     """The one result of a call, executed or not; it becomes the tool message."""
 
@@ -214,7 +227,7 @@ class ToolResultAdded(BaseEvent):
     executed: bool
     error: ErrorInfo | None = None
     blocks: tuple[DisplayBlock, ...] = ()
-    details: dict[str, JsonValue] = Field(default_factory=dict)
+    details: JsonObject = field(default_factory=dict)
     started_at: float | None = None
     duration_ms: int = 0
     approval: ApprovalSource | None = None
@@ -225,6 +238,7 @@ class ToolResultAdded(BaseEvent):
     child_session: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobStarted(BaseEvent):
     """A call goes on in the background; its `tool.result` is, or was, the placeholder that names the job."""
 
@@ -238,6 +252,7 @@ class JobStarted(BaseEvent):
     takes_input: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobUpdated(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["job.updated"] = "job.updated"
@@ -247,6 +262,7 @@ class JobUpdated(BaseEvent):
     stream: OutputStream = "output"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobFinished(BaseEvent):
     """A job has ended; the model is told once, by a message that is a pure function of this."""
 
@@ -267,6 +283,7 @@ class JobFinished(BaseEvent):
     duration_ms: int = 0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointCreated(BaseEvent):
     """A snapshot of the workspace, and a mark in the conversation; `checkpoint.restored` goes back to either."""
 
@@ -284,6 +301,7 @@ class CheckpointCreated(BaseEvent):
     """What the snapshot does not cover, a phrase each."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointRestored(BaseEvent):
     """The files are, or the conversation is, as at the checkpoint again."""
 
@@ -299,12 +317,14 @@ class CheckpointRestored(BaseEvent):
     """Id of the checkpoint of just before, where `redo` leads."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LimitReached(BaseEvent):
     type: Literal["limit.reached"] = "limit.reached"
     limit: str
     maximum: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Notice(BaseEvent):
     """Something a person should know; `code` is stable, `text` is for reading."""
 
@@ -312,21 +332,16 @@ class Notice(BaseEvent):
     level: Literal["info", "warning", "error"] = "info"
     code: str
     text: str
-    data: dict[str, JsonValue] = Field(default_factory=dict)
+    data: JsonObject = field(default_factory=dict)
 
 
-class UnknownEvent(BaseModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnknownEvent(BaseEvent):
     """An event of a newer version: kept, passed on, never interpreted."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
-    durable: ClassVar[bool] = True
-
     type: str
-    v: int = VERSION
-    seq: int
-    ts: float
-    session: str
-    agent: str = "main"
+    more: JsonObject = field(default_factory=dict)
+    """Its other fields, as they came; in JSON they stand beside its type."""
 
 
 KnownEvent = (
@@ -357,26 +372,7 @@ KnownEvent = (
     | LimitReached
     | Notice
 )
-EVENT_TYPES: dict[str, type[BaseEvent]] = {kind.model_fields["type"].default: kind for kind in KnownEvent.__args__}
-
-
-def _tag(value: Any) -> str:
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return "known" if kind in EVENT_TYPES else "unknown"
-
-
-Event = Annotated[
-    Annotated[KnownEvent, Field(discriminator="type"), Tag("known")] | Annotated[UnknownEvent, Tag("unknown")],
-    Discriminator(_tag),
-]
-_adapter: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
-
-
-def parse_event(value: object) -> KnownEvent | UnknownEvent:
-    """The event a decoded log line stands for. Raises pydantic.ValidationError."""
-    return _adapter.validate_python(value)
-
-
-def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
-    """As `parse_event`, from the line itself. Raises pydantic.ValidationError."""
-    return _adapter.validate_json(line)
+EVENT_TYPES: dict[str, type[KnownEvent]] = {
+    kind.__dataclass_fields__["type"].default: kind for kind in get_args(KnownEvent)
+}
+Event = Annotated[KnownEvent | UnknownEvent, OneOf("type", other=UnknownEvent)]

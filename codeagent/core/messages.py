@@ -1,32 +1,30 @@
 """What the model sees: user, assistant and tool messages."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from codeagent.core.json_types import OneOf
 
 
-class Frozen(BaseModel):
-    """Base of the vocabulary: immutable, and strict about unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class TextPart(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextPart:
     type: Literal["text"] = "text"
     text: str
 
 
-class ImagePart(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImagePart:
     type: Literal["image"] = "image"
     media_type: str
     data: str
     """Base64 of the image file's bytes."""
 
 
-ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+ContentPart = Annotated[TextPart | ImagePart, OneOf("type")]
 
 
-class Thinking(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thinking:
     """One block of the model's reasoning, sent back to its provider unchanged."""
 
     text: str = ""
@@ -35,7 +33,8 @@ class Thinking(Frozen):
     """The opaque payload of a block whose text the provider withholds."""
 
 
-class ToolCall(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
     """One call as the model asked for it."""
 
     id: str
@@ -45,7 +44,8 @@ class ToolCall(Frozen):
     """Raw text of the arguments: JSON, or whatever the model produced instead."""
 
 
-class Usage(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
     """Tokens and cost of one or more requests.
 
     `input_tokens` counts every prompt token, cached ones included.
@@ -78,7 +78,8 @@ UserSource = Literal["prompt", "steer", "interrupt", "follow_up", "note"]
 StopReason = Literal["end", "tool_calls", "length", "content_filter", "cut"]
 
 
-class UserMessage(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserMessage:
     role: Literal["user"] = "user"
     content: tuple[ContentPart, ...]
     source: UserSource = "prompt"
@@ -89,7 +90,8 @@ class UserMessage(Frozen):
         return cls(content=(TextPart(text=text),), source=source)
 
 
-class AssistantMessage(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AssistantMessage:
     role: Literal["assistant"] = "assistant"
     text: str = ""
     thinking: tuple[Thinking, ...] = ()
@@ -99,7 +101,8 @@ class AssistantMessage(Frozen):
     model: str = ""
 
 
-class ToolMessage(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolMessage:
     role: Literal["tool"] = "tool"
     call_id: str
     name: str
@@ -107,7 +110,19 @@ class ToolMessage(Frozen):
     is_error: bool = False
 
 
-Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+Message = Annotated[UserMessage | AssistantMessage | ToolMessage, OneOf("role")]
+
+
+ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"]
+OutputStream = Literal["output", "stdout", "stderr"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorInfo:
+    """Why a call did not succeed."""
+
+    kind: ErrorKind
+    message: str
 
 
 def text_of(content: tuple[ContentPart, ...]) -> str:

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable
-
-from pydantic import Field
+from dataclasses import dataclass, field
 
 from codeagent.core.events import JobFinished, KnownEvent, LimitReached, ToolResultAdded, TurnFinished, UnknownEvent
-from codeagent.core.messages import Frozen, Usage
+from codeagent.core.messages import Usage
 
 
-class ToolStats(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolStats:
     """Calls of one tool."""
 
     calls: int = 0
@@ -19,24 +19,25 @@ class ToolStats(Frozen):
     duration_ms: int = 0
 
 
-class SessionStats(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionStats:
     """`total_duration_ms` is the sum over calls, also of those that ran side by side."""
 
     total_calls: int = 0
     successful: int = 0
     failed: int = 0
     total_duration_ms: int = 0
-    tools: dict[str, ToolStats] = Field(default_factory=dict)
-    errors: dict[str, int] = Field(default_factory=dict)
+    tools: dict[str, ToolStats] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
     """Failed calls by error kind."""
-    approvals: dict[str, int] = Field(default_factory=dict)
+    approvals: dict[str, int] = field(default_factory=dict)
     """Calls by who allowed or denied them: `auto`, `user`, `rule`, `hook` or `flag`."""
-    jobs: dict[str, int] = Field(default_factory=dict)
+    jobs: dict[str, int] = field(default_factory=dict)
     """Calls that went on in the background, by how they ended."""
-    limits: dict[str, int] = Field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
     """How often each limit was reached."""
     turns: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 COUNTED = frozenset({"turn.finished", "tool.result", "job.finished", "limit.reached"})

@@ -2,40 +2,35 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict
 
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import DisplayBlock, TextBlock
 from codeagent.core.hunks import HunkAnswer
-from codeagent.core.messages import ContentPart, Frozen, TextPart
+from codeagent.core.json_types import JsonObject, JsonValue
+from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
 from codeagent.core.ports import Sandbox, Workspace
 from codeagent.core.scratchpad import Scratchpad
 
-ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"]
-OutputStream = Literal["output", "stdout", "stderr"]
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
 """direct: the call is awaited. background: it runs as a job. stateful: a job that goes on talking (FEATURES F6)."""
 
 
-class ErrorInfo(Frozen):
-    kind: ErrorKind
-    message: str
-
-
-class ToolResult(Frozen):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolResult:
     """What one call answered: twice, once for the model and once for the person."""
 
     content: tuple[ContentPart, ...]
     """For the model."""
     blocks: tuple[DisplayBlock, ...] = ()
     """For the person; empty means: show `content`."""
-    details: dict[str, JsonValue] = Field(default_factory=dict)
+    details: JsonObject = field(default_factory=dict)
     """For programs that read the log; never sent to the model."""
     error: ErrorInfo | None = None
     executed: bool = True
@@ -65,7 +60,7 @@ class ToolError(Exception):
         *,
         content: tuple[ContentPart, ...] = (),
         blocks: tuple[DisplayBlock, ...] = (),
-        details: dict[str, JsonValue] | None = None,
+        details: JsonObject | None = None,
     ) -> None:
         super().__init__(message)
         self.content = content
@@ -160,7 +155,7 @@ class ToolDefinition:
 
     name: str
     description: str
-    parameters: dict[str, JsonValue]
+    parameters: JsonObject
     """JSON Schema of the arguments, an object."""
 
 

@@ -1,6 +1,6 @@
 """What one answer used and cost: the provider's own figures, or an estimate that says so."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codeagent.core.messages import AssistantMessage, Usage
@@ -26,7 +26,7 @@ class Price:
         cost = fresh * self.input + usage.output_tokens * self.output
         cost += read * (self.input if self.cache_read is None else self.cache_read)
         cost += written * (self.input if self.cache_write is None else self.cache_write)
-        return usage.model_copy(update={"cost_usd": cost / 1_000_000})
+        return replace(usage, cost_usd=cost / 1_000_000)
 
 
 def provider_usage(library: Any, target: Target, figures: Any) -> Usage:
@@ -44,7 +44,7 @@ def estimated_usage(library: Any, target: Target, arguments: dict[str, Any], mes
         ),
         completion_tokens=library.token_counter(model=target.wire_name, text="\n".join(said)),
     )
-    return to_usage(figures, _cost(library, target, figures)).model_copy(update={"estimated": True})
+    return replace(to_usage(figures, _cost(library, target, figures)), estimated=True)
 
 
 def _cost(library: Any, target: Target, figures: Any) -> float | None:

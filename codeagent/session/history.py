@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import (
     CheckpointRestored,
@@ -22,6 +20,7 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.job_note import job_note, told_by
+from codeagent.core.json_types import JsonObject
 from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.moments import Moments, walk
@@ -59,7 +58,7 @@ class ToolDetails:
     """The `details` of one call that ran: what the read-before-write guard is rebuilt from."""
 
     name: str
-    details: dict[str, JsonValue]
+    details: JsonObject
 
 
 @dataclass(frozen=True)

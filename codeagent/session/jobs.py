@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, Notice, ToolResultAdded, UnknownEvent
@@ -32,19 +31,19 @@ def open_jobs(events: Sequence[AnyEvent]) -> list[JobStarted]:
     return [event for job_id, event in started.items() if job_id not in ended]
 
 
-def lost(job: JobStarted, events: Sequence[AnyEvent], now: float) -> dict[str, Any]:
-    """The fields of its `job.finished`."""
-    return {
-        "job_id": job.job_id,
-        "call_id": job.call_id,
-        "name": job.name,
-        "title": job.title,
-        "status": "lost",
-        "summary": LOST,
-        "tail": "",
-        "handle": _handles(events).get(job.job_id),
-        "duration_ms": max(0, int((min(now, events[-1].ts) - job.ts) * 1000)),
-    }
+def lost(job: JobStarted, events: Sequence[AnyEvent], now: float) -> JobFinished:
+    """The end it is given in the log."""
+    return JobFinished(
+        job_id=job.job_id,
+        call_id=job.call_id,
+        name=job.name,
+        title=job.title,
+        status="lost",
+        summary=LOST,
+        tail="",
+        handle=_handles(events).get(job.job_id),
+        duration_ms=max(0, int((min(now, events[-1].ts) - job.ts) * 1000)),
+    )
 
 
 def job_problems(events: Sequence[AnyEvent]) -> list[str]:

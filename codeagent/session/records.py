@@ -7,12 +7,11 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent, parse_event, parse_event_json
+from codeagent.core.event_json import parse_event, parse_event_json
+from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent
 
 FIRST = b"00000000"
 """Stands where there is no line before."""
@@ -181,7 +180,7 @@ def _kind_of_damage(line: bytes) -> str:
 def _parse(body: bytes) -> KnownEvent | UnknownEvent | None:
     try:
         return parse_event_json(body)
-    except ValidationError:
+    except ValueError:
         return _parse_newer(body)
 
 
@@ -189,7 +188,7 @@ def _parse_newer(body: bytes) -> KnownEvent | UnknownEvent | None:
     """An event that a newer version gave further fields: read without them."""
     try:
         value = json.loads(body)
-        known = EVENT_TYPES[value["type"]].model_fields
+        known = {field.name for field in fields(EVENT_TYPES[value["type"]])}
         return parse_event({key: item for key, item in value.items() if key in known})
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

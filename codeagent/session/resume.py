@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from pydantic import JsonValue
-
+from codeagent.core.envelope import stamped
 from codeagent.core.events import (
     ApprovalRequested,
     ApprovalResolved,
-    JobFinished,
     KnownEvent,
     MessageAdded,
     RunFinished,
@@ -20,9 +18,9 @@ from codeagent.core.events import (
     TurnStarted,
     UnknownEvent,
 )
-from codeagent.core.messages import AssistantMessage, TextPart, ToolCall, Usage, UserMessage
+from codeagent.core.json_types import JsonValue
+from codeagent.core.messages import AssistantMessage, ErrorInfo, TextPart, ToolCall, Usage, UserMessage
 from codeagent.core.shell import SHELL
-from codeagent.core.tool import ErrorInfo
 from codeagent.session.history import ENDED, ENDED_MIDWAY, MAIN, OpenCall, fold
 from codeagent.session.jobs import lost, open_jobs
 
@@ -40,15 +38,16 @@ def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now
     history = fold(own)
     for approval in _open_approvals(own):
         writer.add(
-            ApprovalResolved,
-            approval_id=approval.approval_id,
-            call_id=approval.call_id,
-            answer="cancelled",
-            source="auto",
-            reason="the session ended",
+            ApprovalResolved(
+                approval_id=approval.approval_id,
+                call_id=approval.call_id,
+                answer="cancelled",
+                source="auto",
+                reason="the session ended",
+            )
         )
     for tool in _unfinished_tools(own):
-        writer.add(ToolFinished, call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0)
+        writer.add(ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0))
     for open_call in history.open_calls:
         _add_result(writer, open_call)
     for call in _discarded(own, {open_call.call.id for open_call in history.open_calls}):
@@ -56,10 +55,10 @@ def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now
     for command in _open_commands(own):
         _add_result(writer, OpenCall(ToolCall(id=command.call_id, name=SHELL), started=True), dict(command.arguments))
     for job in open_jobs(own):
-        writer.add(JobFinished, **lost(job, own, now))
+        writer.add(lost(job, own, now))
     for queued in history.undelivered:
         if queued.taken_out:
-            writer.add(MessageAdded, message=UserMessage.from_text(queued.text, queued.kind))
+            writer.add(MessageAdded(message=UserMessage.from_text(queued.text, queued.kind)))
     _end_run(writer, own)
     return tuple(writer.events)
 
@@ -71,9 +70,8 @@ class _Writer:
         self._seq = first_seq
         self._now = now
 
-    def add(self, kind: type[KnownEvent], /, **fields: object) -> None:
-        values = {"seq": self._seq, "ts": self._now, "session": self._session, "agent": MAIN, **fields}
-        self.events.append(kind.model_validate(values))
+    def add(self, event: KnownEvent) -> None:
+        self.events.append(stamped(event, seq=self._seq, ts=self._now, session=self._session, agent=MAIN))
         self._seq += 1
 
 
@@ -109,14 +107,15 @@ def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]
 def _add_result(writer: _Writer, open_call: OpenCall, details: dict[str, JsonValue] | None = None) -> None:
     text = ENDED_MIDWAY if open_call.started else ENDED
     writer.add(
-        ToolResultAdded,
-        call_id=open_call.call.id,
-        name=open_call.call.name,
-        content=(TextPart(text=text),),
-        is_error=True,
-        executed=open_call.started,
-        error=ErrorInfo(kind="cancelled", message=text.removeprefix("cancelled: ")),
-        details=details or {},
+        ToolResultAdded(
+            call_id=open_call.call.id,
+            name=open_call.call.name,
+            content=(TextPart(text=text),),
+            is_error=True,
+            executed=open_call.started,
+            error=ErrorInfo(kind="cancelled", message=text.removeprefix("cancelled: ")),
+            details=details or {},
+        )
     )
 
 
@@ -131,12 +130,13 @@ def _end_run(writer: _Writer, events: Sequence[AnyEvent]) -> None:
         if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.text
     ]
     writer.add(
-        RunFinished,
-        reason="interrupted",
-        text=said[-1] if said else "",
-        usage=sum((event.usage for event in run if isinstance(event, TurnFinished)), Usage()),
-        turns=sum(isinstance(event, TurnStarted) for event in run),
-        calls=sum(isinstance(event, ToolStarted) and event.name != SHELL for event in run),
-        error="the process ended before the run did",
-        duration_ms=max(0, int((run[-1].ts - run[0].ts) * 1000)),
+        RunFinished(
+            reason="interrupted",
+            text=said[-1] if said else "",
+            usage=sum((event.usage for event in run if isinstance(event, TurnFinished)), Usage()),
+            turns=sum(isinstance(event, TurnStarted) for event in run),
+            calls=sum(isinstance(event, ToolStarted) and event.name != SHELL for event in run),
+            error="the process ended before the run did",
+            duration_ms=max(0, int((run[-1].ts - run[0].ts) * 1000)),
+        )
     )

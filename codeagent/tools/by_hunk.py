@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import JsonValue
-
 from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
+from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart
 from codeagent.core.tool import Denied, Failed, ToolContext, ToolResult
 from codeagent.tools.change import Change

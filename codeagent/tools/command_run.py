@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pydantic import JsonValue
-
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
+from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart
 from codeagent.core.ports import Command, CommandResult, OutputStore, Sandbox, Workspace
 from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolContext, ToolResult

@@ -6,9 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.json_types import JsonValue
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Failed
 from codeagent.tools.diff import LEFT_OUT, unified

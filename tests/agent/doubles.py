@@ -18,7 +18,7 @@ from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import ApprovalRequested, KnownEvent
-from codeagent.core.messages import AssistantMessage, ToolCall, Usage
+from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage
 from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
@@ -47,7 +47,7 @@ class Turn:
 
     text: str = ""
     calls: tuple[tuple[str, str], ...] = ()
-    stop: str = "end"
+    stop: StopReason = "end"
     usage: Usage | None = None
     error: ModelError | None = None
     """Raised after everything was streamed, in place of the answer."""
@@ -83,9 +83,7 @@ class TurnsModel:
             yield event
         if turn.error is not None:
             raise turn.error
-        message = AssistantMessage.model_validate(
-            {"text": turn.text, "calls": tuple(calls), "stop": turn.stop, "model": self.name}
-        )
+        message = AssistantMessage(text=turn.text, calls=tuple(calls), stop=turn.stop, model=self.name)
         yield Answer(message, turn.usage or Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
 
     async def _pieces(self, turn: Turn) -> AsyncIterator[ModelEvent]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from codeagent.agent.agent import Past
+from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import (
     ApprovalRequested,
@@ -260,7 +261,7 @@ async def test_a_question_is_answered_with_words() -> None:
     def answer(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
             assert (event.name, event.target) == ("ask_user", "Which one?")
-            assert event.blocks[0].model_dump()["options"] == ("a", "b")
+            assert isinstance(event.blocks[0], QuestionBlock) and event.blocks[0].options == ("a", "b")
             s.agent.respond(event.approval_id, Decision("once", "neither"))
 
     events = await s.run(on_event=answer)

@@ -1,8 +1,12 @@
 """The path of one call: what runs, what does not, and what the one result says."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from codeagent.agent.limits import Limits
+from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -13,9 +17,11 @@ from codeagent.core.events import (
     ToolStarted,
     ToolUpdated,
 )
-from codeagent.core.messages import text_of
+from codeagent.core.messages import TextPart, text_of
 from codeagent.core.policy import Decision, Policy, Rule
-from tests.agent.doubles import Turn, do, of, scene
+from codeagent.core.redact import Redactor
+from codeagent.core.tool import Failed, ToolContext, ToolResult
+from tests.agent.doubles import Do, Doing, Turn, do, of, scene
 
 
 async def one(turn: Turn, **options: object) -> ToolResultAdded:
@@ -64,6 +70,62 @@ async def test_a_crashing_tool_names_its_exception_and_the_run_goes_on() -> None
     events = await scene(Turn("", (do("crash"),)), Turn("done")).run()
     assert text_of(of(events, ToolResultAdded)[0].content) == "RuntimeError: boom"
     assert of(events, RunFinished)[0].reason == "done"
+
+
+class Odd(Doing):
+    """Somebody's tool, which has never seen a type checker."""
+
+    name = "odd"
+
+    async def run(self, args: Do, ctx: ToolContext) -> ToolResult:
+        part: Any = TextPart(text="ok")
+        made: dict[str, Any] = {
+            "text": lambda: "only text",
+            "nothing": lambda: None,
+            "content": lambda: ToolResult(content="only text"),  # type: ignore[arg-type]  # that is the point
+            "details": lambda: ToolResult.from_text("ok", details={"when": {1}}),
+            "raised": lambda: Failed("no", content=("only text",)),  # type: ignore[arg-type]  # that is the point
+            "list": lambda: ToolResult(content=[part]),  # type: ignore[arg-type]  # that is the point
+        }
+        match args.what:
+            case "update":
+                await ctx.on_update(5)
+            case "stream":
+                await ctx.on_update("text", "stdin")
+            case "progress":
+                await ctx.on_progress(5)  # type: ignore[arg-type]  # that is the point
+        returned: Any = made[args.what]()
+        if isinstance(returned, Exception):
+            raise returned
+        return returned  # type: ignore[no-any-return]  # whatever it is
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("text", "returned str in place of a ToolResult"),
+        ("nothing", "returned NoneType in place of a ToolResult"),
+        ("content", "cannot be used: result.content: input should be a valid tuple"),
+        ("details", "cannot be used: details.when: input was not a valid json value"),
+        ("raised", "cannot be used: result.content.0: "),
+        ("update", "on_update takes text, not int"),
+        ("stream", "on_update takes a stream among output, stdout, stderr, not 'stdin'"),
+        ("progress", "on_progress takes text, not int"),
+    ],
+)
+async def test_what_a_tool_must_not_return_is_an_error_of_its_call_and_never_logged(what: str, told: str) -> None:
+    s = scene(Turn("", (do(what, "odd"),)), Turn("went on"), more=(Odd(),))
+    await s.run()
+    [result] = of(s.journal.events, ToolResultAdded)
+    assert result.executed and result.error is not None and told in result.error.message
+    assert parse_event_json(event_json(result, Redactor({}))) == result
+
+
+async def test_a_list_in_a_result_is_taken_as_the_tuple_it_should_be() -> None:
+    s = scene(Turn("", (do("list", "odd"),)), Turn("went on"), more=(Odd(),))
+    await s.run()
+    [result] = of(s.journal.events, ToolResultAdded)
+    assert (result.content, result.error) == ((TextPart(text="ok"),), None)
 
 
 async def test_a_call_over_its_time_is_stopped_and_keeps_its_output() -> None:

@@ -259,7 +259,6 @@ async def test_a_file_name_that_is_no_text_goes_back_and_into_the_log() -> None:
     changed = await past.go(past.undo_target().id, "undo")
     assert {file.path for file in changed} == {"a.py", "odd\udcff.py"}
     restored = of(s.events, CheckpointRestored)[0]
-    assert len(restored.model_dump_json()) > 0
     assert all(path.isprintable() for path in restored.files)
 
 

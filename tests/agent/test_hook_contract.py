@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,8 +17,8 @@ from codeagent.agent.hook_subjects import Compaction, Prompt, SessionFacts
 from codeagent.agent.hooks import Deny, Hook, Hooks
 from codeagent.core.events import RunFinished
 from codeagent.core.hook_events import HookEvent, ToolHookEvent
-from codeagent.core.messages import ToolCall, Usage
-from codeagent.core.tool import ErrorInfo, ToolResult
+from codeagent.core.messages import ErrorInfo, ToolCall, Usage
+from codeagent.core.tool import ToolResult
 
 CALL = ToolCall(id="c1", name="bash", arguments='{"command": "ls"}')
 RESULT = ToolResult.from_text("no", error=ErrorInfo(kind="failed", message="no"))
@@ -192,12 +193,12 @@ async def test_what_a_program_that_is_only_told_prints_is_not_looked_at(tmp_path
 async def test_a_program_may_be_for_some_tools_only(tmp_path: Path) -> None:
     hooks = Hooks(command_hooks([CommandHook("before_tool", ("false",), tmp_path, tools="bash*")]))
     assert isinstance(await hooks.before_tool(CALL), Deny)
-    assert await hooks.before_tool(CALL.model_copy(update={"name": "read"})) is None
+    assert await hooks.before_tool(replace(CALL, name="read")) is None
 
 
 async def test_text_that_is_no_unicode_can_be_told(tmp_path: Path) -> None:
     hooks = Hooks(command_hooks([CommandHook("before_tool", ("cat",), tmp_path)]))
-    denied = await hooks.before_tool(CALL.model_copy(update={"arguments": "\ud800"}))
+    denied = await hooks.before_tool(replace(CALL, arguments="\ud800"))
     assert isinstance(denied, Deny) and "its answer makes no sense" in denied.reason
 
 

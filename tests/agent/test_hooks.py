@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -209,7 +210,7 @@ async def test_a_hook_for_some_tools_is_not_called_for_others() -> None:
 
     hooks = Hooks((Hook("h", note, note, note, note, tools="bash*"),))  # type: ignore[arg-type]  # one function for all four
     for name in ("bash", "bash_output", "read", "BASH"):
-        call = CALL.model_copy(update={"name": name})
+        call = replace(CALL, name=name)
         await hooks.before_tool(call)
         await hooks.after_tool(call, ToolResult.from_text(""))
         await hooks.before_update(call, "")

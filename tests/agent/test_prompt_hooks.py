@@ -1,7 +1,6 @@
 """What a person writes is judged before any of it is sent; what is denied goes back to them (FEATURES F11)."""
 
 import asyncio
-import json
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from codeagent.agent.agent import Past
 from codeagent.agent.hook_subjects import Prompt
 from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Hooks, TextAnswer
+from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     KnownEvent,
     MessageAdded,
@@ -23,6 +23,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Queued
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.effort import times
@@ -235,7 +236,7 @@ async def test_closing_while_a_hook_thinks_ends_and_keeps_the_prompt_in_the_log(
     s.agent.start("do it")
     await asyncio.sleep(0)
     await s.agent.close()
-    assert "do it" in json.dumps([event.model_dump(mode="json") for event in s.journal.events])
+    assert "do it" in "".join(event_json(event, Redactor({})) for event in s.journal.events)
 
 
 TYPED = st.tuples(st.sampled_from(["steer", "interrupt", "follow_up"]), st.booleans(), st.integers(1, 4))

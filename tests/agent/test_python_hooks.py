@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,8 @@ async def test_a_plain_function_denies_allows_and_modifies(tmp_path: Path) -> No
             return True
         """,
     )
-    assert await answer(tmp_path, CALL.model_copy(update={"id": "deny"})) == Deny("no")
-    assert await answer(tmp_path, CALL.model_copy(update={"id": "modify"})) == Modify({"command": "pwd"})
+    assert await answer(tmp_path, replace(CALL, id="deny")) == Deny("no")
+    assert await answer(tmp_path, replace(CALL, id="modify")) == Modify({"command": "pwd"})
     assert await answer(tmp_path) is None
 
 
@@ -136,7 +137,7 @@ async def test_functions_of_one_name_are_all_called(tmp_path: Path) -> None:
 async def test_a_hook_may_be_for_some_tools_only(tmp_path: Path) -> None:
     write(tmp_path, a="@hook('before_tool', tools='bash*')\ndef check(call): return False")
     assert await answer(tmp_path) == Deny("denied by the hook a.py:check")
-    assert await answer(tmp_path, CALL.model_copy(update={"name": "read"})) is None
+    assert await answer(tmp_path, replace(CALL, name="read")) is None
 
 
 async def test_files_that_begin_with_an_underscore_or_a_dot_are_left_alone(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codeagent import cli
+from codeagent.core.event_json import event_json
+from codeagent.core.redact import Redactor
 from tests.session.eventlogs import finished_run
 
 CODES = {0, 1, 2, 3, 4, 130, 141}
@@ -98,7 +100,7 @@ def _put(path: Path, data: bytes = b"\xff\xfe{: not [anything") -> None:
 def _old_state(base: Path) -> Path:
     """Sessions that are sound, damaged, empty, and none at all."""
     sessions = base / "state/codeagent/sessions"
-    sound = "\n".join(event.model_dump_json() for event in finished_run()).encode()
+    sound = "\n".join(event_json(event, Redactor({})) for event in finished_run()).encode()
     _put(sessions / "20200101-000000-0000000a/events.jsonl", sound)
     _put(sessions / "20200101-000000-0000000b/events.jsonl")
     _put(sessions / "20200101-000000-0000000c/events.jsonl", b"")

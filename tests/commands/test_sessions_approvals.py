@@ -11,8 +11,8 @@ import pytest
 
 from codeagent import cli
 from codeagent.core.events import ApprovalRequested, ApprovalResolved, ToolCallAdded, ToolResultAdded
+from codeagent.core.messages import ErrorInfo
 from codeagent.core.redact import Redactor
-from codeagent.core.tool import ErrorInfo
 from codeagent.session.log import SessionLog
 from codeagent.session.store import SessionStore
 

@@ -2,8 +2,7 @@
 
 from codeagent.core.audit import audit
 from codeagent.core.events import JobFinished, JobStarted, ToolCallAdded, ToolResultAdded, ToolStarted
-from codeagent.core.messages import TextPart
-from codeagent.core.tool import ErrorInfo
+from codeagent.core.messages import ErrorInfo, TextPart
 from tests.session.eventlogs import Log, finished_run
 
 

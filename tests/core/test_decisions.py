@@ -19,7 +19,7 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.ledger import LedgerRow
-from codeagent.core.tool import ErrorInfo
+from codeagent.core.messages import ErrorInfo
 from tests.session.eventlogs import logs
 from tests.table import for_each
 
@@ -76,7 +76,7 @@ class Log:
             content=(),
             is_error=error is not None,
             executed=error is None,
-            error=None if error is None else ErrorInfo.model_validate({"kind": error[0], "message": error[1]}),
+            error=None if error is None else ErrorInfo(kind=error[0], message=error[1]),
             approval=approval,
             rule=rule,
         )

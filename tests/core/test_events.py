@@ -1,9 +1,10 @@
 """Events survive being written and read, also those of a newer version."""
 
 import json
+from dataclasses import fields
 
-from codeagent.core.event_json import event_json
-from codeagent.core.events import EVENT_TYPES, Notice, ToolResultAdded, UnknownEvent, parse_event, parse_event_json
+from codeagent.core.event_json import event_json, parse_event, parse_event_json
+from codeagent.core.events import EVENT_TYPES, Notice, ToolResultAdded, UnknownEvent
 from codeagent.core.redact import Redactor
 from tests.table import for_each
 
@@ -48,30 +49,31 @@ def test_only_deltas_are_not_durable() -> None:
 
 def test_an_event_reads_as_it_was_written() -> None:
     event = Notice(seq=3, ts=1.5, session="s", code="x", text="ü\u2028", data={"n": 1})
-    assert parse_event_json(event.model_dump_json()) == event
+    assert parse_event_json(event_json(event, Redactor({}))) == event
 
 
 @for_each("field", ["v", "seq", "ts", "session", "agent", "type"])
 def test_every_event_carries_the_envelope(field: str) -> None:
-    assert all(field in kind.model_fields for kind in EVENT_TYPES.values())
+    assert all(field in {one.name for one in fields(kind)} for kind in EVENT_TYPES.values())
 
 
 def test_a_result_carries_what_scripts_rely_on() -> None:
     needed = {"call_id", "name", "content", "is_error", "executed", "error", "details", "duration_ms", "approval"}
-    assert needed <= set(ToolResultAdded.model_fields)
+    assert needed <= {one.name for one in fields(ToolResultAdded)}
 
 
 def test_an_event_of_a_newer_version_is_kept_whole() -> None:
     line = {"type": "chart.drawn", "v": 9, "seq": 1, "ts": 2.0, "session": "s", "agent": "main/2", "job": {"id": "j"}}
     event = parse_event(line)
     assert isinstance(event, UnknownEvent)
-    assert json.loads(event.model_dump_json()) == line
+    assert json.loads(event_json(event, Redactor({}))) == line
 
 
 def test_a_block_of_a_newer_version_is_kept_whole() -> None:
     block = {"type": "chart", "values": [1, 2]}
-    result = ToolResultAdded.model_validate(
+    result = parse_event(
         {
+            "type": "tool.result",
             "seq": 1,
             "ts": 0,
             "session": "s",
@@ -83,7 +85,7 @@ def test_a_block_of_a_newer_version_is_kept_whole() -> None:
             "blocks": [block],
         }
     )
-    assert json.loads(result.model_dump_json())["blocks"] == [block]
+    assert json.loads(event_json(result, Redactor({})))["blocks"] == [block]
 
 
 def test_nothing_in_an_event_breaks_its_line_for_any_reader() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -237,7 +238,7 @@ async def test_anthropic_usage_counts_cached_tokens_as_input_and_has_a_price(mod
         usage = (await ask(model_at(fake, "anthropic/claude-sonnet-4-5"))).usage
     expected = (100 * 3 + 200 * 3.75 + 700 * 0.3 + 10 * 15) / 1_000_000
     assert usage.cost_usd == pytest.approx(expected)
-    assert usage.model_copy(update={"cost_usd": None, "reasoning_tokens": 0}) == Usage(
+    assert replace(usage, cost_usd=None, reasoning_tokens=0) == Usage(
         input_tokens=1000, output_tokens=10, cache_read_tokens=700, cache_write_tokens=200
     )
 

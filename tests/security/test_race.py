@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def caller(arena: Arena, *, kernel: bool) -> Call:
             result = await tool.run(parse_arguments(tool, json.dumps(arguments)), tool_context(workspace))
         except (ToolError, WorkspaceError) as error:
             return f"error: {error}"
-        return result.model_dump_json()
+        return json.dumps(asdict(result), ensure_ascii=False)
 
     return call
 

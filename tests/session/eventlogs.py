@@ -1,7 +1,7 @@
 """Event logs for the session's tests: written by hand, or drawn at random in the order an agent emits them."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
@@ -10,6 +10,7 @@ from codeagent.core.events import (
     ApprovalResolved,
     KnownEvent,
     MessageAdded,
+    QueueKind,
     RunFinished,
     RunStarted,
     SteerDelivered,
@@ -21,8 +22,7 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, TextPart, ToolCall, Usage, UserMessage
-from codeagent.core.tool import ErrorInfo
+from codeagent.core.messages import AssistantMessage, ErrorInfo, TextPart, ToolCall, Usage, UserMessage, UserSource
 
 SESSION = "20260102-030405-0a1b2c3d"
 
@@ -41,11 +41,8 @@ class Log:
     def run(self) -> None:
         self.add(RunStarted, model="m", workspace="/w", mode="ask", strategy="parallel", codeagent="0.1.0")
 
-    def user(self, text: str, source: str = "prompt") -> None:
-        self.add(
-            MessageAdded,
-            message=UserMessage.model_validate({"content": ({"type": "text", "text": text},), "source": source}),
-        )
+    def user(self, text: str, source: UserSource = "prompt") -> None:
+        self.add(MessageAdded, message=UserMessage.from_text(text, source))
 
     def assistant(self, text: str, *ids: str) -> None:
         calls = tuple(ToolCall(id=call_id, name="read", arguments="{}") for call_id in ids)
@@ -140,7 +137,7 @@ def _steering(draw: st.DrawFn, log: Log, queued: Iterable[str]) -> None:
     if not draw(st.booleans()):
         return
     queued_id, text = next(iter(queued)), draw(st.text(max_size=5))
-    kind = draw(st.sampled_from(["steer", "interrupt", "follow_up"]))
+    kind: QueueKind = draw(st.sampled_from(get_args(QueueKind)))
     log.add(SteerQueued, id=queued_id, kind=kind, text=text)
     taken_back = draw(st.booleans())
     log.add(SteerDelivered, id=queued_id, kind=kind, taken_back=taken_back)

@@ -1,6 +1,7 @@
 """Folding a log into messages: valid for every provider, whatever the log went through."""
 
 import random
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,7 +81,7 @@ def test_an_assistant_message_that_reuses_a_call_id_is_left_out_and_reported() -
     assistant = next(
         event for event in events if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage)
     )
-    repeated = [*events, assistant.model_copy(update={"seq": 99})]
+    repeated = [*events, replace(assistant, seq=99)]
     assert len(fold(repeated).dropped) == 1
 
 
@@ -117,14 +118,14 @@ def test_the_details_of_calls_that_ran_come_along_in_order() -> None:
 
 
 def test_events_of_child_agents_are_not_part_of_the_conversation() -> None:
-    events = [event.model_copy(update={"agent": "main/1"}) for event in finished_run()]
+    events = [replace(event, agent="main/1") for event in finished_run()]
     assert fold(events).messages == ()
 
 
 def test_the_last_result_counts_where_a_call_id_was_announced_twice() -> None:
     events = finished_run()
     result = next(event for event in events if isinstance(event, ToolResultAdded) and event.call_id == "c1")
-    early = result.model_copy(update={"content": (), "seq": 0})
+    early = replace(result, content=(), seq=0)
     messages = fold([events[0], early, *events[1:]]).messages
     assert text_of(messages[2].content) == "first"  # type: ignore[union-attr]  # a tool message
 

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from codeagent.core.errors import SessionWriteError
+from codeagent.core.event_json import event_json
 from codeagent.core.events import Notice
 from codeagent.core.redact import Redactor
 from codeagent.session import log as log_module
@@ -92,7 +94,7 @@ async def test_syncs_at_the_same_time_share_one_flush(log: SessionLog, disk: Dis
 
 async def test_seq_counts_on_over_gaps_and_over_a_restart(store: SessionStore, log: SessionLog) -> None:
     log.append(notice(log, "one"))
-    log.append(notice(log, "two").model_copy(update={"seq": 9}))
+    log.append(replace(notice(log, "two"), seq=9))
     log.close()
     again, _ = store.open(log.session_id)
     assert again.next_seq == 10
@@ -113,7 +115,7 @@ async def test_a_password_that_is_a_word_of_the_format_breaks_no_record(log: Ses
     log.close()
     recording = read_recording(log.folder / LOG)
     assert (len(recording.events), recording.problems) == (len(finished_run()) + 1, ())
-    assert recording.events[-1].model_dump()["text"] == "the word [secret DB_PASSWORD]"
+    assert recording.events[-1].text == "the word [secret DB_PASSWORD]"
 
 
 async def test_a_lone_surrogate_is_replaced_and_the_event_kept(log: SessionLog) -> None:
@@ -208,7 +210,7 @@ async def test_each_line_is_the_events_own_json_and_its_checksum(log: SessionLog
     log.close()
     line = json.loads((log.folder / LOG).read_text())
     assert (len(line.pop("crc")), line.pop("prev")) == (8, "00000000")
-    assert line == json.loads(event.model_dump_json())
+    assert line == json.loads(event_json(event, Redactor({})))
 
 
 async def test_each_line_carries_the_checksum_of_the_one_before_also_after_a_restart(

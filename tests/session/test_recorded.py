@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.event_json import event_json
-from codeagent.core.events import EVENT_TYPES, parse_event_json
+from codeagent.core.event_json import event_json, parse_event_json
+from codeagent.core.events import EVENT_TYPES
 from codeagent.core.redact import Redactor
 from codeagent.session.check import check_recording
 from codeagent.session.records import read_recording, unseal

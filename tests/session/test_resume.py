@@ -1,5 +1,7 @@
 """Closing what a killed process left open."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,9 +145,6 @@ def test_a_command_may_span_the_edges_of_runs() -> None:
     log.run()
     log.user("go")
     log.end()
-    events = [
-        *log.events,
-        *(event.model_copy(update={"seq": log.seq + at}) for at, event in ((1, finished), (2, result))),
-    ]
+    events = [*log.events, *(replace(event, seq=log.seq + at) for at, event in ((1, finished), (2, result)))]
     assert check_recording(Recording(tuple(events))).problems == ()
     assert started in events

@@ -4,9 +4,8 @@ import asyncio
 import json
 
 from codeagent.core.events import SteerDelivered, ToolResultAdded, ToolUpdated
-from codeagent.core.messages import text_of
+from codeagent.core.messages import ErrorInfo, text_of
 from codeagent.core.policy import Policy
-from codeagent.core.tool import ErrorInfo
 from codeagent.tools.extra.jobs import job_tools
 from codeagent.tools.registry import ToolRegistry
 from tests.agent.doubles import Turn, of

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -108,4 +109,4 @@ async def test_a_file_of_secrets_is_asked_about_also_behind_a_link(box: Toolbox)
 
 async def test_results_can_be_written_to_a_log_whatever_is_in_the_file(box: Toolbox) -> None:
     put(box.root, "odd.txt", b"\x1b[31mred\x07 \xc3\xa9\xff\xfe \xed\xa0\x80 end\n")
-    json.loads((await box.call("read", path="odd.txt")).model_dump_json())
+    json.dumps(asdict(await box.call("read", path="odd.txt")), ensure_ascii=False).encode()

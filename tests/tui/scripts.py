@@ -33,8 +33,8 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, TextPart, Thinking, Usage, UserMessage
-from codeagent.core.tool import ErrorInfo
+from codeagent.core.messages import AssistantMessage, ErrorInfo, ErrorKind, TextPart, Thinking, Usage, UserMessage
+from codeagent.core.policy import Permission
 
 START = 1_790_000_000.0
 """When every recording begins, in seconds since the epoch."""
@@ -52,7 +52,7 @@ class Recording:
     def add(self, kind: type[KnownEvent], /, *, after: float = 0.0, **fields: Any) -> None:
         self.now += after
         head = {"seq": next(self._seq), "ts": self.now, "session": "20261120-120000-0badcafe"}
-        self.events.append(kind.model_validate({**head, **fields}))
+        self.events.append(kind(**{**head, **fields}))
 
     def run(self, prompt: str, *, model: str = "anthropic/claude-sonnet-4-5", mode: str = "ask") -> "Recording":
         self.add(RunStarted, model=model, workspace="/home/ada/acme-api", mode=mode, strategy="parallel", codeagent="1")
@@ -76,14 +76,14 @@ class Recording:
             self.add(TurnFinished, turn=1, stop="end", usage=usage)
         return self
 
-    def plan(self, *calls: tuple[str, str, str, str]) -> "Recording":
+    def plan(self, *calls: tuple[str, str, str, Permission]) -> "Recording":
         """Calls as (id, name, target, permission)."""
         self._batch += 1
         planned = [
-            PlannedCall.model_validate({"call_id": call_id, "name": name, "target": target, "permission": permission})
+            PlannedCall(call_id=call_id, name=name, target=target, permission=permission)
             for call_id, name, target, permission in calls
         ]
-        self.add(BatchPlanned, batch=self._batch, calls=planned)
+        self.add(BatchPlanned, batch=self._batch, calls=tuple(planned))
         return self
 
     def start(self, call_id: str, name: str, target: str, **arguments: Any) -> "Recording":
@@ -100,7 +100,7 @@ class Recording:
         name: str,
         text: str = "ok",
         *,
-        error: tuple[str, str] | None = None,
+        error: tuple[ErrorKind, str] | None = None,
         blocks: tuple[DisplayBlock, ...] = (),
         details: dict[str, Any] | None = None,
         seconds: float = 0.4,
@@ -123,7 +123,7 @@ class Recording:
             content=(TextPart(text=text),),
             is_error=error is not None,
             executed=executed,
-            error=None if error is None else ErrorInfo.model_validate({"kind": error[0], "message": error[1]}),
+            error=None if error is None else ErrorInfo(kind=error[0], message=error[1]),
             blocks=blocks,
             details=details or {},
             duration_ms=duration,

@@ -1,6 +1,7 @@
 """Every event shows on the stage, live or recorded."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -350,7 +351,7 @@ def test_an_event_of_a_newer_version_is_said_and_hurts_nothing() -> None:
 
 def test_events_of_another_agent_do_not_mix_with_the_main_one() -> None:
     recording = Recording().run("x")
-    other = [event.model_copy(update={"agent": "main/2"}) for event in recording.events]
+    other = [replace(event, agent="main/2") for event in recording.events]
     stage = Stage()
     for event in other:
         Bridge(stage, live=True).show(event)

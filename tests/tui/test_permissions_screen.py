@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import ApprovalRequested, ApprovalResolved, ToolCallAdded, ToolResultAdded
+from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import Rule
-from codeagent.core.tool import ErrorInfo
 from codeagent.tui.screens.permission_list import PermissionList
 from codeagent.tui.screens.permission_rows import RuleEntry
 from codeagent.tui.screens.permissions import PermissionsScreen
@@ -59,7 +59,7 @@ def decided() -> Recording:
         ("c6", "make docs", "skipped", "skipped by user: later", "user", None),
     ):
         recording.plan((call_id, "bash", target, "prompt"))
-        error = ErrorInfo.model_validate({"kind": kind, "message": message})
+        error = ErrorInfo(kind=kind, message=message)
         add(
             ToolResultAdded, after=2, call_id=call_id, name="bash", content=(), is_error=True, executed=False,
             error=error, approval=approval, rule=by,

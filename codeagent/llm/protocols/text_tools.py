@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from codeagent.core.errors import ModelError
@@ -116,7 +117,7 @@ class _Answer:
         """Return the text without the blocks, and the calls; native calls stay."""
         calls = (*whole.calls, *self._calls)
         stop = "tool_calls" if self._calls and whole.stop == "end" else whole.stop
-        return whole.model_copy(update={"text": "".join(self._text), "calls": calls, "stop": stop})
+        return replace(whole, text="".join(self._text), calls=calls, stop=stop)
 
     def _events(self, pieces: list[Piece]) -> Iterator[ModelEvent]:
         for piece in pieces:
@@ -141,7 +142,7 @@ class _Answer:
 
 def _retracted(call: ToolCall) -> ToolCall:
     """Return the call under the same id, with arguments that will be refused."""
-    return call.model_copy(update={"arguments": f"{_WAS_THINKING}{_REPORT_ENDS}{call.arguments}"})
+    return replace(call, arguments=f"{_WAS_THINKING}{_REPORT_ENDS}{call.arguments}")
 
 
 def as_text(request: ModelRequest, protocol: TextProtocol) -> ModelRequest:
@@ -173,7 +174,7 @@ def _rendered(messages: Sequence[Message], protocol: TextProtocol) -> Iterator[M
 def _with_blocks(message: AssistantMessage, protocol: TextProtocol) -> AssistantMessage:
     blocks = [protocol.render_call(call) for call in message.calls]
     text = "\n".join([message.text, *blocks] if message.text else blocks)
-    return message.model_copy(update={"text": text, "calls": (), "stop": "end"})
+    return replace(message, text=text, calls=(), stop="end")
 
 
 def _results(results: Sequence[ToolMessage], protocol: TextProtocol) -> UserMessage:
@@ -206,4 +207,4 @@ def _joined(one: UserMessage, other: UserMessage) -> UserMessage:
         case (TextPart(text=first), TextPart(text=second)):
             return UserMessage.from_text(f"{first}\n\n{second}", one.source)
         case parts:
-            return one.model_copy(update={"content": parts})
+            return replace(one, content=parts)

@@ -11,6 +11,7 @@ from pydantic import Field
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
@@ -67,7 +68,12 @@ class List(Tool[ListArgs]):
         lines = [*walk.lines, *walk.notes()] or ["[The directory is empty.]"]
         text = f"{shown(path)}/\n" + "\n".join(lines)
         blocks = (FilesBlock(paths=tuple(walk.files)),) if walk.files and glob else ()
-        details = {"path": shown(path), "files": len(walk.files), "ignored": walk.ignored, "left_out": walk.left_out}
+        details: JsonObject = {
+            "path": shown(path),
+            "files": len(walk.files),
+            "ignored": walk.ignored,
+            "left_out": walk.left_out,
+        }
         return ToolResult(content=(TextPart(text=text),), blocks=blocks, details=details)
 
 

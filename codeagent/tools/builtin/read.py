@@ -5,9 +5,8 @@ import base64
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from pydantic import JsonValue
-
 from codeagent.core.display import ImageBlock, TextBlock
+from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey

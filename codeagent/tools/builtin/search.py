@@ -6,10 +6,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, Field
 
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from codeagent.core.messages import TextPart
+from codeagent.core.messages import ErrorInfo, TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Asker, Workspace
-from codeagent.core.tool import SHARED, Access, ErrorInfo, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import SHARED, Access, Tool, ToolArgs, ToolContext, ToolResult
 
 _UNANSWERED = "the user did not answer"
 

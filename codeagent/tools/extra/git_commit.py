@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 from codeagent.core.commits import CommitChange, CommitPlan, Committed, Committer
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
+from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import TextPart
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
@@ -104,7 +105,12 @@ class GitCommit(Tool[GitCommitArgs]):
         ]
         text = "\n".join(lines)
         files = FilesBlock(paths=tuple(shown(change.path) for change in plan.changes))
-        details = {"commit": done.commit, "branch": plan.branch, "files": len(plan.changes), "hooks": self._hooks}
+        details: JsonObject = {
+            "commit": done.commit,
+            "branch": plan.branch,
+            "files": len(plan.changes),
+            "hooks": self._hooks,
+        }
         return ToolResult(content=(TextPart(text=text),), blocks=(TextBlock(text=text), files), details=details)
 
 

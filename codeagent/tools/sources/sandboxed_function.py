@@ -63,7 +63,7 @@ class SandboxedFunction(FunctionTool):
         ran = run.answer({})
         printed = text_of(ran.content)
         result = self._result(json.loads(tap.answer), "" if printed == NOTHING else printed)
-        return result.model_copy(update={"details": {**result.details, **ran.details}})
+        return replace(result, details={**result.details, **ran.details})
 
     def _command(self, args: FunctionArgs, marker: str) -> str:
         """The payload is base64 on a descriptor of its own: no shell reads it, and standard input stays empty."""
