@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codeagent.core.events import BatchPlanned, ToolCallAdded
+from codeagent.core.events import BatchPlanned, PlannedCall, ToolCallAdded
 from tests.tui.replay import ReplayTalk
 from tests.tui.scenes import Scene
 from tests.tui.scripts import Recording, after_failing_tests
@@ -22,16 +22,12 @@ class BoundaryScene(Scene):
 
 
 COMMAND = "python3 -m pytest -q tests/test_dates.py && git diff --stat"
-CALLS: tuple[dict[str, Any], ...] = (
-    {"call_id": "c5", "name": "edit", "target": "src/dates.py", "permission": "prompt", "reason": "this tool asks"},
-    {"call_id": "c6", "name": "bash", "target": COMMAND, "permission": "auto", "reason": "the rule allow bash(*)"},
-    {
-        "call_id": "c7",
-        "name": "write",
-        "target": "/etc/hosts",
-        "permission": "deny",
-        "reason": "/etc/hosts is outside the workspace",
-    },
+CALLS = (
+    PlannedCall(call_id="c5", name="edit", target="src/dates.py", permission="prompt", reason="this tool asks"),
+    PlannedCall(call_id="c6", name="bash", target=COMMAND, permission="auto", reason="the rule allow bash(*)"),
+    PlannedCall(
+        call_id="c7", name="write", target="/etc/hosts", permission="deny", reason="/etc/hosts is outside the workspace"
+    ),
 )
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "c5": {"path": "src/dates.py", "old": "y % 4 == 0", "new": "leap(y)"},
@@ -54,14 +50,14 @@ PLAN = """# Leap days
 """
 
 
-def paused(why: str = "step", calls: Sequence[dict[str, Any]] = CALLS) -> Recording:
+def paused(why: str = "step", calls: Sequence[PlannedCall] = CALLS) -> Recording:
     """A run that waits before its third batch."""
     recording = after_failing_tests()
     for call in calls:
-        arguments = ARGUMENTS.get(call["call_id"], {})
-        recording.add(ToolCallAdded, call_id=call["call_id"], name=call["name"], arguments=json.dumps(arguments))
-    recording.add(BatchPlanned, batch=3, calls=calls)
-    ids = [call["call_id"] for call in calls]
+        arguments = ARGUMENTS.get(call.call_id, {})
+        recording.add(ToolCallAdded, call_id=call.call_id, name=call.name, arguments=json.dumps(arguments))
+    recording.add(BatchPlanned, batch=3, calls=tuple(calls))
+    ids = [call.call_id for call in calls]
     return recording.notice("run.paused", "paused before batch 3", batch=3, why=why, calls=ids)
 
 
@@ -78,9 +74,7 @@ def one_edited() -> Recording:
 
 
 def many() -> Recording:
-    calls = [
-        {"call_id": f"m{n}", "name": "read", "target": f"src/part_{n}.py", "permission": "auto"} for n in range(14)
-    ]
+    calls = [PlannedCall(call_id=f"m{n}", name="read", target=f"src/part_{n}.py", permission="auto") for n in range(14)]
     return paused("asked", calls)
 
 

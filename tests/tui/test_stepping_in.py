@@ -10,6 +10,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.core.events import PlannedCall
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import PlanReady, Stage
 from tests.tui.boundary_scenes import (
@@ -333,7 +334,7 @@ async def refuses(pilot: Pilot[None], app: ReplayApp, line: str, said: str) -> N
 
 async def test_markup_and_control_characters_of_a_batch_are_text(tmp_path: Path) -> None:
     hostile = "[@click=app.quit]x[/] \x1b[2J \u202egnp.exe"
-    calls = [{"call_id": "h1", "name": "bash", "target": hostile, "permission": "deny", "reason": hostile}]
+    calls = [PlannedCall(call_id="h1", name="bash", target=hostile, permission="deny", reason=hostile)]
     async with chat(tmp_path, paused("limit", calls)) as (pilot, app):
         await pilot.pause()
         assert "[@click=app.quit]x[/]" in shown(app) and "\x1b" not in shown(app) and "\u202e" not in shown(app)
