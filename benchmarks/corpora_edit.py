@@ -20,7 +20,7 @@ from codeagent.core.tool import ToolContext, ToolError
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.read import Read
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 
 
@@ -69,7 +69,7 @@ async def one(row: dict[str, Any], arguments: dict[str, Any]) -> tuple[str, str]
 
 async def call(root: Path, arguments: dict[str, Any], failed: list[bool]) -> str:
     workspace = LocalWorkspace(root)
-    seen = SeenFiles(workspace)
+    seen = ReadTracker(workspace)
     context = ToolContext("bench", "edit", workspace, None, CancelToken())
     read, edit = Read(workspace, seen), Edit(workspace, seen)
     try:

@@ -21,8 +21,8 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.tool import ToolContext, ToolResult
 from codeagent.core.wildmatch import wildmatch
 from codeagent.tools.builtin.search import Search
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.ripgrep import find_ripgrep
-from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
 
@@ -153,7 +153,7 @@ async def queries(cases: list[dict[str, Any]], tree: Path) -> None:
 async def search(root: Path, **arguments: Any) -> tuple[ToolResult, float]:
     """The result and the seconds it took."""
     workspace = LocalWorkspace(root)
-    tool = Search(workspace, SeenFiles(workspace))
+    tool = Search(workspace, ReadTracker(workspace))
     started = time.perf_counter()
     try:
         result = await tool.run(tool.Args(**arguments), ToolContext("bench", "search", workspace, None, CancelToken()))

@@ -14,7 +14,7 @@ from codeagent.core.ports import Command, CommandResult, OnOutput
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.builtin.bash import Bash
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn
 from tests.agent.job_doubles import Backstage
@@ -52,7 +52,7 @@ async def _grown(root: Path, jobs: int, pieces: int) -> float:
     sandbox = _Printing(pieces, wait)
     calls = [("bash", f'{{"command": "make {number}", "run_in_background": true}}') for number in range(jobs)]
     turns = [Turn("", tuple(calls[at : at + 10])) for at in range(0, jobs, 10)]
-    b = Backstage(*turns, sandbox=sandbox, more=(Bash(outputs, SeenFiles(workspace)),), outputs=outputs)
+    b = Backstage(*turns, sandbox=sandbox, more=(Bash(outputs, ReadTracker(workspace)),), outputs=outputs)
     b.agent.observe(lambda event: b.events.clear())
     gc.collect()
     before = _resident()

@@ -55,11 +55,11 @@ def _tool(root: Path, pattern: str) -> float:
     from codeagent.core.cancel import CancelToken
     from codeagent.core.tool import ToolContext
     from codeagent.tools.builtin.search import Search
-    from codeagent.tools.seen import SeenFiles
+    from codeagent.tools.edit.reads import ReadTracker
     from codeagent.workspace.files import LocalWorkspace
 
     workspace = LocalWorkspace(root)
-    tool = Search(workspace, SeenFiles(workspace))
+    tool = Search(workspace, ReadTracker(workspace))
 
     def once() -> float:
         started = time.monotonic()

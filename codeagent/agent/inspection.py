@@ -23,7 +23,7 @@ from codeagent.core.messages import UserMessage
 from codeagent.core.policy import SAID_NO, Decision, Verdict
 from codeagent.core.ports import Sandbox, Workspace
 from codeagent.core.tool import Preview
-from codeagent.tools.encoding import shown
+from codeagent.tools.edit.encoding import shown
 from codeagent.tools.path_rules import path_key
 
 _WRITE = "write"

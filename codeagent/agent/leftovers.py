@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.display import DisplayBlock, FilesBlock
 from codeagent.core.paths import GIT_RUNS, host_reason, installed_in, plain_name, watched
-from codeagent.tools.diff import diff_block
-from codeagent.tools.encoding import NotText, read_text, shown
-from codeagent.tools.seen import digest
+from codeagent.tools.edit.diff import diff_block
+from codeagent.tools.edit.encoding import NotText, read_text, shown
+from codeagent.tools.edit.reads import digest
 
 MOST_NAMED = 5
 _MOST_DIFFS = 20

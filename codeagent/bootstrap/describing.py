@@ -16,7 +16,7 @@ from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 
 
@@ -51,4 +51,4 @@ def _looked_at(makings: ToolMakings) -> ToolCatalog:
 def _makings(place: Place, kind: SandboxKind) -> ToolMakings:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolMakings(place, kind, workspace, outputs, SeenFiles(workspace), Questions(), Jobs(), None)
+    return ToolMakings(place, kind, workspace, outputs, ReadTracker(workspace), Questions(), Jobs(), None)

@@ -28,7 +28,7 @@ from codeagent.bootstrap.models import (
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sessions import opened_session, past_of
-from codeagent.bootstrap.tools import ToolMakings, seen_files
+from codeagent.bootstrap.tools import ToolMakings, tracked_reads
 from codeagent.config.loader import parse_rules
 from codeagent.config.rule_book import RuleBookFile
 from codeagent.config.settings import Settings
@@ -183,7 +183,7 @@ def _makings(
         sandbox.kind,
         workspace,
         FileOutputs(log.folder / "outputs", place.redactor),
-        seen_files(workspace, history),
+        tracked_reads(workspace, history),
         Questions(),
         Jobs(),
         (log.session_id, log.folder),

@@ -29,6 +29,7 @@ from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.extra.ask_user import AskUser
 from codeagent.tools.extra.git_commit import GitCommit
 from codeagent.tools.extra.info import Info
@@ -41,7 +42,6 @@ from codeagent.tools.extra.output_read import OutputRead
 from codeagent.tools.extra.python import Python
 from codeagent.tools.extra.scratchpad import ScratchpadTool
 from codeagent.tools.extra.search_memory import SearchMemory
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.source import Loaded, ToolLoader
 from codeagent.tools.sources.python import PythonLoader
 from codeagent.tools.sources.python_packages import entry_point_tools
@@ -68,7 +68,7 @@ class ToolMakings:
     kind: SandboxKind | None
     workspace: Workspace
     outputs: OutputStore
-    seen: SeenFiles
+    reads: ReadTracker
     questions: Questions
     jobs: Jobs
     session: tuple[str, Path] | None
@@ -114,22 +114,22 @@ class ToolMakings:
     def _built_in(self) -> list[Tool[Any]]:
         """Bash only where there is something to run it in, `git_commit` only where bash cannot commit."""
         files: list[Tool[Any]] = [
-            Read(self.workspace, self.seen),
-            Write(self.workspace, self.seen),
-            Edit(self.workspace, self.seen),
+            Read(self.workspace, self.reads),
+            Write(self.workspace, self.reads),
+            Edit(self.workspace, self.reads),
             List(self.workspace),
-            Search(self.workspace, self.seen),
+            Search(self.workspace, self.reads),
             OutputRead(self.outputs),
             AskUser(self.questions),
         ]
         match self.kind:
             case "docker":
-                python = Python(self.outputs, self.seen)
-                bash = Bash(self.outputs, self.seen, exposed=self.exposed)
+                python = Python(self.outputs, self.reads)
+                bash = Bash(self.outputs, self.reads, exposed=self.exposed)
                 return [bash, *files, self._commit(), python, *self._jobs(), *self._kept()]
             case "host":
-                bash = Bash(self.outputs, self.seen, always_ask=_ON_HOST)
-                python = Python(self.outputs, self.seen, always_ask=_ON_HOST)
+                bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
+                python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
                 return [bash, *files, python, *self._jobs(), *self._kept()]
             case None:
                 return [*files, self._commit(), *self._kept()]
@@ -160,7 +160,7 @@ class ToolMakings:
 
     def _yaml_loader(self, built_in: list[Tool[Any]]) -> YamlLoader:
         always_ask = _ON_HOST if self.kind == "host" else None
-        return YamlLoader(self.outputs, self.seen, {tool.name: tool for tool in built_in}, always_ask=always_ask)
+        return YamlLoader(self.outputs, self.reads, {tool.name: tool for tool in built_in}, always_ask=always_ask)
 
     def _folders(self, suffixes: tuple[str, ...]) -> list[ToolFolder]:
         folders = [ToolFolder(self.workspace.root, _PROJECT_TOOLS, "project", suffixes)]
@@ -184,9 +184,9 @@ class ToolMakings:
         return None if folder is None else TrustFile(folder, self.workspace.root, Path.home())
 
 
-def seen_files(workspace: Workspace, history: History) -> SeenFiles:
-    """What the model has seen of the files in the session so far."""
-    seen = SeenFiles(workspace)
+def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
+    """What the model has read in the session so far."""
+    reads = ReadTracker(workspace)
     for item in history.details:
-        seen.restore(item.details)
-    return seen
+        reads.restore(item.details)
+    return reads

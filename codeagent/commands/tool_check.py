@@ -10,7 +10,7 @@ from codeagent.bootstrap import Place, describe_tools
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.source import ToolFile, ToolLoader
 from codeagent.tools.sources.python import PythonLoader
 from codeagent.tools.sources.python_module import marked_in
@@ -80,9 +80,9 @@ def _kind(path: Path, place: Place) -> Literal["project", "user"]:
 
 def _loader(file: ToolFile, place: Place, workspace: LocalWorkspace) -> ToolLoader:
     """Raises ConfigError for a file of another kind."""
-    outputs, seen = FileOutputs(place.state_dir / "none", Redactor({})), SeenFiles(workspace)
+    outputs, reads = FileOutputs(place.state_dir / "none", Redactor({})), ReadTracker(workspace)
     builtins = {tool.name: tool for tool in describe_tools(place) if tool.source == "builtin"}
-    loaders: tuple[ToolLoader, ...] = (PythonLoader(outputs), YamlLoader(outputs, seen, builtins))
+    loaders: tuple[ToolLoader, ...] = (PythonLoader(outputs), YamlLoader(outputs, reads, builtins))
     for loader in loaders:
         if file.path.suffix in loader.suffixes:
             return loader

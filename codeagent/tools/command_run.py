@@ -13,7 +13,7 @@ from codeagent.core.messages import TextPart
 from codeagent.core.ports import Command, CommandResult, OutputStore, Sandbox, Workspace
 from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolContext, ToolResult
 from codeagent.tools.command_output import CommandOutput
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 
 _LONGEST = 3_600
 _LONGEST_IN_BACKGROUND = 86_400
@@ -80,7 +80,7 @@ async def run_for_model(
     command: Command,
     ctx: ToolContext,
     outputs: OutputStore,
-    seen: SeenFiles,
+    reads: ReadTracker,
     *,
     title: str | None = None,
 ) -> ToolResult:
@@ -92,7 +92,7 @@ async def run_for_model(
     run = await run_command(sandbox, command, outputs, ctx.on_update)
     shown: dict[str, JsonValue] = {}
     if not ctx.is_job():
-        shown = await asyncio.to_thread(seen.printed, command.text, run.output.finish())
+        shown = await asyncio.to_thread(reads.printed, command.text, run.output.finish())
     if run.result.exit_code and (help_ := await asyncio.to_thread(_import_help, run.output.finish(), ctx.workspace)):
         run = replace(run, result=replace(run.result, notices=(*run.result.notices, help_)))
     return (run if title is None else replace(run, command=title)).answer(shown)

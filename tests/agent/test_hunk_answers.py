@@ -11,7 +11,7 @@ from codeagent.core.hunks import HunkAnswer
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Scene, Turn, of, scene
 
@@ -31,7 +31,7 @@ async def answered(
 ) -> tuple[Scene, ToolResultAdded]:
     """The result of writing NEW to a.txt, answered so; before the answer the file can become something else."""
     monkeypatch.setattr("tests.agent.doubles.Place", lambda: folder)
-    seen = SeenFiles(folder)
+    seen = ReadTracker(folder)
     seen.read("a.txt", OLD.encode(), [(1, 5)], 5)
     call = ("write", json.dumps({"path": "a.txt", "content": NEW}))
     s = scene(Turn("", (call,)), Turn("done"), more=(Write(folder, seen),))

@@ -20,7 +20,7 @@ from codeagent.sandbox.pinned import PinnedRoot
 from codeagent.sandbox.quarantine import set_aside
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Scene, Turn, of, scene
@@ -69,7 +69,7 @@ class Stage:
     def begin(
         self, *calls: tuple[str, str], mode: str = "auto", rules: tuple[Rule, ...] = (), attended: bool = True
     ) -> Scene:
-        seen, outputs = SeenFiles(self.workspace), FakeOutputs()
+        seen, outputs = ReadTracker(self.workspace), FakeOutputs()
         turns = [Turn("", (call,)) for call in calls]
         self.scene = scene(
             *turns,

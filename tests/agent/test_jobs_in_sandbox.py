@@ -10,7 +10,7 @@ from codeagent.core.events import KnownEvent, Notice, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.tools.builtin.bash import Bash
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import MemoryOutputs, Turn, of
 from tests.agent.job_doubles import Backstage
@@ -32,7 +32,7 @@ def bash(command: str, **arguments: object) -> tuple[str, str]:
 
 
 def backstage(sandbox: DockerSandbox, workspace: LocalWorkspace, *turns: Turn) -> Backstage:
-    return Backstage(*turns, sandbox=sandbox, more=(Bash(MemoryOutputs(), SeenFiles(workspace)),))
+    return Backstage(*turns, sandbox=sandbox, more=(Bash(MemoryOutputs(), ReadTracker(workspace)),))
 
 
 async def test_a_command_is_moved_to_the_background_read_while_it_runs_and_stopped(

@@ -13,7 +13,7 @@ from codeagent.core.policy import Policy
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
@@ -39,7 +39,7 @@ def the_users_shell_runs_it(folder: Path) -> bool:
 @pytest.mark.parametrize("last", list(BARE))
 async def test_no_mode_writes_the_file_that_completes_a_bare_repository(tmp_path: Path, folder: str, last: str) -> None:
     workspace = LocalWorkspace(tmp_path)
-    write = Write(workspace, SeenFiles(workspace))
+    write = Write(workspace, ReadTracker(workspace))
     asked = []
     for name in [*(name for name in BARE if name != last), last]:
         args = write.Args(path=f"{folder}/{name}", content=BARE[name])
@@ -56,7 +56,7 @@ async def test_no_mode_writes_the_file_that_completes_a_bare_repository(tmp_path
 def test_what_decides_in_a_bare_repository_what_git_runs_is_asked_about(tmp_path: Path) -> None:
     workspace = LocalWorkspace(tmp_path)
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "fixture"], check=True)
-    for tool in (Write(workspace, SeenFiles(workspace)), Edit(workspace, SeenFiles(workspace))):
+    for tool in (Write(workspace, ReadTracker(workspace)), Edit(workspace, ReadTracker(workspace))):
         for name in ("config", "hooks/post-checkout", "config.worktree", "commondir", "objects/info/alternates"):
             given = {"path": f"fixture/{name}"}
             given |= {"content": ""} if tool.name == "write" else {"old_string": "a", "new_string": "b"}
@@ -68,7 +68,7 @@ def test_what_decides_in_a_bare_repository_what_git_runs_is_asked_about(tmp_path
 )
 def test_folders_that_only_share_a_name_with_git_s_are_not_asked_about(tmp_path: Path, path: str) -> None:
     workspace = LocalWorkspace(tmp_path)
-    write = Write(workspace, SeenFiles(workspace))
+    write = Write(workspace, ReadTracker(workspace))
     assert write.approval_key(write.Args(path=path, content="")).sensitive is None
 
 
@@ -87,7 +87,7 @@ async def test_a_git_folder_planted_after_the_last_command_never_meets_the_user_
     command = "mkfifo gate done; (setsid nohup bash plant.sh &> /dev/null &) ; true; touch x"
     workspace, checkpoints = LocalWorkspace(root), GitCheckpoints(tmp_path / "state", root)
     monkeypatch.setattr("tests.agent.doubles.Place", lambda: workspace)
-    bash = Bash(FakeOutputs(), SeenFiles(workspace))
+    bash = Bash(FakeOutputs(), ReadTracker(workspace))
     s = scene(
         Turn("", (("bash", json.dumps({"command": command})),)),
         Turn("done"),

@@ -18,8 +18,8 @@ from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.registry import ToolRegistry
-from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put, tool_context
 from tests.table import for_each
@@ -114,7 +114,7 @@ def crafted(root: Path) -> list[str]:
 
 
 def registry(workspace: LocalWorkspace) -> ToolRegistry:
-    seen = SeenFiles(workspace)
+    seen = ReadTracker(workspace)
     return ToolRegistry(
         [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace, seen)]
     )

@@ -16,8 +16,8 @@ from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.registry import ToolRegistry
-from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
 from tests.effort import times
 from tests.fakes import tool_context
@@ -41,7 +41,7 @@ def arena(tmp_path: Path) -> Arena:
 def caller(arena: Arena, *, kernel: bool) -> Call:
     """`await call("read", path=…)`: what the model would get, errors included."""
     workspace = LocalWorkspace(arena.root, kernel=kernel)
-    seen = SeenFiles(workspace)
+    seen = ReadTracker(workspace)
     tools = ToolRegistry(
         [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace, seen)]
     )

@@ -16,9 +16,9 @@ from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.extra.output_read import OutputRead
 from codeagent.tools.registry import ToolRegistry
-from codeagent.tools.seen import SeenFiles
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, tool_context
 
@@ -30,17 +30,17 @@ class Toolbox:
         self.root = root
         self.workspace = LocalWorkspace(root)
         self.outputs = FakeOutputs()
-        self.seen = SeenFiles(self.workspace)
+        self.reads = ReadTracker(self.workspace)
         self.sandbox: Sandbox | None = None
         self.updates: list[tuple[str, str]] = []
         self.registry = ToolRegistry(
             [
-                Bash(self.outputs, self.seen),
-                Read(self.workspace, self.seen),
-                Write(self.workspace, self.seen),
-                Edit(self.workspace, self.seen),
+                Bash(self.outputs, self.reads),
+                Read(self.workspace, self.reads),
+                Write(self.workspace, self.reads),
+                Edit(self.workspace, self.reads),
                 List(self.workspace),
-                Search(self.workspace, self.seen),
+                Search(self.workspace, self.reads),
                 OutputRead(self.outputs),
             ]
         )

@@ -10,7 +10,7 @@ from codeagent.core.ports import Sandbox
 from codeagent.core.tool import Tool, ToolResult
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.python import PythonLoader
 from codeagent.tools.threads import THREAD_NAME
@@ -27,7 +27,7 @@ class Author:
     def __init__(self, root: Path, import_seconds: float = 10) -> None:
         self.workspace = LocalWorkspace(root)
         self.outputs = FakeOutputs()
-        self.seen = SeenFiles(self.workspace)
+        self.reads = ReadTracker(self.workspace)
         self.loader = PythonLoader(self.outputs, import_seconds)
         self.sandbox: Sandbox | None = None
         self.updates: list[tuple[str, str]] = []

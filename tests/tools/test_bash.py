@@ -271,7 +271,7 @@ async def test_the_preview_is_the_whole_command(box: Toolbox) -> None:
 
 async def test_in_plan_mode_the_command_asks_for_a_workspace_that_cannot_be_written(box: Toolbox) -> None:
     sandbox = FakeSandbox()
-    tool = Bash(box.outputs, box.seen)
+    tool = Bash(box.outputs, box.reads)
     context = tool_context(box.workspace, sandbox)
     for read_only in (False, True):
         await tool.run(tool.Args(command="ls"), replace(context, read_only=read_only))
@@ -318,7 +318,7 @@ def test_a_command_runs_beside_others_only_where_all_of_it_is_known_to_only_read
 
 
 def test_without_a_container_every_command_runs_alone(box: Toolbox) -> None:
-    tool = Bash(box.outputs, box.seen, always_ask="it runs on this machine")
+    tool = Bash(box.outputs, box.reads, always_ask="it runs on this machine")
     assert tool.access(parse_arguments(tool, '{"command": "cat a.txt"}'), box.workspace) == EXCLUSIVE
 
 

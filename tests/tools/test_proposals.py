@@ -151,7 +151,7 @@ def test_the_tools_propose(box: Toolbox) -> None:
 
 
 def test_without_a_sandbox_nothing_is_known_to_only_read(box: Toolbox) -> None:
-    tool = Bash(box.outputs, box.seen, always_ask="it runs on your machine")
+    tool = Bash(box.outputs, box.reads, always_ask="it runs on your machine")
     for command in ("ls", "git status && ls", "cat .env"):
         found = tool.approval_key(tool.Args(command=command))
         assert found == replace(found, reads_only=False, reading=frozenset(), sensitive="it runs on your machine")

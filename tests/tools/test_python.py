@@ -26,7 +26,7 @@ CODE = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 
 
 def tool_of(box: Toolbox, always_ask: str | None = None) -> Python:
-    return Python(box.outputs, box.seen, always_ask=always_ask)
+    return Python(box.outputs, box.reads, always_ask=always_ask)
 
 
 def delivered(folder: Path, command: str) -> bytes:
@@ -105,7 +105,7 @@ def test_code_that_is_none_is_refused(code: str) -> None:
 
 
 def test_time_is_cut_to_the_ceiling_and_the_definition_is_small(box: Toolbox) -> None:
-    tool = Python(box.outputs, box.seen, default_timeout=1000, max_timeout=60)
+    tool = Python(box.outputs, box.reads, default_timeout=1000, max_timeout=60)
     assert [tool.time_limit(PythonArgs(code="1", timeout=given)) for given in (None, 5, 600)] == [60, 5, 60]
     assert tool.target(PythonArgs(code="\nimport os\nos.x")) == "import os …"
     assert len(tool.description) + len(str(arguments_schema(PythonArgs))) < 400

@@ -9,8 +9,8 @@ import pytest
 from codeagent.core.display import ImageBlock
 from codeagent.core.messages import ImagePart
 from codeagent.core.tool import Failed, InvalidArgs
-from codeagent.tools import seen as seen_module
 from codeagent.tools.builtin import read as read_module
+from codeagent.tools.edit import reads as reads_module
 from tests.fakes import put
 from tests.tools.conftest import Toolbox
 
@@ -80,7 +80,7 @@ async def test_other_encodings_are_read(box: Toolbox) -> None:
 
 
 async def test_a_huge_file_is_paged_without_being_held(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (read_module, seen_module):
+    for module in (read_module, reads_module):
         monkeypatch.setattr(module, "LARGEST_FILE", 1000)
     monkeypatch.setattr(read_module, "_CHUNK", 64)
     put(box.root, "huge.log", "".join(f"line {n}\n" for n in range(1, 1001)))

@@ -8,7 +8,7 @@ from codeagent.core.events import ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission, Policy, Rule
 from codeagent.tools.builtin.search import Search
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell_syntax import command_key
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
@@ -87,7 +87,7 @@ async def test_a_search_shows_nothing_of_files_that_a_rule_keeps_from_being_read
         Turn("", (("search", f'{{"pattern": "TODO", "path": "{path}"}}'),)),
         Turn("done"),
         policy=Policy("ask", (Rule.parse("read(private/**)", permission),)),
-        more=(Search(workspace, SeenFiles(workspace)),),
+        more=(Search(workspace, ReadTracker(workspace)),),
     )
     [result] = of(await s.run(), ToolResultAdded)
     text = text_of(result.content)

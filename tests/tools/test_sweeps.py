@@ -24,7 +24,7 @@ def test_a_command_that_shows_named_files_or_none_does_not(command: str) -> None
 
 def test_where_secrets_could_not_be_hidden_reads_that_sweep_ask_and_others_run(box: Toolbox) -> None:
     exposed = ""
-    bash = Bash(box.outputs, box.seen, exposed=lambda: exposed)
+    bash = Bash(box.outputs, box.reads, exposed=lambda: exposed)
     sweep, named = BashArgs(command="grep -r KEY ."), BashArgs(command="cat README.md")
     assert bash.approval_key(sweep).reads_only and bash.approval_key(named).reads_only
     exposed = ".env.local may hold secrets and is not hidden"

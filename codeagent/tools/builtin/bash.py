@@ -22,9 +22,9 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.tools.command_run import check_seconds, run_for_model
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.proposals import bash_proposal
 from codeagent.tools.reading.secrets import sweeps
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
 
 UNASKED_SECONDS = 20.0
@@ -75,7 +75,7 @@ class Bash(Tool[BashArgs]):
     def __init__(
         self,
         outputs: OutputStore,
-        seen: SeenFiles,
+        reads: ReadTracker,
         default_timeout: float = 120,
         max_timeout: float = 600,
         always_ask: str | None = None,
@@ -86,7 +86,7 @@ class Bash(Tool[BashArgs]):
         `always_ask` is why no mode may answer for the user, only a rule of theirs. `exposed`: see Sandbox.
         """
         self._outputs = outputs
-        self._seen = seen
+        self._reads = reads
         self._default_timeout = min(default_timeout, max_timeout)
         self._max_timeout = max_timeout
         self._always_ask = always_ask
@@ -134,7 +134,7 @@ class Bash(Tool[BashArgs]):
             raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
         command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
         try:
-            return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen)
+            return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._reads)
         except Cancelled as error:
             why = f"{error}; {_UNASKED}"
             if not (ctx.cancel.reason or "").startswith("timeout") or self.time_limit(args) != UNASKED_SECONDS:

@@ -10,15 +10,14 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.by_hunk import taken_by_hunk
-from codeagent.tools.change import Change, binding
-from codeagent.tools.diff import count, diff_block
+from codeagent.tools.edit.diff import count, diff_block
+from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, TextFile, read_text, shown
+from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
 from codeagent.tools.edit.match import NoMatch, find, line_of
-from codeagent.tools.encoding import NotEncodable, NotText, Span, TextFile, read_text, shown
+from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadState, ReadTracker, after_change
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
 from codeagent.tools.proposals import path_proposal
-from codeagent.tools.seen import LARGEST_FILE, NOTHING, Lines, Seen, SeenFiles, after_change
 
 _LARGEST_RESULT = 2 * LARGEST_FILE
 
@@ -57,7 +56,7 @@ class EditArgs(ToolArgs):
 
 
 @dataclass(frozen=True)
-class _Edited(Change):
+class _Edited(FileChange):
     """A change, and what the model knows and is told of it."""
 
     seen: tuple[Lines, ...]
@@ -80,9 +79,9 @@ class Edit(Tool[EditArgs]):
     concurrency = "keyed"
     effect = "files"
 
-    def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:
+    def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
         self._workspace = workspace
-        self._seen = seen
+        self._reads = reads
 
     def access(self, args: EditArgs, workspace: Workspace) -> Access:
         return Access("keyed", workspace.key(args.path))
@@ -98,10 +97,10 @@ class Edit(Tool[EditArgs]):
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
         change = self._change(args, ctx, again=False)
-        if (taken := taken_by_hunk(change, ctx, self._seen)) is not None:
+        if (taken := taken_by_hunk(change, ctx, self._reads)) is not None:
             return taken
         change.apply(ctx)
-        details = self._seen.wrote(change.path, change.data, change.seen, whole=change.known.whole)
+        details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
         did = "Created" if change.old is None else "Edited"
         what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
         text = "\n".join([f"{did} {shown(change.path)}{what}.", *change.told, *change.notes])
@@ -121,7 +120,7 @@ class Edit(Tool[EditArgs]):
             old = None
         if old is not None and len(old) > LARGEST_FILE:
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        seen = NOTHING if not old else self._seen.check(path, old, shown=again or ctx.base == binding(path, old))
+        seen = NOTHING if not old else self._reads.check(path, old, shown=again or ctx.base == binding(path, old))
         try:
             work = _Work(path, read_text(old or b""), seen.lines, seen.whole or seen.stale)
         except NotText as error:
@@ -153,7 +152,7 @@ class _Work:
                     f"{which}old_string is empty, but {self._path} is not: "
                     "give the text to replace, or use write to replace everything"
                 )
-            spans, drift = [Span(0, 0, edit.new_string)], None
+            spans, drift = [Splice(0, 0, edit.new_string)], None
         else:
             try:
                 found = find(text, edit.old_string, edit.new_string, replace_all=edit.replace_all)
@@ -167,11 +166,11 @@ class _Work:
             lines = ", ".join(str(line_of(text, span.start)) for span in spans[:5])
             self.notes.append(f"{which}old_string matched line {lines} only up to {drift}; the file's own was kept.")
 
-    def _check_seen(self, text: str, spans: list[Span], which: str, *, proven: bool) -> None:
+    def _check_seen(self, text: str, spans: list[Splice], which: str, *, proven: bool) -> None:
         """`proven`: the text is there exactly once, as given, which it would not be by chance. Raises Failed."""
         if self._whole:
             return
-        known = Seen("", self.seen, whole=False)
+        known = ReadState("", self.seen, whole=False)
         shift = 0
         for span in spans:
             first, last = line_of(text, span.start), line_of(text, max(span.start, span.end - 1))
@@ -184,7 +183,7 @@ class _Work:
             self.seen = after_change(self.seen, first + shift, last + shift, count_new)
             shift += count_new - (last - first + 1)
 
-    def _splice(self, spans: list[Span], which: str) -> None:
+    def _splice(self, spans: list[Splice], which: str) -> None:
         try:
             data = self.file.spliced(spans)
         except NotEncodable as error:

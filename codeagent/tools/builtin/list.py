@@ -17,8 +17,8 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
 from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import IgnoreLine, ignore_line
-from codeagent.tools.diff import count
-from codeagent.tools.encoding import shown
+from codeagent.tools.edit.diff import count
+from codeagent.tools.edit.encoding import shown
 from codeagent.tools.fields import Count, PathText
 from codeagent.tools.path_rules import path_key
 

@@ -12,10 +12,10 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.encoding import NotText, is_binary, read_text, shown
+from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
+from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, text_lines
 from codeagent.tools.fields import Count, PathText
 from codeagent.tools.path_rules import path_key
-from codeagent.tools.seen import LARGEST_FILE, Lines, SeenFiles, text_lines
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000
@@ -58,9 +58,9 @@ class Read(Tool[ReadArgs]):
     concurrency = "shared"
     effect = "nothing"
 
-    def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:
+    def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
         self._workspace = workspace
-        self._seen = seen
+        self._reads = reads
 
     def access(self, args: ReadArgs, workspace: Workspace) -> Access:
         return Access("shared", workspace.key(args.path))
@@ -99,7 +99,7 @@ class Read(Tool[ReadArgs]):
         _check_offset(path, args.offset, len(lines))
         page = _Page(lines[args.offset - 1 : args.offset - 1 + args.limit], len(lines))
         text, shown_lines = _numbered(page, args.offset)
-        return _shown_page(text, self._seen.read(path, data, shown_lines, len(lines)))
+        return _shown_page(text, self._reads.read(path, data, shown_lines, len(lines)))
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
         """One page of a file that is too large to hold; it is not recorded, so it cannot be edited."""

@@ -16,12 +16,12 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.diff import count
-from codeagent.tools.encoding import NotText, read_text, shown
+from codeagent.tools.edit.diff import count
+from codeagent.tools.edit.encoding import NotText, read_text, shown
+from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, shown_files
 from codeagent.tools.fields import Count, PathText
 from codeagent.tools.path_rules import path_key
 from codeagent.tools.ripgrep import Hit, Query, find_ripgrep, search
-from codeagent.tools.seen import LARGEST_FILE, Lines, SeenFiles, shown_files
 
 _LIMIT = 100
 _WIDEST = 400
@@ -60,9 +60,9 @@ class Search(Tool[SearchArgs]):
     concurrency = "shared"
     effect = "nothing"
 
-    def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:
+    def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
         self._workspace = workspace
-        self._seen = seen
+        self._reads = reads
         self._program = find_ripgrep(workspace.root)
 
     def access(self, args: SearchArgs, workspace: Workspace) -> Access:
@@ -93,7 +93,7 @@ class Search(Tool[SearchArgs]):
                     break
         more = len(hits) > args.limit
         # The named file itself may hold secrets: a person was asked about it.
-        page = _Page(args.context, self._seen, ctx.withheld, allowed=path if kind == "file" else None)
+        page = _Page(args.context, self._reads, ctx.withheld, allowed=path if kind == "file" else None)
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit)
 
@@ -103,7 +103,7 @@ class _Page:
     """The verified lines of all files, and what was left out."""
 
     context: int
-    seen: SeenFiles
+    reads: ReadTracker
     withheld: Callable[[str], bool]
     allowed: str | None
     lines: list[str] = field(default_factory=list)
@@ -168,7 +168,7 @@ class _Page:
         if good:
             self.files.append(path)
             if runs := self._show(path, good, lines):
-                self.shown.append(self.seen.read(path, data, runs, len(lines)))
+                self.shown.append(self.reads.read(path, data, runs, len(lines)))
 
     def _show(self, path: str, hits: list[Hit], lines: list[str]) -> list[Lines]:
         """The lines that are shown in full."""

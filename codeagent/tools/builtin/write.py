@@ -5,14 +5,13 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.by_hunk import taken_by_hunk
-from codeagent.tools.change import Change, binding
-from codeagent.tools.diff import count, diff_block
-from codeagent.tools.encoding import NotEncodable, NotText, TextFile, read_text, shown
+from codeagent.tools.edit.diff import count, diff_block
+from codeagent.tools.edit.encoding import NotEncodable, NotText, TextFile, read_text, shown
+from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
+from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadTracker, joined
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
 from codeagent.tools.proposals import path_proposal
-from codeagent.tools.seen import LARGEST_FILE, NOTHING, Lines, SeenFiles, joined
 
 _NEW = TextFile(b"", "", "utf-8", b"")
 
@@ -35,9 +34,9 @@ class Write(Tool[WriteArgs]):
     concurrency = "keyed"
     effect = "files"
 
-    def __init__(self, workspace: Workspace, seen: SeenFiles) -> None:
+    def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
         self._workspace = workspace
-        self._seen = seen
+        self._reads = reads
 
     def access(self, args: WriteArgs, workspace: Workspace) -> Access:
         return Access("keyed", workspace.key(args.path))
@@ -53,45 +52,45 @@ class Write(Tool[WriteArgs]):
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
         change = self._change(args, ctx, again=False)
-        if (taken := taken_by_hunk(change, ctx, self._seen)) is not None:
+        if (taken := taken_by_hunk(change, ctx, self._reads)) is not None:
             return taken
         change.apply(ctx)
         lines = change.after.count("\n") + (not change.after.endswith("\n") and change.after != "")
         known = _known_after(change, lines) if args.append else ((1, lines),)
         whole = change.known.whole or not args.append
-        details = self._seen.wrote(change.path, change.data, known, whole=whole)
+        details = self._reads.wrote(change.path, change.data, known, whole=whole)
         did = "Created" if change.old is None else "Added to" if args.append else "Replaced"
         facts = f"{did} {shown(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
         text = "\n".join([facts, *change.notes])
         block = diff_block(change.path, change.before, change.after)
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
-    def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> Change:
+    def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> FileChange:
         """`again`: it is shown once more, whatever became of the file. Raises ToolError, WorkspaceError."""
         path = ctx.workspace.resolve(args.path)
         try:
             with ctx.workspace.open(path) as file:
                 old = file.read(LARGEST_FILE + 1)
         except MissingPath:
-            return Change(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
+            return FileChange(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
         if len(old) > LARGEST_FILE:
             raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        seen = self._seen.check(path, old, shown=again or ctx.base == binding(path, old))
+        seen = self._reads.check(path, old, shown=again or ctx.base == binding(path, old))
         if not args.append and not (seen.whole or seen.stale):
             reason = f"{path} was read only in part; nothing was written."
-            raise self._seen.refusal(path, old, reason, "Read all of it before you replace it, or use edit.")
+            raise self._reads.refusal(path, old, reason, "Read all of it before you replace it, or use edit.")
         try:
             there = read_text(old)
         except NotText as error:
             raise Failed(f"{path} is {error}; it is not replaced by text. Remove it first if that is meant.") from None
         if args.append:
             added = args.content if "\r\n" in args.content else _with_newlines_of(there, args.content)
-            return Change(path, old, there, there.text + added, old + _encoded(there, added, path), seen)
+            return FileChange(path, old, there, there.text + added, old + _encoded(there, added, path), seen)
         content = _with_newlines_of(there, args.content)
-        return Change(path, old, there, content, there.bom + _encoded(there, content, path), seen)
+        return FileChange(path, old, there, content, there.bom + _encoded(there, content, path), seen)
 
 
-def _known_after(change: Change, lines: int) -> tuple[Lines, ...]:
+def _known_after(change: FileChange, lines: int) -> tuple[Lines, ...]:
     """What is known of `lines` lines after adding to the end of a file that may have been read only in part."""
     begun = change.before != "" and not change.before.endswith("\n")
     return joined([*change.known.lines, (change.before.count("\n") + 1 + begun, lines)])

@@ -1,7 +1,7 @@
-"""Finds the places that a text means though it differs from them by a slip, and what an edit makes of them.
+"""Finds the places that an edit means although its text differs from them by a slip, and what the edit makes of them.
 
-A place counts only where its text and the old text have the same canonical form, so that every difference is one of
-those listed here. Nothing is weighed: where two places, or two readings of the new text, are possible, it is refused.
+A place counts only if its text and the old text have the same canonical form, so that every difference is one of those
+listed here. Nothing is guessed: if two places, or two readings of the new text, are possible, the edit is refused.
 """
 
 from bisect import bisect_right
@@ -10,10 +10,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from codeagent.tools.edit.canonical import Block, Line, block_of, folded, is_blank, line_of, offsets_of_folded, plain
-from codeagent.tools.edit.carry import carried
-from codeagent.tools.edit.indentation import Doubt, is_explained, is_tab_drift
-from codeagent.tools.edit.reading import Reading, readings
+from codeagent.tools.edit.merge import Doubt, carried, is_explained, is_tab_drift
+from codeagent.tools.edit.normalize import (
+    Passage,
+    Reading,
+    TextLine,
+    block_of,
+    folded,
+    is_blank,
+    line_of,
+    offsets_of_folded,
+    plain,
+    readings,
+)
 
 _INDENTATION = "indentation"
 _TABS = "tabs or spaces"
@@ -24,7 +33,7 @@ _BLANK_LINES = 1
 
 
 @dataclass(frozen=True)
-class Found:
+class DriftedPlace:
     """A place in the text, by character offsets, and what takes its place."""
 
     start: int
@@ -37,25 +46,25 @@ class Found:
 class _Place:
     start: int
     end: int
-    there: Block
-    old: Block
-    new: Block | None
+    there: Passage
+    old: Passage
+    new: Passage | None
     """None where the reading does not tell what it is."""
     slips: frozenset[str]
 
 
-def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Found]:
-    """Every place that `old` means, in order, up to the fewest slips; many are not counted to the end. Raises Doubt.
+def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[DriftedPlace]:
+    """The places that `old` means with the fewest slips, in order; of many, only the first are listed. Raises Doubt.
 
-    Only one place, or one of those to be replaced all, says what takes its place.
+    Replacements are given for a single place, or with `replace_all`; where places are ambiguous they are empty.
     """
     lines = _FileLines(text)
     places = [place for reading in readings(old, new) for place in _places(lines, reading, replace_all=replace_all)]
     kinds = {place.slips for place in places}
     least = [place for place in places if not any(slips < place.slips for slips in kinds)]
     if not replace_all and len({(place.start, place.end) for place in least}) > 1:
-        return [Found(place.start, place.end, "", place.slips) for place in least]
-    found_at: dict[tuple[int, int], Found] = {}
+        return [DriftedPlace(place.start, place.end, "", place.slips) for place in least]
+    found_at: dict[tuple[int, int], DriftedPlace] = {}
     for place in sorted(least, key=lambda place: (place.start, place.end)):
         if place.new is None:
             raise Doubt("it has the escapes or line numbers of old_string only in part")
@@ -65,14 +74,14 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Found]:
         replacement = carried(place.old, place.new, place.there)
         if replacement == text[place.start : place.end]:
             raise Doubt("the file has what it says already")
-        result = Found(place.start, place.end, replacement, place.slips)
+        result = DriftedPlace(place.start, place.end, replacement, place.slips)
         other = found_at.setdefault((place.start, place.end), result)
         if other.replacement != result.replacement:
             raise Doubt("it can be read in two ways")
     return list(found_at.values())
 
 
-def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Found | None:
+def within_blanks(text: str, start: int, end: int, old: str, new: str) -> DriftedPlace | None:
     """What an edit makes of a match that begins within a line's leading blanks; None: what it says, literally.
 
     There the new text's own indentation would come behind the rest of the line's. Raises Doubt.
@@ -101,7 +110,7 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Found 
         if not had:
             return None
         raise Doubt("the file has this indentation already")
-    return None if result == text[begin:start] + new else Found(begin, end, result, frozenset({_INDENTATION}))
+    return None if result == text[begin:start] + new else DriftedPlace(begin, end, result, frozenset({_INDENTATION}))
 
 
 def _line_end(text: str, at: int) -> int:
@@ -210,7 +219,7 @@ def _places(lines: _FileLines, reading: Reading, *, replace_all: bool) -> list[_
     return whole or parts
 
 
-def _matches(lines: _FileLines, old: Block) -> Iterator[_Match]:
+def _matches(lines: _FileLines, old: Passage) -> Iterator[_Match]:
     wanted = "\n".join(line.key for line in old.lines)
     text, starts = lines.canonical, lines.key_starts
     at = text.find(wanted)
@@ -232,7 +241,7 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Block, new: Block | None) -> _Place | None:
+def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Passage, new: Passage | None) -> _Place | None:
     """The place, if it differs from the old text by no more than slips do."""
     start, stop = lines.starts[match.first], lines.starts[match.last]
     if match.begin is None:
@@ -262,7 +271,7 @@ def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Block, new:
     return _Place(start, stop, there, old, new, frozenset(slips))
 
 
-def _cut_at_begin(before: str, old: Block, new: Block) -> tuple[Block, Block] | None:
+def _cut_at_begin(before: str, old: Passage, new: Passage) -> tuple[Passage, Passage] | None:
     """The two without the blanks they begin with, which `before`, the line up to the place, ends with."""
     if old.gaps[0] or new.gaps[0] or not new.lines or new.lines[0].indent != old.lines[0].indent:
         return None
@@ -271,12 +280,12 @@ def _cut_at_begin(before: str, old: Block, new: Block) -> tuple[Block, Block] | 
     return _begun(old), _begun(new)
 
 
-def _begun(block: Block) -> Block:
+def _begun(block: Passage) -> Passage:
     first, *rest = block.lines
-    return Block((Line("", first.text, first.tail), *rest), block.gaps)
+    return Passage((TextLine("", first.text, first.tail), *rest), block.gaps)
 
 
-def _slips(old: Block, there: Block) -> Iterator[str]:
+def _slips(old: Passage, there: Passage) -> Iterator[str]:
     """What differs, in words that go after "up to"."""
     pairs = list(zip(old.lines, there.lines, strict=True))
     if old.indents != there.indents:

@@ -1,4 +1,4 @@
-"""Finds the one place an edit means: exactly, or up to slips that leave no doubt; else the nearest places."""
+"""Finds the one place that an edit means, exactly or up to slips that leave no doubt, or else the nearest places."""
 
 import re
 from bisect import bisect_left
@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from codeagent.tools.edit.drift import MOST_PLACES, Found, drifted, within_blanks
-from codeagent.tools.edit.indentation import Doubt
-from codeagent.tools.encoding import Span
+from codeagent.tools.edit.drift import MOST_PLACES, DriftedPlace, drifted, within_blanks
+from codeagent.tools.edit.encoding import Splice
+from codeagent.tools.edit.merge import Doubt
 
 _MOST_SHOWN = 20
 _NEAREST = 3
@@ -20,14 +20,14 @@ _NEWLINE = re.compile(r"\r?\n")
 
 
 class NoMatch(Exception):
-    """The text is not there, or not only once; the message says where to look."""
+    """The text is missing, or there more than once; the message says where to look."""
 
 
 @dataclass(frozen=True)
 class Matches:
     """Where to put what; `drift` names how the text differed from what was asked for."""
 
-    spans: list[Span]
+    spans: list[Splice]
     drift: str | None
 
 
@@ -42,13 +42,13 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
         places = [place for place in _exact(text, old, apart=False) if not _halves_a_newline(text, *place)]
         if len(places) == 1:
             start, end = places[0]
-            return Matches([Span(start, end, _newlines_as_there(text, start, end, new))], None)
+            return Matches([Splice(start, end, _newlines_as_there(text, start, end, new))], None)
     plain = PlainText(text)
     plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     exact = _exact(plain.text, plain_old, apart=replace_all)
     try:
         if exact:
-            found = [Found(start, end, plain_new, frozenset()) for start, end in exact]
+            found = [DriftedPlace(start, end, plain_new, frozenset()) for start, end in exact]
             if len(exact) == 1:
                 found = [within_blanks(plain.text, *exact[0], plain_old, plain_new) or found[0]]
         else:
@@ -87,7 +87,7 @@ class PlainText:
         return offset + bisect_left(self._returns, offset)
 
 
-def _chosen(text: str, plain: PlainText, found: list[Found], replace_all: bool) -> Matches:
+def _chosen(text: str, plain: PlainText, found: list[DriftedPlace], replace_all: bool) -> Matches:
     drift = " and ".join(sorted(set().union(*(place.slips for place in found)))) or None
     if len(found) > 1 and not replace_all:
         lines = [str(line_of(plain.text, place.start)) for place in found[:_MOST_SHOWN]]
@@ -101,7 +101,7 @@ def _chosen(text: str, plain: PlainText, found: list[Found], replace_all: bool) 
     spans = []
     for place in found:
         start, end = plain.back(place.start), plain.back(place.end)
-        spans.append(Span(start, end, _newlines_as_there(text, start, end, place.replacement)))
+        spans.append(Splice(start, end, _newlines_as_there(text, start, end, place.replacement)))
     return Matches(spans, drift)
 
 

@@ -14,8 +14,8 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.diff import count, diff_block
-from codeagent.tools.encoding import NotText, read_text, shown
+from codeagent.tools.edit.diff import count, diff_block
+from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.fields import PathText
 from codeagent.tools.path_rules import path_key
 

@@ -9,7 +9,7 @@ from codeagent.core.jobs import JobBook
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage, Workspace
 from codeagent.core.tool import SHARED, Access, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.encoding import shown
+from codeagent.tools.edit.encoding import shown
 from codeagent.tools.fields import Count
 from codeagent.tools.job_words import by_id, found, job_line
 

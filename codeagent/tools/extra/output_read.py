@@ -10,7 +10,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage, OutputStore, Workspace
 from codeagent.core.tool import SHARED, Access, InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.command_output import readable
-from codeagent.tools.encoding import shown
+from codeagent.tools.edit.encoding import shown
 from codeagent.tools.fields import Count
 
 _LINES = 500

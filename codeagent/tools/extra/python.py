@@ -9,7 +9,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.command_run import check_seconds, run_for_model
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
 _END = "END_OF_CODE"
@@ -51,14 +51,14 @@ class Python(Tool[PythonArgs]):
     def __init__(
         self,
         outputs: OutputStore,
-        seen: SeenFiles,
+        reads: ReadTracker,
         default_timeout: float = 120,
         max_timeout: float = 600,
         always_ask: str | None = None,
     ) -> None:
         """As Bash."""
         self._outputs = outputs
-        self._seen = seen
+        self._reads = reads
         self._default_timeout = min(default_timeout, max_timeout)
         self._max_timeout = max_timeout
         self._always_ask = always_ask
@@ -80,7 +80,7 @@ class Python(Tool[PythonArgs]):
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, so code cannot run; the file tools still work")
         command = Command(command_for(args.code), ctx.call_id, ctx.read_only)
-        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen, title=args.code)
+        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._reads, title=args.code)
 
 
 def command_for(code: str) -> str:

@@ -12,8 +12,8 @@ from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Failed, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolMode, ToolResult
 from codeagent.tools.command_run import run_for_model
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.restrictions import AccessWord, Restrictions
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
 from codeagent.tools.sources.template_argv import ArgvTemplate
 from codeagent.tools.sources.template_shell import ShellTemplate
@@ -80,7 +80,7 @@ class CommandTool(Tool[OpenArgs]):
         schema: dict[str, Any],
         recipe: Recipe,
         outputs: OutputStore,
-        seen: SeenFiles,
+        reads: ReadTracker,
         *,
         origin: str,
         label: str = "",
@@ -98,7 +98,7 @@ class CommandTool(Tool[OpenArgs]):
         self.max_calls, self.hint, self.documentation = max_calls, hint, documentation
         self.recipe, self.restricted = recipe, recipe.restrictions.told(recipe.hosts)
         self._outputs = outputs
-        self._seen = seen
+        self._reads = reads
         self._always_ask = always_ask
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
@@ -153,7 +153,7 @@ class CommandTool(Tool[OpenArgs]):
         if ctx.sandbox is None:
             raise Failed(f"there is no sandbox, so {self.name} cannot run; the file tools still work")
         command = Command(script, ctx.call_id, ctx.read_only, self.recipe.hosts)
-        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._seen)
+        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._reads)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
         """The script. Raises ToolError for what may not be."""

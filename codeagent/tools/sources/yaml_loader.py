@@ -13,9 +13,9 @@ from codeagent.core.policy import Permission
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Denied, Tool
 from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.lint import lint
 from codeagent.tools.restrictions import Restrictions, hosts_beyond
-from codeagent.tools.seen import SeenFiles
 from codeagent.tools.shell_syntax import command_key
 from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.shell_places import DECIDES
@@ -44,11 +44,16 @@ class YamlLoader:
     """`codeagent.tools.source.ToolLoader` for `.yaml` and `.yml`."""
 
     def __init__(
-        self, outputs: OutputStore, seen: SeenFiles, builtins: Mapping[str, Tool[Any]], *, always_ask: str | None = None
+        self,
+        outputs: OutputStore,
+        reads: ReadTracker,
+        builtins: Mapping[str, Tool[Any]],
+        *,
+        always_ask: str | None = None,
     ) -> None:
         """`builtins` are what `builtin:` may name. `always_ask`: as of the bash tool."""
         self._outputs = outputs
-        self._seen = seen
+        self._reads = reads
         self._builtins = builtins
         self._always_ask = always_ask
 
@@ -133,7 +138,7 @@ class YamlLoader:
             arguments.schema,
             recipe,
             self._outputs,
-            self._seen,
+            self._reads,
             origin=report.where((*path, "name")),
             label=fields.label or "",
             permission=_permission(file, fields, "prompt", path, report),

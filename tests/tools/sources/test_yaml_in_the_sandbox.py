@@ -8,7 +8,7 @@ import pytest
 from codeagent.core.messages import text_of
 from codeagent.core.tool import Failed
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.source import ToolFile
 from codeagent.tools.sources.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
@@ -45,7 +45,7 @@ async def test_f16_values_arrive_byte_for_byte_and_nothing_of_them_runs(
 ) -> None:
     sandbox = await make_sandbox(workspace_dir)
     workspace = LocalWorkspace(workspace_dir)
-    loader = YamlLoader(FakeOutputs(), SeenFiles(workspace), {})
+    loader = YamlLoader(FakeOutputs(), ReadTracker(workspace), {})
     file = ToolFile(workspace_dir / "t.yaml", "t.yaml", TOOLS.encode(), "project")
     argv, command, surroundings = loader.load(file).tools
     context = tool_context(workspace, sandbox)

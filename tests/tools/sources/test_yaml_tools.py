@@ -16,7 +16,7 @@ from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.seen import SeenFiles
+from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
@@ -32,15 +32,15 @@ class Box:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.workspace = LocalWorkspace(root)
-        self.seen = SeenFiles(self.workspace)
+        self.reads = ReadTracker(self.workspace)
         outputs = FakeOutputs()
         inner: list[Tool] = [  # type: ignore[type-arg]  # of many kinds
-            Bash(outputs, self.seen),
-            Read(self.workspace, self.seen),
-            Write(self.workspace, self.seen),
-            Search(self.workspace, self.seen),
+            Bash(outputs, self.reads),
+            Read(self.workspace, self.reads),
+            Write(self.workspace, self.reads),
+            Search(self.workspace, self.reads),
         ]
-        self.loader = YamlLoader(outputs, self.seen, {tool.name: tool for tool in inner})
+        self.loader = YamlLoader(outputs, self.reads, {tool.name: tool for tool in inner})
         self.sandbox = FakeSandbox([("stdout", b"out\n")])
 
     def load(self, text: str, place: str = "project") -> Loaded:

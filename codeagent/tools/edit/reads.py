@@ -1,4 +1,4 @@
-"""What the model has read of which file, so that it never changes what it has not seen (FEATURES F18)."""
+"""Tracks which lines of which file the model has read, so that it never changes what it has not seen (FEATURES F18)."""
 
 import hashlib
 import re
@@ -10,8 +10,8 @@ from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Failed
-from codeagent.tools.diff import LEFT_OUT, unified
-from codeagent.tools.encoding import NotText, read_text
+from codeagent.tools.edit.diff import LEFT_OUT, unified
+from codeagent.tools.edit.encoding import NotText, read_text
 
 LARGEST_FILE = 16 << 20
 """Bytes; a larger file is only paged through: not hashed, not edited."""
@@ -28,35 +28,35 @@ Lines = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is known of one file."""
+class ReadState:
+    """What the model has read of one file."""
 
     sha256: str
     lines: tuple[Lines, ...]
     """Runs of lines that were read, in order and apart."""
     whole: bool
     stale: bool = False
-    """The content became another one; the user was shown what the change makes of that, and wants it."""
+    """The content has changed since; the user was shown what the change makes of the present one, and wants it."""
 
     def covers(self, first: int, last: int) -> bool:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
 
 
-NOTHING = Seen("", (), whole=True)
-"""All of what is empty."""
+NOTHING = ReadState("", (), whole=True)
+"""Nothing is left unread: the file is new or empty."""
 
 
 @dataclass(frozen=True)
 class _Copy:
-    """A content the model knew; a diff against it says what changed since."""
+    """A content that the model knew; a diff against it shows what has changed since."""
 
     data: bytes
     whole: bool
     """The model had seen all of it."""
 
 
-class SeenFiles:
-    """The session's memory of file contents; paths are resolved ones, relative to the root.
+class ReadTracker:
+    """Remembers what the model has read in this session; paths are resolved, relative to the root.
 
     Only what the model was shown counts: by `read`, by `search`, by what a command printed, or as the diff in a
     refusal. What a command or the user changed on disk does not.
@@ -65,18 +65,18 @@ class SeenFiles:
     def __init__(self, workspace: Workspace, kept_bytes: int = 8 << 20) -> None:
         """`kept_bytes` bounds the copies that show what changed; the oldest are given up first."""
         self._workspace = workspace
-        self._files: dict[str, Seen] = {}
+        self._files: dict[str, ReadState] = {}
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._kept_bytes = kept_bytes
 
     def read(self, path: str, data: bytes, runs: Iterable[Lines], total: int) -> dict[str, JsonValue]:
         """The model was shown these of the `total` lines of a file. Returns the details that `restore` takes."""
         sha256 = digest(data)
-        known = self._files.get(path, Seen(sha256, (), whole=False))
+        known = self._files.get(path, ReadState(sha256, (), whole=False))
         before = known.lines if known.sha256 == sha256 else ()
         lines = joined([*before, *runs])
         whole = (known.whole and known.sha256 == sha256) or lines == ((1, total),) or total == 0
-        return self._keep(path, data, Seen(sha256, lines, whole))
+        return self._keep(path, data, ReadState(sha256, lines, whole))
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
         """A command printed `text`: what of it are lines of files that either names. Returns the details."""
@@ -96,9 +96,9 @@ class SeenFiles:
 
     def wrote(self, path: str, data: bytes, lines: tuple[Lines, ...], *, whole: bool) -> dict[str, JsonValue]:
         """The model changed or made the file; `lines` is what it knows of the new content."""
-        return self._keep(path, data, Seen(digest(data), lines, whole))
+        return self._keep(path, data, ReadState(digest(data), lines, whole))
 
-    def check(self, path: str, data: bytes, *, shown: bool = False) -> Seen:
+    def check(self, path: str, data: bytes, *, shown: bool = False) -> ReadState:
         """What was seen of the file whose present content is `data`. Raises Failed: unread, or changed.
 
         `shown`: the user sees, or saw, what the change makes of this very content; then nothing is refused.
@@ -109,7 +109,7 @@ class SeenFiles:
         if seen.sha256 == digest(data):
             return seen
         if shown:
-            return Seen(digest(data), (), whole=False, stale=True)
+            return ReadState(digest(data), (), whole=False, stale=True)
         raise self.refusal(path, data, f"{path} has changed since you read it; nothing was written.", _AGAIN)
 
     def refusal(self, path: str, data: bytes, reason: str, otherwise: str) -> Failed:
@@ -124,19 +124,19 @@ class SeenFiles:
         said = f"{reason} What changed:\n{diff}\n"
         if diff.endswith(LEFT_OUT):
             return Failed(said + otherwise)
-        details = self._keep(path, data, Seen(digest(data), (), copy.whole))
+        details = self._keep(path, data, ReadState(digest(data), (), copy.whole))
         then = "That is all that changed: make the call again if it still fits." if copy.whole else otherwise
         return Failed(said + then, details=details)
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
-        """Take up what a logged result says: what `read`, `printed`, `wrote` or `refusal` returned."""
+        """Take in the details of a logged result: what `read`, `printed`, `wrote` or `refusal` returned."""
         match details:
             case {"path": str(path), "sha256": str(sha256), "seen": list(runs), "whole": bool(whole)}:
                 lines = joined(_pairs(runs))
                 known = self._files.get(path)
                 if known is not None and known.sha256 == sha256:
                     lines, whole = joined([*known.lines, *lines]), whole or known.whole
-                self._files[path] = Seen(sha256, lines, whole)
+                self._files[path] = ReadState(sha256, lines, whole)
             case {"shown_files": list(files)}:
                 for one in files:
                     if isinstance(one, dict):
@@ -144,7 +144,7 @@ class SeenFiles:
             case _:
                 return
 
-    def _keep(self, path: str, data: bytes, seen: Seen) -> dict[str, JsonValue]:
+    def _keep(self, path: str, data: bytes, seen: ReadState) -> dict[str, JsonValue]:
         self._files[path] = seen
         copy = self._copies.get(path)
         if seen.whole or copy is None or not copy.whole:
@@ -201,7 +201,7 @@ def text_lines(text: str) -> list[str]:
 
 
 def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]:
-    """Which of a file's lines stand in the output: under their number, or as a run that is in the file only once."""
+    """Which of a file's lines the output holds: under their number, or as a run that is in the file only once."""
     if any(lines) and _is_in(lines, output):
         return [(1, len(lines))]
     runs: list[Lines] = []
@@ -227,7 +227,7 @@ def _is_in(lines: list[str], output: list[str]) -> bool:
 
 
 def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
-    """The number of the file's line that `12:text`, `12<tab>text` or `path:12:text` is; None if it is not one."""
+    """The line number in `12:text`, `12<tab>text` or `path:12:text`; None if the file's line is not that text."""
     match = _NUMBERED.match(shown.removeprefix(f"{path}:").removeprefix(f"./{path}:"))
     if match is None or len(match[1]) > 9:
         return None
@@ -236,7 +236,7 @@ def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
 
 
 def _longest_run(lines: list[str], output: list[str], start: int, places: list[int]) -> tuple[int, int]:
-    """(index, length) of the longest run of file lines that the output goes on with; length 0: none, or two alike."""
+    """(index, length) of the longest run of file lines that the output continues with; length 0: none, or a tie."""
     if len(places) > _MOST_PLACES:
         return 0, 0
     best: list[tuple[int, int]] = []

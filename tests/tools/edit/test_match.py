@@ -2,8 +2,8 @@
 
 import pytest
 
+from codeagent.tools.edit.encoding import read_text
 from codeagent.tools.edit.match import NoMatch, find
-from codeagent.tools.encoding import read_text
 from tests.table import for_each
 
 

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.tool import ToolError
+from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, read_text
 from codeagent.tools.edit.match import NoMatch, find
-from codeagent.tools.encoding import NotEncodable, NotText, Span, read_text
 from tests.effort import times
 from tests.fakes import put
 from tests.table import for_each
@@ -111,7 +111,7 @@ def test_any_bytes_are_read_back_as_they_are_or_refused_as_no_text(data: bytes) 
     except NotText:
         return
     assert file.spliced([]) == data
-    assert file.spliced([Span(0, 0, ""), Span(len(file.text), len(file.text), "")]) == data
+    assert file.spliced([Splice(0, 0, ""), Splice(len(file.text), len(file.text), "")]) == data
     assert file.bom + file.encode(file.text) == data
 
 
@@ -139,7 +139,7 @@ def test_a_character_the_encoding_lacks_is_refused_by_name() -> None:
 def test_a_few_stray_bytes_do_not_make_a_utf8_file_latin1() -> None:
     file = read_text("é ü ß".encode() + b" \xff")
     assert file.encoding == "utf-8"
-    assert file.spliced([Span(0, 1, "è")]) == "è ü ß".encode() + b" \xff"
+    assert file.spliced([Splice(0, 1, "è")]) == "è ü ß".encode() + b" \xff"
 
 
 async def test_a_file_in_latin1_refuses_what_it_cannot_hold_and_stays(box: Toolbox) -> None:

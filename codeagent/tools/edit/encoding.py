@@ -1,4 +1,4 @@
-"""Bytes of a text file and the text in them, such that untouched bytes stay what they are."""
+"""Decodes and encodes text files such that bytes outside of a change stay what they are."""
 
 import codecs
 import re
@@ -20,7 +20,7 @@ _SNIFFED = 8192
 
 
 class NotText(Exception):
-    """The bytes are no text this program edits; the message says what they are."""
+    """The bytes are not a text that can be edited; the message says what they are."""
 
 
 class NotEncodable(Exception):
@@ -28,7 +28,7 @@ class NotEncodable(Exception):
 
 
 @dataclass(frozen=True)
-class Span:
+class Splice:
     """A piece of the text and what takes its place."""
 
     start: int
@@ -49,7 +49,7 @@ class TextFile:
     encoding: Encoding
     bom: bytes
 
-    def spliced(self, spans: list[Span]) -> bytes:
+    def spliced(self, spans: list[Splice]) -> bytes:
         """The file's bytes with the spans replaced; every other byte is copied, not encoded again.
 
         `spans` are in order and do not overlap. Raises NotEncodable.
@@ -104,13 +104,13 @@ def read_text(data: bytes) -> TextFile:
 
 
 def is_binary(data: bytes) -> bool:
-    """Judged by the first bytes: a NUL, or too many control characters for a text."""
+    """Whether there is a NUL, or the first bytes hold too many control characters for a text."""
     head = data[:_SNIFFED]
     return b"\0" in data or len(_CONTROL.findall(head)) > _MOST_CONTROLS * len(head)
 
 
 def shown(text: str) -> str:
-    """The text as it may be printed: stray bytes as `\\xNN`."""
+    """The text in printable form: stray bytes as `\\xNN`."""
     return _STRAY.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text)
 
 

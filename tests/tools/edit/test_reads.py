@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import Failed
-from codeagent.tools.seen import SeenFiles, after_change, joined, printed_lines
+from codeagent.tools.edit.reads import ReadTracker, after_change, joined, printed_lines
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put
 
@@ -21,15 +21,15 @@ def workspace(tmp_path: Path) -> LocalWorkspace:
     return LocalWorkspace(root)
 
 
-def restored(workspace: LocalWorkspace, *details: object) -> SeenFiles:
-    seen = SeenFiles(workspace)
+def restored(workspace: LocalWorkspace, *details: object) -> ReadTracker:
+    seen = ReadTracker(workspace)
     for one in details:
         seen.restore(json.loads(json.dumps(one)))
     return seen
 
 
 def test_a_resumed_session_knows_what_it_had_read(workspace: LocalWorkspace) -> None:
-    seen = SeenFiles(workspace)
+    seen = ReadTracker(workspace)
     first = seen.read("a.txt", b"1\n2\n3\n4\n", [(1, 2)], 4)
     second = seen.read("a.txt", b"1\n2\n3\n4\n", [(4, 4)], 4)
     known = restored(workspace, first, second).check("a.txt", b"1\n2\n3\n4\n")
@@ -42,14 +42,14 @@ def test_a_resumed_session_knows_what_it_had_read(workspace: LocalWorkspace) -> 
 
 def test_a_resumed_session_knows_what_commands_and_searches_showed(workspace: LocalWorkspace) -> None:
     put(workspace.root, "b.txt", "two\nthree\n")
-    details = SeenFiles(workspace).printed("cat a.txt; head -1 b.txt", "one\ntwo")
+    details = ReadTracker(workspace).printed("cat a.txt; head -1 b.txt", "one\ntwo")
     seen = restored(workspace, details)
     assert seen.check("a.txt", b"one\n").whole
     assert seen.check("b.txt", b"two\nthree\n").lines == ((1, 1),)
 
 
 def test_a_resumed_session_knows_the_change_a_refusal_showed(workspace: LocalWorkspace) -> None:
-    seen = SeenFiles(workspace)
+    seen = ReadTracker(workspace)
     details = seen.read("a.txt", b"one\n", [(1, 1)], 1)
     with pytest.raises(Failed) as caught:
         seen.check("a.txt", b"two\n")
@@ -57,14 +57,14 @@ def test_a_resumed_session_knows_the_change_a_refusal_showed(workspace: LocalWor
 
 
 def test_pages_that_together_are_the_file_make_it_known_as_a_whole(workspace: LocalWorkspace) -> None:
-    seen = SeenFiles(workspace)
+    seen = ReadTracker(workspace)
     for lines in ((3, 4), (1, 2)):
         seen.read("a.txt", b"1\n2\n3\n4\n", [lines], 4)
     assert seen.check("a.txt", b"1\n2\n3\n4\n").whole
 
 
 def test_a_change_too_long_to_show_must_be_read_first(workspace: LocalWorkspace) -> None:
-    seen = SeenFiles(workspace)
+    seen = ReadTracker(workspace)
     seen.read("a.txt", b"one\n", [(1, 1)], 1)
     for _ in range(2):
         with pytest.raises(Failed, match="Read it again first"):
@@ -80,7 +80,7 @@ def test_details_of_other_tools_are_passed_over(workspace: LocalWorkspace) -> No
 
 
 def test_copies_are_bounded_and_without_one_the_error_is_plain(workspace: LocalWorkspace) -> None:
-    seen = SeenFiles(workspace, kept_bytes=1000)
+    seen = ReadTracker(workspace, kept_bytes=1000)
     for number in range(20):
         seen.read(f"{number}.txt", b"x" * 100, [(1, 1)], 1)
     with pytest.raises(Failed) as caught:

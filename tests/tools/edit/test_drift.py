@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from codeagent.tools.edit.encoding import read_text
 from codeagent.tools.edit.match import NoMatch, find
-from codeagent.tools.encoding import read_text
 from tests.effort import times
 from tests.table import for_each
-from tests.tools.edit_slips import SLIPS, Case, case
+from tests.tools.edit.slips import SLIPS, Case, case
 
 _FORMATS = {"lf": ("\n", b"", "utf-8"), "crlf": ("\r\n", b"", "utf-8"), "mark": ("\n", b"\xef\xbb\xbf", "utf-8"),
             "latin-1": ("\r\n", b"", "latin-1")}  # fmt: skip

@@ -1,22 +1,93 @@
-"""A change of which the person took only some hunks, or took some as they changed them themselves."""
+"""A change of one file: shown first, applied only to the file that was shown, and taken whole or hunk by hunk."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from codeagent.core.errors import ContentChanged
 from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart
-from codeagent.core.tool import Denied, Failed, ToolContext, ToolResult
-from codeagent.tools.change import Change
-from codeagent.tools.diff import LEFT_OUT, count, diff_block, unified
-from codeagent.tools.encoding import NotEncodable, shown
-from codeagent.tools.seen import Lines, SeenFiles, after_change, joined
+from codeagent.core.tool import BaseChanged, Denied, Failed, Preview, ToolContext, ToolResult
+from codeagent.tools.edit.diff import LEFT_OUT, Region, count, diff_block, region, unified
+from codeagent.tools.edit.encoding import NotEncodable, TextFile, shown
+from codeagent.tools.edit.reads import Lines, ReadState, ReadTracker, after_change, digest, joined
+
+_STALE = (
+    "The file was no longer as you read it; the user saw what this makes of it and wanted it. Read it again before you "
+    "change more of it."
+)
 
 
-def taken_by_hunk(change: Change, ctx: ToolContext, seen: SeenFiles) -> ToolResult | None:
-    """Apply what was taken; None where all of it was, or nobody was asked hunk by hunk.
+@dataclass(frozen=True)
+class FileChange:
+    """One file's content before and after."""
 
-    Raises BaseChanged, Denied where nothing was taken, Failed where the answers do not fit, WorkspaceError.
+    path: str
+    old: bytes | None
+    """None where the file does not exist yet."""
+    file: TextFile
+    """The content before; empty where there is none."""
+    after: str
+    data: bytes
+    """The bytes of `after`."""
+    known: ReadState
+    """What the model had seen of the content before."""
+
+    @property
+    def before(self) -> str:
+        return self.file.text
+
+    @property
+    def base(self) -> str | None:
+        """The SHA-256 the file must still have when it is written."""
+        return None if self.old is None else digest(self.old)
+
+    @property
+    def binding(self) -> str:
+        """What an approval of this change is bound to."""
+        return binding(self.path, self.old)
+
+    @property
+    def region(self) -> Region:
+        """The part of the file that changes: an answer hunk by hunk is about this part."""
+        return region(self.before, self.after)
+
+    def preview(self) -> Preview:
+        part = self.region
+        by_hunk = part.before != part.after and part.is_shown_whole
+        block = diff_block(self.path, self.before, self.after)
+        return Preview(shown(self.path), (block,), base=self.binding, by_hunk=by_hunk)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else the model is told."""
+        return (_STALE,) if self.known.stale else ()
+
+    def check(self, ctx: ToolContext) -> None:
+        """Raises BaseChanged if something else was approved."""
+        if ctx.base is not None and ctx.base != self.binding:
+            raise BaseChanged
+
+    def apply(self, ctx: ToolContext) -> None:
+        """Write the file. Raises BaseChanged if something else was approved, WorkspaceError."""
+        self.check(ctx)
+        try:
+            ctx.workspace.write(self.path, self.data, base=self.base)
+        except ContentChanged:
+            if ctx.base is not None:
+                raise BaseChanged from None
+            raise
+
+
+def binding(path: str, content: bytes | None) -> str:
+    """Identifies a file and its content; `content` None means that the file does not exist."""
+    return f"{path}\n{'new' if content is None else digest(content)}"
+
+
+def taken_by_hunk(change: FileChange, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
+    """Apply the hunks that the user took; None if all were taken, or nobody was asked hunk by hunk.
+
+    Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks, WorkspaceError.
     """
     if ctx.hunks is None:
         return None
@@ -33,7 +104,7 @@ def taken_by_hunk(change: Change, ctx: ToolContext, seen: SeenFiles) -> ToolResu
     changed = unified(change.path, took.before, took.after)
     lines, whole = _known(change, hunks, answers, told=not changed.endswith(LEFT_OUT))
     details: dict[str, JsonValue] = {
-        **seen.wrote(took.path, took.data, lines, whole=whole),
+        **reads.wrote(took.path, took.data, lines, whole=whole),
         "hunks": {
             "taken": sum(answer is True for answer in answers),
             "changed": sum(isinstance(answer, tuple) for answer in answers),
@@ -48,8 +119,8 @@ def taken_by_hunk(change: Change, ctx: ToolContext, seen: SeenFiles) -> ToolResu
     return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
 
-def _hunks(change: Change, ctx: ToolContext) -> list[Hunk]:
-    """What the answers are about, placed in the whole file. Raises Failed."""
+def _hunks(change: FileChange, ctx: ToolContext) -> list[Hunk]:
+    """The hunks that the answers are about, at their place in the whole file. Raises Failed."""
     part = change.region
     hunks = [replace(hunk, start=hunk.start + part.first) for hunk in cut(part.before, part.after)]
     answers = ctx.hunks or ()
@@ -61,8 +132,8 @@ def _hunks(change: Change, ctx: ToolContext) -> list[Hunk]:
     return hunks
 
 
-def _settled(change: Change, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
-    """The answers with the file's newlines; True or False where that is what the person's own lines come to."""
+def _settled(change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
+    """The answers with the file's newlines; True or False where the user's own lines amount to that."""
     found: list[HunkAnswer] = []
     total = change.before.count("\n") + 1
     for hunk, answer in zip(hunks, answers, strict=True):
@@ -75,7 +146,7 @@ def _settled(change: Change, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer
     return found
 
 
-def _with_newlines_of(change: Change, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool) -> tuple[str, ...]:
+def _with_newlines_of(change: FileChange, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool) -> tuple[str, ...]:
     """Lines that end as those of the file do; `at_end`: no newline comes after the last."""
     if _only_crlf(change):
         ended = len(lines) - at_end
@@ -85,20 +156,20 @@ def _with_newlines_of(change: Change, hunk: Hunk, lines: tuple[str, ...], *, at_
     return tuple(line.removesuffix("\r") for line in lines)
 
 
-def _only_crlf(change: Change) -> bool:
+def _only_crlf(change: FileChange) -> bool:
     text = change.before if "\n" in change.before else change.after
     both = text.count("\r\n")
     return both > 0 and both == text.count("\n")
 
 
-def _landed(change: Change, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
+def _landed(change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
     text = landed(change.before, hunks, answers)
     at_end = hunks[-1].start + len(hunks[-1].old) == change.before.count("\n") + 1
-    # Where the person made the last lines nothing, the carriage return of the line before goes with its newline.
+    # Where the user removed the last lines, the carriage return of the line before goes with its newline.
     return text.removesuffix("\r") if answers[-1] == () and at_end and _only_crlf(change) else text
 
 
-def _with_content(change: Change, text: str) -> Change:
+def _with_content(change: FileChange, text: str) -> FileChange:
     try:
         return replace(change, after=text, data=change.file.bom + change.file.encode(text))
     except NotEncodable as error:
@@ -117,7 +188,7 @@ def _what_was_taken(answers: Sequence[HunkAnswer]) -> str:
 
 
 def _known(
-    change: Change, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer], *, told: bool
+    change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer], *, told: bool
 ) -> tuple[tuple[Lines, ...], bool]:
     """The lines of the new content that the model knows, and whether that is all; `told`: the diff shows all."""
     runs = ((1, change.before.count("\n") + 1),) if change.known.whole else change.known.lines

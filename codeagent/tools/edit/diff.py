@@ -1,10 +1,10 @@
-"""Changes of one file, for the person and for the model."""
+"""Diffs of one file, for the user and for the model."""
 
 from dataclasses import dataclass
 from difflib import unified_diff
 
 from codeagent.core.display import DiffBlock
-from codeagent.tools.encoding import shown
+from codeagent.tools.edit.encoding import shown
 
 _CONTEXT = 8
 _MOST_LINES = 120
@@ -24,7 +24,7 @@ class Region:
 
     @property
     def is_shown_whole(self) -> bool:
-        """Nothing in it has to be written differently to be shown."""
+        """Whether it is shown exactly as it is, with nothing escaped."""
         return shown(self.before) == self.before and shown(self.after) == self.after
 
 
@@ -36,7 +36,7 @@ def region(before: str, after: str) -> Region:
 
 
 def diff_block(path: str, before: str, after: str) -> DiffBlock:
-    """The part of the file that changes, as it is shown to the person."""
+    """The part of the file that changes, as the user sees it."""
     part = region(before, after)
     return DiffBlock(path=shown(path), before=shown(part.before), after=shown(part.after), start_line=part.first + 1)
 

@@ -1,0 +1,362 @@
+"""Merges an edit into a place that differs from what the model remembered: text, indentation and blank lines.
+
+The old text is the base, the new text is what the model made of it, and the file is what is really there. Where the new
+text equals the old one, the file's own characters stay; only what the model changed is taken from the model.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from codeagent.tools.edit.normalize import (
+    Opcode,
+    Passage,
+    TextLine,
+    folded,
+    is_blank,
+    line_opcodes,
+    opcodes,
+    plain,
+    tokens,
+)
+
+_WIDEST_TAB = 16
+_USUAL_WIDTHS = (4, 8)
+_OPENS = re.compile(r"[:{(\[]\s*$")
+_TABBED = re.compile(r"(\t*)( *)")
+
+
+class Doubt(Exception):
+    """An edit does not say what is meant; the message says why, as the end of a sentence about its new text."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One reading of the new text's indentation."""
+
+    base: Sequence[str]
+    """The indentation of each old line that an unchanged one in the new text has."""
+    moved: Callable[[str], str]
+    """The file's indentation for a new line's. Raises Doubt."""
+    is_ambiguous: bool = False
+    """One indentation of the old text stands for several of the file's."""
+    is_irregular: bool = False
+    """Single lines have slipped: what holds for them does not hold for others."""
+
+
+def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, int]]) -> list[Way]:
+    """Every reading that fits: with the same slip as the old text, or as it is in the file. Empty if none does.
+
+    `pairs` are indexes of old and new lines that are the same line: those that slipped tell which of the two it is, and
+    so does the outermost indentation.
+    """
+    had, has, wanted = old.indents, there.indents, new.indents
+    if had == has or not wanted:
+        return [Way(has, _same)]
+    mapping = _Mapping(had, has)
+    if mapping.is_unlike:
+        return []
+    slipped = [(had[at], has[at], wanted[new_at]) for at, new_at in pairs if had[at] != has[at]]
+    says_had = any(indent == mine for mine, _, indent in slipped)
+    says_has = any(indent == actual for _, actual, indent in slipped)
+    if slipped and not (says_had or says_has or mapping.width):
+        return []
+    as_had = _begins_alike(wanted, had) if mapping.width is None else mapping.is_in_style(wanted, had)
+    as_has = _begins_alike(wanted, has) if mapping.width is None else mapping.is_in_style(wanted, has)
+    found = []
+    if says_had or (as_had and not (as_has and says_has)):
+        found.append(Way(had, _moved_in_blocks(mapping, had, new), mapping.is_ambiguous, mapping.is_irregular))
+    if says_has or (as_has and not (as_had and says_had)):
+        found.append(Way(has, _same))
+    if len(had) == 1 < len(wanted) and has[0].endswith(had[0]) and wanted[0] == had[0]:
+        rest_is_whole = all(indent.startswith(has[0]) for indent in wanted[1:])
+        if rest_is_whole:  # The old text begins within the line, and so does the new one.
+            found.append(Way(had, _same))
+    return found
+
+
+def is_tab_drift(old: Passage, there: Passage) -> bool:
+    """Whether tabs stand for spaces, or the reverse, and nothing else differs in the indentation."""
+    return _width(old.indents, there.indents) is not None
+
+
+def is_explained(old: Passage, there: Passage) -> bool:
+    """Whether the indentation differs only as slips do: not where no width of a tab makes tabs of spaces."""
+    return not _Mapping(old.indents, there.indents).is_unlike
+
+
+class _Mapping:
+    """From the indentation of the old text to that of the file, line by line."""
+
+    def __init__(self, had: Sequence[str], has: Sequence[str]) -> None:
+        self._table: dict[str, set[str]] = {}
+        for mine, actual in zip(had, has, strict=True):
+            self._table.setdefault(mine, set()).add(actual)
+        self._had, self._has = had, has
+        self.width = _width(had, has)
+        self._shift = _shift(had, has)
+
+    @property
+    def is_ambiguous(self) -> bool:
+        return any(len(known) > 1 for known in self._table.values())
+
+    @property
+    def is_irregular(self) -> bool:
+        return self.width is None and self._shift is None
+
+    @property
+    def is_unlike(self) -> bool:
+        """Tabs and spaces differ, and no width of a tab explains it."""
+        pairs = zip(self._had, self._has, strict=True)
+        return self.width is None and not all(a.endswith(b) or b.endswith(a) for a, b in pairs)
+
+    def is_in_style(self, indents: Sequence[str], style: Sequence[str]) -> bool:
+        """Whether all begin with as many tabs as fit in, or all without any, as `style` does."""
+        if not any("\t" in indent for indent in style):
+            return not any("\t" in indent for indent in indents)
+        matches = [_TABBED.fullmatch(indent) for indent in indents]
+        return all(match is not None and len(match[2]) < (self.width or 0) for match in matches)
+
+    def moved(self, indent: str) -> str:
+        """Raises Doubt."""
+        if self.width is not None:
+            return self._converted(indent, self.width)
+        if self._shift is not None:
+            less, more = self._shift
+            if indent.startswith(less):
+                return more + indent[len(less) :]
+            raise Doubt("a line of it has less indentation than the file allows for")
+        slipped = [a for a, b in zip(self._had, self._has, strict=True) if a != b]
+        if len(slipped) == 1 < len(self._had) and indent not in slipped:
+            return indent
+        raise Doubt("the file's indentation for its new lines cannot be told")
+
+    def _converted(self, indent: str, width: int) -> str:
+        match = _TABBED.fullmatch(indent)
+        if match is None:
+            raise Doubt("its indentation mixes tabs and spaces")
+        if any("\t" in actual for actual in self._has):
+            if match[1]:
+                raise Doubt("its indentation mixes tabs and spaces")
+            return "\t" * (len(indent) // width) + " " * (len(indent) % width)
+        return " " * (width * len(match[1])) + match[2]
+
+
+def _moved_in_blocks(mapping: _Mapping, had: Sequence[str], new: Passage) -> Callable[[str], str]:
+    """As the mapping says, unless the new text has no indentation at all where it needs some."""
+    lost = not any(had) and any(
+        _OPENS.search(line.text) and len(after.indent) <= len(line.indent)
+        for line, after in zip(new.lines, new.lines[1:], strict=False)
+    )
+
+    def moved(indent: str) -> str:
+        if lost:
+            raise Doubt("its lines have lost their indentation")
+        return mapping.moved(indent)
+
+    return moved
+
+
+def _shift(had: Sequence[str], has: Sequence[str]) -> tuple[str, str] | None:
+    """(taken away, put in front): what turns every old indentation into the file's; None if unequal."""
+    shifts = set()
+    for mine, actual in zip(had, has, strict=True):
+        if actual.endswith(mine):
+            shifts.add(("", actual[: len(actual) - len(mine)]))
+        elif mine.endswith(actual):
+            shifts.add((mine[: len(mine) - len(actual)], ""))
+        else:
+            return None
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def _width(had: Sequence[str], has: Sequence[str]) -> int | None:
+    """How many spaces stand for one tab, if that is how the two differ.
+
+    An unusual width takes two depths that agree on it.
+    """
+    widths = set()
+    depths = set()
+    for mine, actual in zip(had, has, strict=True):
+        if mine == actual:
+            continue
+        spaced, tabbed = (mine, actual) if "\t" in actual else (actual, mine)
+        match = _TABBED.fullmatch(tabbed)
+        if match is None or not match[1] or spaced.strip(" "):
+            return None
+        width, rest = divmod(len(spaced) - len(match[2]), len(match[1]))
+        if rest or not 0 < width <= _WIDEST_TAB:
+            return None
+        widths.add((width, tabbed is actual))
+        depths.add(len(match[1]))
+    if len(widths) != 1:
+        return None
+    width, _ = widths.pop()
+    if width not in _USUAL_WIDTHS and len(depths) < 2:
+        return None
+    unequal = any(
+        mine == actual and (len(mine) >= width or "\t" in mine) for mine, actual in zip(had, has, strict=True)
+    )
+    return None if unequal else width
+
+
+def _begins_alike(some: Sequence[str], others: Sequence[str]) -> bool:
+    return min(some, key=len) == min(others, key=len)
+
+
+def _same(indent: str) -> str:
+    return indent
+
+
+_LONGEST_LINE = 20_000
+_ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A line of the result."""
+
+    text: str
+    base: int | None
+    """The old line it is, or was made from."""
+
+
+def carried(old: Passage, new: Passage, there: Passage) -> str:
+    """The text that replaces `there`; `old` and `there` have the same lines in canonical form. Raises Doubt."""
+    codes = list(line_opcodes(old, new))
+    even = [code for code in codes if code[2] - code[1] == code[4] - code[3]]
+    pairs = [(start + n, at + n) for _, start, end, at, _ in even for n in range(end - start)]
+    repeated = _repeated(old) | _repeated(new)
+    sure = [pair for pair in pairs if not {old.lines[pair[0]].key, new.lines[pair[1]].key} & repeated]
+    found = ways(old, new, there, sure)
+    if len(sure) < len(pairs):
+        found += ways(old, new, there, pairs)
+    if old != there and len(sure) < len(pairs) and len(even) < len(codes):
+        raise Doubt("some of its lines are there several times, and which is which cannot be told")
+    if not found:
+        raise Doubt("its indentation fits neither old_string nor the file")
+    results = {_Merge(old, new, there, codes, way).text() for way in found}
+    if len(results) > 1:
+        raise Doubt("its indentation can be read in two ways")
+    return results.pop()
+
+
+class _Merge:
+    """The three texts, with one reading of the indentation."""
+
+    def __init__(self, old: Passage, new: Passage, there: Passage, codes: list[Opcode], way: Way) -> None:
+        self._old, self._new, self._there, self._codes, self._way = old, new, there, codes, way
+        self._typed, self._real = _typography(old, there)
+
+    def text(self) -> str:
+        """Raises Doubt."""
+        placed: list[_Placed] = []
+        for _, start, end, new_start, new_end in self._codes:
+            if end - start == new_end - new_start:
+                placed += [self._paired(start + n, new_start + n) for n in range(end - start)]
+            elif self._way.is_ambiguous:
+                raise Doubt("one indentation in old_string stands for several in the file")
+            else:
+                placed += [self._added(self._new.lines[at]) for at in range(new_start, new_end)]
+        out = []
+        for at, line in enumerate(placed):
+            out += [self._gap(placed, at), line.text]
+        return "".join([*out, self._gap(placed, len(placed))])
+
+    def _paired(self, at: int, new_at: int) -> _Placed:
+        old, new, there = self._old.lines[at], self._new.lines[new_at], self._there.lines[at]
+        indent = there.indent
+        if new.indent != self._way.base[at] and not (self._way.is_irregular and new.indent == there.indent):
+            if self._way.is_irregular:
+                raise Doubt("it changes the indentation of a line that has another one in the file")
+            indent = self._way.moved(new.indent)
+        if self._way.is_ambiguous and not _is_alike(old, new):
+            raise Doubt("one indentation in old_string stands for several in the file")
+        tail = _merged(old.tail, new.tail, there.tail, new.tail)
+        return _Placed(indent + self._merged_text(old.text, new.text, there.text) + tail, at)
+
+    def _added(self, line: TextLine) -> _Placed:
+        text = "".join(self._as_typed(token) for token in tokens(line.text))
+        return _Placed(self._way.moved(line.indent) + text + line.tail, None)
+
+    def _merged_text(self, old: str, new: str, there: str) -> str:
+        if old == new:
+            return there
+        if len(old) + len(new) > _LONGEST_LINE:
+            if old == there:
+                return new
+            raise Doubt("a changed line is too long to compare")
+        mine, wanted, actual = tokens(old), tokens(new), tokens(there)
+        out: list[str] = []
+        for tag, start, end, new_start, new_end in opcodes(list(map(folded, mine)), list(map(folded, wanted))):
+            if tag != "equal":
+                out += map(self._as_typed, wanted[new_start:new_end])
+                continue
+            for at in range(end - start):
+                token = wanted[new_start + at]
+                if is_blank(token) and token == mine[start + at] != actual[start + at]:
+                    raise Doubt("a line that it changes has other white space between words in the file")
+                out.append(_merged(mine[start + at], token, actual[start + at], token if is_blank(token) else None))
+        return "".join(out)
+
+    def _as_typed(self, token: str) -> str:
+        """What is new, with plain characters where the model types typographic ones for those of the file."""
+        if self._typed and token != plain(token):
+            if any(char != plain(char) and plain(char) not in self._typed - self._real for char in token):
+                raise Doubt("its new text has typographic characters where the file has plain ones")
+            return plain(token)
+        return token
+
+    def _gap(self, placed: list[_Placed], at: int) -> str:
+        """What goes before the line `at` of the result, or after the last."""
+        new = self._new.gaps[at]
+        before = -1 if at == 0 else placed[at - 1].base
+        after = len(self._old.lines) if at == len(placed) else placed[at].base
+        if before is not None and after == before + 1:
+            old, there = self._old.gaps[after], self._there.gaps[after]
+            match (new.count("\n"), old.count("\n"), there.count("\n")):
+                case wanted, had, has if wanted in (had, has):
+                    return there
+                case _, had, has if had == has:
+                    return new
+                case _:
+                    raise Doubt("it changes blank lines where the file has another number of them")
+        first = max((line.base + 1 for line in placed[:at] if line.base is not None), default=0)
+        last = min((line.base for line in placed[at:] if line.base is not None), default=len(self._old.lines))
+        for number in range(first, last + 1):
+            if self._old.gaps[number].count("\n") != self._there.gaps[number].count("\n"):
+                raise Doubt("it adds or removes lines where the file has another number of blank lines")
+        return new
+
+
+def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
+    """The side that changed; `otherwise` where both did, None: then Doubt is raised."""
+    if new in (old, there):
+        return there
+    if old == there:
+        return new
+    if otherwise is None:
+        raise Doubt("it changes characters that are others in the file")
+    return otherwise
+
+
+def _typography(old: Passage, there: Passage) -> tuple[set[str], set[str]]:
+    """Plain characters that the model types as typographic ones, and those that the file has as such."""
+    typed, real = set(), set()
+    for mine, actual in zip(old.lines, there.lines, strict=True):
+        for a, b in zip(tokens(mine.text), tokens(actual.text), strict=True):
+            if is_blank(a):
+                continue
+            typed |= {own for char, own in zip(a, b, strict=True) if char != own == plain(char)}
+            real |= {plain(own) for own in b if own != plain(own)}
+    return typed, real
+
+
+def _repeated(block: Passage) -> set[str]:
+    return {key for key, count in Counter(line.key for line in block.lines).items() if count > 1}
+
+
+def _is_alike(old: TextLine, new: TextLine) -> bool:
+    return SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio() >= _ALIKE
