@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from benchmarks.measure import Figure
-from codeagent.core.events import ApprovalRequested
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.policy import Decision
 from codeagent.core.ports import Command, CommandResult, OnOutput
 from codeagent.core.redact import Redactor

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import QuestionBlock
 from codeagent.core.envelope import stamped
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
-    ApprovalRequested,
     BatchPlanned,
     JobFinished,
     JobStarted,

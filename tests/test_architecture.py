@@ -64,6 +64,16 @@ def test_importing_the_engine_loads_no_screen_and_no_model_library() -> None:
     assert loaded.isdisjoint({"textual", "rich", "litellm", "openai", "docker", "git"})
 
 
+def test_the_vocabulary_and_the_first_frame_load_no_pydantic() -> None:
+    loaded = modules_after("import codeagent.core.events, codeagent.tui.app, codeagent.tui.screens.chat")
+    assert loaded.isdisjoint({"pydantic", "pydantic_core", "yaml", "litellm", "docker", "git"})
+
+
+def test_the_first_frame_makes_no_event_but_those_it_shows() -> None:
+    loaded = modules_after("import codeagent.tui.app, codeagent.tui.screens.chat")
+    assert "codeagent.core.events" not in loaded
+
+
 def test_the_command_line_answers_version_without_pydantic() -> None:
     loaded = modules_after("import codeagent.cli")
     assert loaded.isdisjoint({"pydantic", "textual", "rich", "litellm", "docker", "git", "asyncio"})

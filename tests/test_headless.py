@@ -11,18 +11,10 @@ from typing import Any
 
 import pytest
 
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
-from codeagent.core.events import (
-    ApprovalRequested,
-    BatchPlanned,
-    KnownEvent,
-    LimitReached,
-    Notice,
-    PlannedCall,
-    RunFinished,
-    TextDelta,
-)
+from codeagent.core.events import BatchPlanned, KnownEvent, LimitReached, Notice, PlannedCall, RunFinished, TextDelta
 from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor

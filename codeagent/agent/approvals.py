@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
-from codeagent.core.events import ApprovalRequested, ApprovalResolved
 from codeagent.core.policy import Decision
 from codeagent.core.tool import Preview
 

@@ -8,11 +8,11 @@ from dataclasses import asdict
 
 from codeagent.commands.approval_table import approval_lines
 from codeagent.config.paths import state_dir
+from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.audit import CallRecord, audit
 from codeagent.core.decisions import decisions
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
-    ApprovalResolved,
     KnownEvent,
     MessageAdded,
     RunFinished,

@@ -12,9 +12,10 @@ from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools, open_runtime
 from codeagent.commands.given import settings_of
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, MarkdownBlock, TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import ApprovalRequested, Notice, ToolProgress, ToolResultAdded, ToolUpdated
+from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor

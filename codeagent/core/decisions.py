@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     BatchPlanned,
     KnownEvent,
     Notice,

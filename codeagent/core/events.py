@@ -6,6 +6,7 @@ An event holds data only. Durable events are logged and never lost; the others m
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import DisplayBlock
 from codeagent.core.envelope import BaseEvent
 from codeagent.core.json_types import JsonObject, OneOf
@@ -18,7 +19,7 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
 )
-from codeagent.core.policy import Answer, ApprovalSource, Mode, Permission
+from codeagent.core.policy import ApprovalSource, Mode, Permission
 
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
 QueueKind = Literal["steer", "interrupt", "follow_up"]
@@ -142,39 +143,6 @@ class SteerDelivered(BaseEvent):
     id: str
     kind: QueueKind
     taken_back: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ApprovalRequested(BaseEvent):
-    type: Literal["approval.requested"] = "approval.requested"
-    approval_id: str
-    call_id: str
-    name: str
-    target: str
-    reason: str
-    blocks: tuple[DisplayBlock, ...]
-    binding: str
-    """SHA-256 over tool, arguments, root and the preview's base: what the answer is bound to."""
-    arguments: str = ""
-    """JSON: what `edit` begins with; empty where they cannot be edited."""
-    proposal: str = ""
-    """A rule that would allow this and its like, for the person to edit; empty where none can be proposed."""
-    by_hunk: bool = False
-    """Its DiffBlock may be answered hunk by hunk."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ApprovalResolved(BaseEvent):
-    type: Literal["approval.resolved"] = "approval.resolved"
-    approval_id: str
-    call_id: str
-    answer: Answer | Literal["cancelled"]
-    source: ApprovalSource
-    reason: str = ""
-    rule: str = ""
-    """The rule that was made of the answer."""
-    keep: bool = False
-    """It holds in later sessions of this workspace, too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.envelope import stamped
 from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     KnownEvent,
     MessageAdded,
     RunFinished,

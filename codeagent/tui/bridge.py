@@ -2,9 +2,9 @@
 
 from typing import assert_never
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.display import TerminalBlock
 from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     BatchFinished,
     BatchPlanned,
     CheckpointCreated,
@@ -35,20 +35,9 @@ from codeagent.core.events import (
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
 from codeagent.tui.background import Background
 from codeagent.tui.boundaries import Boundaries
-from codeagent.tui.outcomes import (
-    SHELL,
-    error_of,
-    note_of,
-    reason_of,
-    restored_text,
-    said_of,
-    shown_block,
-    state_of,
-    told_of,
-)
+from codeagent.tui.outcomes import SHELL, error_of, note_of, restored_text, said_of, state_of, told_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.rendering.shown import ShownTerminal
-from codeagent.tui.stage import Halt, Paused, QueuedText, Stage, Waiting
+from codeagent.tui.stage import Halt, Paused, QueuedText, Stage
 from codeagent.tui.stopped import failed_lines, stopped_lines
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.document import Planned
@@ -217,21 +206,7 @@ class Bridge:
             case ApprovalRequested():
                 card = document.card(event.call_id, event.name, event.target)
                 self._asked_of[event.approval_id], card.state = card.state, "asking"
-                shown = tuple(shown_block(block) for block in event.blocks)
-                desk.add(
-                    Waiting(
-                        event.approval_id,
-                        event.call_id,
-                        event.name,
-                        event.target,
-                        reason_of(event),
-                        shown,
-                        event.ts,
-                        event.arguments,
-                        event.proposal,
-                        event.by_hunk,
-                    )
-                )
+                desk.add(event)
             case ApprovalResolved():
                 card = document.card(event.call_id, "")
                 card.state = self._asked_of.pop(event.approval_id, "planned")
@@ -263,7 +238,7 @@ class Bridge:
                 card.state, card.note, card.progress = state_of(event), note_of(event), ""
                 card.duration_ms = event.duration_ms
                 card.error = error_of(event)
-                card.shown = tuple(shown_block(block) for block in event.blocks)
+                card.shown = event.blocks
                 card.output = _output_of(event) or card.output
                 if event.name == SHELL:
                     self._stage.status.set(notice="")
@@ -322,7 +297,7 @@ class Bridge:
 
 def _output_of(result: ToolResultAdded) -> OutputBuffer | None:
     """The printed output as the result holds it, which is complete where the live pieces were merged."""
-    shown = next((shown for shown in map(shown_block, result.blocks) if isinstance(shown, ShownTerminal)), None)
+    shown = next((block for block in result.blocks if isinstance(block, TerminalBlock)), None)
     if shown is None or not shown.output:
         return None
     buffer = OutputBuffer()

@@ -1,32 +1,8 @@
 """What the screen says of a tool's result in a few words, and what it shows of it."""
 
-from typing import assert_never
-
-from codeagent.core.display import (
-    DiffBlock,
-    DisplayBlock,
-    FilesBlock,
-    ImageBlock,
-    MarkdownBlock,
-    QuestionBlock,
-    TerminalBlock,
-    TextBlock,
-    UnknownBlock,
-)
-from codeagent.core.events import ApprovalRequested, ApprovalResolved, CheckpointRestored, JobFinished, ToolResultAdded
+from codeagent.core.approval_events import ApprovalResolved
+from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import text_of
-from codeagent.core.policy import ALWAYS_ASKS
-from codeagent.tui.rendering.shown import (
-    Shown,
-    ShownDiff,
-    ShownFiles,
-    ShownImage,
-    ShownMarkdown,
-    ShownQuestion,
-    ShownTerminal,
-    ShownText,
-    ShownUnknown,
-)
 from codeagent.tui.stage import ASK_USER
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.spelling import duration
@@ -49,28 +25,6 @@ _STATES: dict[str, CallState] = {
     "cancelled": "cancelled",
     "timeout": "timeout",
 }
-
-
-def shown_block(block: DisplayBlock) -> Shown:
-    match block:
-        case TextBlock():
-            return ShownText(block.text)
-        case MarkdownBlock():
-            return ShownMarkdown(block.text)
-        case DiffBlock():
-            return ShownDiff(block.path, block.before, block.after, block.start_line)
-        case TerminalBlock():
-            return ShownTerminal(block.command, block.output, block.exit_code)
-        case FilesBlock():
-            return ShownFiles(block.paths)
-        case ImageBlock():
-            return ShownImage(block.path, block.media_type)
-        case QuestionBlock():
-            return ShownQuestion(block.question, block.options)
-        case UnknownBlock():
-            return ShownUnknown(block.type)
-        case _:
-            assert_never(block)
 
 
 def state_of(result: ToolResultAdded) -> CallState:
@@ -127,11 +81,6 @@ def job_line(ended: JobFinished) -> str:
     after = f" after {duration(ended.duration_ms / 1000)}" if ended.duration_ms else ""
     said = f"{ended.job_id} {ended.status}{after}: {cut(flat(ended.title), 40)}"
     return f"{said} · {cut(flat(ended.summary), 60)}" if ended.summary else said
-
-
-def reason_of(asked: ApprovalRequested) -> str:
-    """Why the person is asked; empty where it is only that this tool always asks."""
-    return "" if asked.reason == ALWAYS_ASKS else asked.reason
 
 
 def _lines_read(text: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.tui.job_board import JobBoard
-from codeagent.tui.rendering.shown import Shown
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.watched import Watched
 
@@ -34,36 +34,14 @@ def _fail(error: BaseException) -> None:
     raise error
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """One question that waits for the person."""
-
-    approval_id: str
-    call_id: str
-    name: str
-    """The tool; `ask_user` for a question with answers."""
-    target: str
-    reason: str
-    """Why it is asked."""
-    shown: tuple[Shown, ...]
-    asked_at: float
-    """Seconds since the epoch."""
-    arguments: str = ""
-    """JSON of what the call was made with, to be edited; empty where it cannot be."""
-    proposal: str = ""
-    """A rule that would allow it and its like, to be edited; empty where there is none."""
-    by_hunk: bool = False
-    """Its change may be answered hunk by hunk."""
-
-
 class Desk(Watched):
     """The questions that wait, the oldest first."""
 
-    def __init__(self, waiting: tuple[Waiting, ...] = ()) -> None:
+    def __init__(self, waiting: tuple[ApprovalRequested, ...] = ()) -> None:
         super().__init__()
         self.waiting = waiting
 
-    def add(self, question: Waiting) -> None:
+    def add(self, question: ApprovalRequested) -> None:
         self.waiting = (*self.waiting, question)
         self._changed()
 

@@ -14,10 +14,11 @@ from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prepared import Surroundings
 from codeagent.agent.questions import Questions
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
-from codeagent.core.events import ApprovalRequested, KnownEvent
+from codeagent.core.events import KnownEvent
 from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage
 from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy

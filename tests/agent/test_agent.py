@@ -6,11 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from codeagent.agent.agent import Past
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     KnownEvent,
     Notice,
     RunFinished,

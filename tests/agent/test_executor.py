@@ -6,17 +6,9 @@ from typing import Any
 import pytest
 
 from codeagent.agent.limits import Limits
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.event_json import event_json, parse_event_json
-from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    BatchPlanned,
-    RunFinished,
-    ToolFinished,
-    ToolResultAdded,
-    ToolStarted,
-    ToolUpdated,
-)
+from codeagent.core.events import BatchPlanned, RunFinished, ToolFinished, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import TextPart, text_of
 from codeagent.core.policy import Decision, Policy, Rule
 from codeagent.core.redact import Redactor

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from codeagent.agent.hook_subjects import Compaction, Prompt
 from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Hooks, Modify, TextAnswer
-from codeagent.core.events import ApprovalRequested, RunFinished, ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.events import RunFinished, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import ToolResult

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.events import ApprovalRequested, RunFinished, ToolResultAdded
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.events import RunFinished, ToolResultAdded
 from codeagent.core.hunks import HunkAnswer
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision

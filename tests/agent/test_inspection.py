@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import FileChange
 from codeagent.core.errors import CheckpointError
-from codeagent.core.events import ApprovalRequested, KnownEvent, Notice, ToolResultAdded
+from codeagent.core.events import KnownEvent, Notice, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Answer, Decision, Policy, Rule
 from codeagent.core.ports import Swept

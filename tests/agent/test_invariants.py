@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from codeagent.agent.hooks import Deny, Hook, Hooks, Modify
 from codeagent.agent.limits import Limits
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError
 from codeagent.core.events import (
-    ApprovalRequested,
     KnownEvent,
     MessageAdded,
     Notice,

@@ -10,15 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.agent import Past
-from codeagent.core.events import (
-    ApprovalRequested,
-    JobFinished,
-    JobStarted,
-    KnownEvent,
-    MessageAdded,
-    ToolCallAdded,
-    ToolResultAdded,
-)
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
 from codeagent.core.job_note import job_note, told_by
 from codeagent.core.policy import Decision
 from codeagent.core.transcript import transcript_problems

@@ -6,9 +6,9 @@ import pytest
 
 from codeagent.agent.agent import Past
 from codeagent.agent.limits import Limits
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError, SessionWriteError
 from codeagent.core.events import (
-    ApprovalRequested,
     KnownEvent,
     LimitReached,
     MessageAdded,

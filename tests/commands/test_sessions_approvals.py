@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from codeagent import cli
-from codeagent.core.events import ApprovalRequested, ApprovalResolved, ToolCallAdded, ToolResultAdded
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.events import ToolCallAdded, ToolResultAdded
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.redact import Redactor
 from codeagent.session.log import SessionLog

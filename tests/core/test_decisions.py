@@ -4,11 +4,10 @@ from typing import Any
 
 from hypothesis import given
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.decisions import decisions
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     BatchPlanned,
     KnownEvent,
     Notice,

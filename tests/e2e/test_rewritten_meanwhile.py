@@ -7,8 +7,9 @@ import pytest
 
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.config.settings import Settings
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock
-from codeagent.core.events import ApprovalRequested, RunFinished, ToolResultAdded
+from codeagent.core.events import RunFinished, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision
 from tests.e2e.product import Product

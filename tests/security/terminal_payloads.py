@@ -79,5 +79,5 @@ def _hidden() -> list[str]:
 CONTROL = _control()
 HIDDEN = _hidden()
 END = "everything was shown"
-"""Said on screen behind the last payload."""
+"""StyledText on screen behind the last payload."""
 PAYLOADS = [*CONTROL, *HIDDEN, *MARKUP]

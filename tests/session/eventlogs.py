@@ -5,9 +5,8 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     KnownEvent,
     MessageAdded,
     QueueKind,

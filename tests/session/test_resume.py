@@ -5,16 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    KnownEvent,
-    RunFinished,
-    SteerDelivered,
-    SteerQueued,
-    ToolResultAdded,
-    UnknownEvent,
-)
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.events import KnownEvent, RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, UnknownEvent
 from codeagent.core.messages import text_of
 from codeagent.session.check import check_recording
 from codeagent.session.history import fold

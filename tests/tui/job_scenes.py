@@ -1,13 +1,13 @@
 """The states of what runs in the background, and of the tools, that are kept as pictures."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
-from codeagent.tui.stage import Waiting
 from tests.tui.replay import ReplayTalk
 from tests.tui.scenes import Scene
 from tests.tui.scripts import Recording, looked_around
+from tests.tui.widgets.cards import asking
 
 SERVER = "npm run dev -- --port 8000"
 
@@ -92,7 +92,7 @@ def promoted() -> Recording:
 
 
 def a_question(talk: ReplayTalk) -> None:
-    talk.stage.desk.add(Waiting("c9.1", "c9", "bash", "rm -rf build", "", (), 0.0))
+    talk.stage.desk.add(replace(asking("bash", "c9.1", "rm -rf build", reason=""), ts=0.0))
 
 
 def _tool(name: str, source: str = "builtin", **fields: object) -> ToolFacts:

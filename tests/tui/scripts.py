@@ -4,10 +4,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import DiffBlock, DisplayBlock, TerminalBlock
 from codeagent.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
     BatchFinished,
     BatchPlanned,
     CheckpointCreated,

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.mode_notes import NO_PLAN, PLAN
-from codeagent.core.display import TextBlock
+from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import MessageAdded, UnknownEvent
 from codeagent.core.messages import UserMessage
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.stage import QueuedText, Stage
 from codeagent.tui.transcript.blocks import Answer, Batch, Command, Ending, Prompt, Remark, Thoughts
 from tests.tui.scripts import (
@@ -114,8 +113,8 @@ def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:
     stage = show(recording)
 
     (waiting,) = stage.desk.waiting
-    assert (waiting.name, waiting.target, waiting.asked_at) == ("edit", "src/dates.py", recording.now)
-    assert waiting.shown == (ShownDiff("src/dates.py", EDIT.before, EDIT.after, 41),)
+    assert (waiting.name, waiting.target, waiting.ts) == ("edit", "src/dates.py", recording.now)
+    assert waiting.blocks == (DiffBlock(path="src/dates.py", before=EDIT.before, after=EDIT.after, start_line=41),)
     assert stage.status.now.phase == "waiting"
 
     stage = show(recording.resolve("c5", "once"))
@@ -361,7 +360,7 @@ def test_events_of_another_agent_do_not_mix_with_the_main_one() -> None:
 
 def test_a_block_the_screen_does_not_know_is_shown_by_its_type() -> None:
     recording = Recording().run("x").plan(("c1", "write", "a", "prompt")).ask("c1", "write", "a", TextBlock(text="new"))
-    assert show(recording).desk.waiting[0].shown[0].text == "new"  # type: ignore[union-attr]  # it is a ShownText
+    assert show(recording).desk.waiting[0].blocks[0].text == "new"  # type: ignore[union-attr]  # it is a TextBlock
 
 
 def test_what_the_user_answered_in_words_stays_with_the_call() -> None:

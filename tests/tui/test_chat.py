@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,20 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
 from codeagent.tui.ports import Missing, Wish
-from codeagent.tui.rendering.shown import ShownTerminal
 from codeagent.tui.screens.first_run import FirstRun
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.stage import QueuedText, Waiting
+from codeagent.tui.stage import QueuedText
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.guards import long_enough
 from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording, asks_to_edit, running_tests
+from tests.tui.widgets.cards import asking
 
 _KEYS = {" ": "space", "!": "exclamation_mark", "/": "slash", "-": "minus"}
-QUESTION = Waiting("c9.1", "c9", "bash", "rm -rf build", "", (ShownTerminal("rm -rf build"),), 0.0)
+QUESTION = replace(asking("bash", "c9.1", "rm -rf build", TerminalBlock(command="rm -rf build"), reason=""), ts=0.0)
 
 
 @asynccontextmanager

@@ -21,7 +21,6 @@ from codeagent.tui import keys
 from codeagent.tui.actions import ACTIONS, SCOPES
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import COMMANDS
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.screens import chat as chat_screen
 from codeagent.tui.screens.chat import ChatScreen
 from codeagent.tui.screens.folder_question import FolderQuestion
@@ -37,7 +36,12 @@ from tests.tui.scripts import Recording, running_tests
 from tests.tui.test_permissions_screen import RULES, decided
 
 SYMBOLS = {**keys._SYMBOLS, "space": " "}
-DIFF = ShownDiff("a.py", "\n".join(map(str, range(60))), "\n".join(str(n * (1 + n % 20 // 19)) for n in range(60)), 1)
+DIFF = DiffBlock(
+    path="a.py",
+    before="\n".join(map(str, range(60))),
+    after="\n".join(str(n * (1 + n % 20 // 19)) for n in range(60)),
+    start_line=1,
+)
 TEXT = "one two\nthree four"
 
 Step = str | Callable[["Walker"], Any]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from codeagent.tui.rendering.shown import ShownDiff
+from codeagent.core.display import DiffBlock
 from codeagent.tui.screens.hunks import HunkReview
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.guards import long_enough
@@ -88,7 +88,7 @@ def test_a_change_under_review(name: str, size: tuple[int, int], snap_compare: A
 
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
-        app.push_screen(HunkReview(ShownDiff("src/dates.py", BEFORE, AFTER), clock=count().__next__))
+        app.push_screen(HunkReview(DiffBlock(path="src/dates.py", before=BEFORE, after=AFTER), clock=count().__next__))
         await pilot.pause()
         for key in REVIEWS[name]:
             await pilot.pause()

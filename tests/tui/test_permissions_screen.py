@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.core.events import ApprovalRequested, ApprovalResolved, ToolCallAdded, ToolResultAdded
+from codeagent.core.events import ToolCallAdded, ToolResultAdded
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import Rule
 from codeagent.tui.screens.permission_list import PermissionList

@@ -18,12 +18,12 @@ def _said(value: str) -> str:
     return value
 
 
-Said = Annotated[str, AfterValidator(_said)]
+StyledText = Annotated[str, AfterValidator(_said)]
 
 
 class AskUserArgs(ToolArgs):
-    question: Said
-    options: Annotated[tuple[Said, ...], Field(max_length=9, strict=False)] = ()
+    question: StyledText
+    options: Annotated[tuple[StyledText, ...], Field(max_length=9, strict=False)] = ()
 
 
 class AskUser(Tool[AskUserArgs]):

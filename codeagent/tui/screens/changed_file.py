@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from codeagent.core.checkpoints import Node
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import cut, landed
-from codeagent.tui.rendering.shown import ShownDiff
 
 _LARGEST = 2 << 20
 """Bytes of a file up to which its lines are compared."""
@@ -17,7 +17,7 @@ class ChangedFileView:
     path: str
     then: Node | None
     now: Node | None
-    diff: ShownDiff | None
+    diff: DiffBlock | None
     """None where there are no lines to compare."""
     notes: tuple[str, ...]
     """What happened to it that no line shows."""
@@ -40,7 +40,7 @@ def changed_file(path: str, then: Node | None, now: Node | None) -> ChangedFileV
     notes = tuple(note for note in (_kind_note(then, now),) if note)
     if before is not None and after is not None:
         ends = () if before != after or notes else ("it is as it was",)
-        return ChangedFileView(path, then, now, ShownDiff(path, before, after), (*notes, *ends))
+        return ChangedFileView(path, then, now, DiffBlock(path=path, before=before, after=after), (*notes, *ends))
     return ChangedFileView(path, then, now, None, (*notes, *(what for what in (_what(then, now),) if what)))
 
 

@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Key
 
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.screens.diff_page import DiffPage
 from codeagent.tui.widgets.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.widgets.fitting import Part
@@ -47,7 +47,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         Binding("enter", "apply", "apply what is taken", show=False, id="hunks.apply"),
     ]
 
-    def __init__(self, diff: ShownDiff, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, diff: DiffBlock, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(f"Hunks of {diff.path}", clock)
         self.sheet = HunkSheet(diff)
         self._text = HunkText()

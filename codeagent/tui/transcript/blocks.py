@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from codeagent.core.display import DisplayBlock
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.rendering.shown import Shown
 from codeagent.tui.transcript.pieces import Pieces
 
 Detail = Literal["quiet", "normal", "full"]
@@ -109,7 +109,7 @@ class Card:
     """Id of the job it went on as."""
     output: OutputBuffer | None = None
     """What it printed so far, or in the end."""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[DisplayBlock, ...] = ()
     error: str = ""
     said: str = ""
     """What the user answered about it, in words."""

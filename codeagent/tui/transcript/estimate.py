@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from codeagent.tui.rendering.shown import ShownDiff
+from codeagent.core.display import DiffBlock
 from codeagent.tui.transcript.blocks import (
     Answer,
     AnyBlock,
@@ -57,7 +57,7 @@ def _card(card: Card, detail: Detail) -> int:
     if detail == "quiet":
         return 1
     printed = 0 if card.output is None else len(card.output)
-    changed = sum(shown.after.count("\n") + 3 for shown in card.shown if isinstance(shown, ShownDiff))
+    changed = sum(shown.after.count("\n") + 3 for shown in card.shown if isinstance(shown, DiffBlock))
     if detail == "full":
         return 1 + printed + changed
     shown = {"running": LIVE_ROWS, "failed": LIVE_ROWS, "done": DONE_ROWS}.get(card.state, 0)

@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
+from codeagent.core.display import DiffBlock
 from codeagent.tui.rendering.diff import counts
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.transcript import render_output
 from codeagent.tui.transcript.blocks import ENDED, Card
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
@@ -141,7 +141,7 @@ def _changed(card: Card) -> tuple[int, int]:
     """Lines added and removed by what it shows, where its note does not say so."""
     if card.note.startswith("+") or card.state not in ("done", "running", "asking"):
         return 0, 0
-    pairs = [counts(render_output.rows_of(shown)) for shown in card.shown if isinstance(shown, ShownDiff)]
+    pairs = [counts(render_output.rows_of(shown)) for shown in card.shown if isinstance(shown, DiffBlock)]
     return sum(added for added, _ in pairs), sum(removed for _, removed in pairs)
 
 
@@ -171,7 +171,7 @@ def _below(card: Card, look: Look, *, own: bool) -> Drawn:
     if card.output is not None and (failed or own or card.state == "done"):
         drawn.add(render_output.brief(card.output, OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS, look))
     for shown in card.shown:
-        if isinstance(shown, ShownDiff) and card.state == "done":
+        if isinstance(shown, DiffBlock) and card.state == "done":
             drawn.add(render_output.diff(shown, look, render_output.BRIEF_DIFF_ROWS))
     return drawn
 

@@ -2,26 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import assert_never
 
 from rich.segment import Segment
 
+from codeagent.core.display import DiffBlock, DisplayBlock, MarkdownBlock, TerminalBlock
 from codeagent.tui.rendering.ansi import ansi_line
+from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, diff_rows, unified_lines
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.rendering.shown import (
-    Shown,
-    ShownDiff,
-    ShownFiles,
-    ShownImage,
-    ShownMarkdown,
-    ShownQuestion,
-    ShownTerminal,
-    ShownText,
-    ShownUnknown,
-)
 from codeagent.tui.transcript.drawn import Drawn, Look, Spot
 from codeagent.tui.transcript.spelling import counted
 from codeagent.tui.transcript.wrap import indented, paragraph
@@ -62,7 +52,7 @@ def whole(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
     return drawn
 
 
-def diff(shown: ShownDiff, look: Look, most: int | None) -> Drawn:
+def diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:
     """A change; of a long one about `most` rows and how many follow, those that did not change left out first."""
     enough = float("inf") if most is None else most + LEAST_FOLDED
     rows = next((rows for rows in (rows_of(shown, context) for context in _CONTEXTS) if len(rows) < enough), None)
@@ -75,37 +65,28 @@ def diff(shown: ShownDiff, look: Look, most: int | None) -> Drawn:
 
 
 @lru_cache(64)
-def rows_of(shown: ShownDiff, context: int = _CONTEXTS[0]) -> Sequence[DiffRow]:
+def rows_of(shown: DiffBlock, context: int = _CONTEXTS[0]) -> Sequence[DiffRow]:
     """The rows of a change, before they are drawn, with `context` unchanged lines around each."""
     return diff_rows(shown.before, shown.after, shown.start_line, context)
 
 
-def everything(blocks: Iterable[Shown], look: Look) -> list[Line]:
+def everything(blocks: Iterable[DisplayBlock], look: Look) -> list[Line]:
     """All a tool showed besides what it printed."""
     return [row for block in blocks for row in _shown(block, look)]
 
 
-def _shown(block: Shown, look: Look) -> list[Line]:
+def _shown(block: DisplayBlock, look: Look) -> list[Line]:
     palette, width = look.palette, look.width
     match block:
-        case ShownDiff():
+        case DiffBlock():
             return diff(block, look, None).lines
-        case ShownMarkdown():
+        case MarkdownBlock():
             return render_markdown(block.text, width, palette)
-        case ShownText():
-            return paragraph(block.text.rstrip("\n"), width, palette.text)
-        case ShownTerminal():
+        case TerminalBlock():
             return []
-        case ShownFiles():
-            return [row for path in block.paths for row in paragraph(path, width, palette.text)]
-        case ShownImage():
-            return paragraph(f"image {block.path} ({block.media_type})", width, palette.muted)
-        case ShownQuestion():
-            return paragraph(block.question, width, palette.text)
-        case ShownUnknown():
-            return paragraph(f"{block.type}: written by a newer version", width, palette.muted)
         case _:
-            assert_never(block)
+            said = ((said.text.rstrip("\n"), getattr(palette, said.style)) for said in text_of_block(block))
+            return [row for text, style in said for row in paragraph(text, width, style)]
 
 
 def _row(raw: str, look: Look) -> Line:

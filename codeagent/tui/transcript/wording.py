@@ -2,17 +2,8 @@
 
 from typing import assert_never
 
-from codeagent.tui.rendering.shown import (
-    Shown,
-    ShownDiff,
-    ShownFiles,
-    ShownImage,
-    ShownMarkdown,
-    ShownQuestion,
-    ShownTerminal,
-    ShownText,
-    ShownUnknown,
-)
+from codeagent.core.display import DisplayBlock, TerminalBlock
+from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.transcript.blocks import (
     Answer,
     AnyBlock,
@@ -51,19 +42,6 @@ def card_wording(card: Card) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _shown(block: Shown) -> str:
-    match block:
-        case ShownDiff():
-            return f"{block.path}\n{block.after}"
-        case ShownMarkdown() | ShownText():
-            return block.text
-        case ShownFiles():
-            return "\n".join(block.paths)
-        case ShownImage():
-            return block.path
-        case ShownQuestion():
-            return block.question
-        case ShownTerminal() | ShownUnknown():
-            return ""
-        case _:
-            assert_never(block)
+def _shown(block: DisplayBlock) -> str:
+    """What it printed comes with the rest of the output."""
+    return "" if isinstance(block, TerminalBlock) else "\n".join(said.text for said in text_of_block(block))

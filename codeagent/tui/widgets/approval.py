@@ -7,11 +7,11 @@ from textual import on
 from textual.events import Focus, Key, Paste
 from textual.message import Message
 
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import HunkAnswer
 from codeagent.core.policy import Decision
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.shown import ShownDiff
-from codeagent.tui.stage import Waiting
 from codeagent.tui.widgets.approval_choices import MOVES
 from codeagent.tui.widgets.approval_view import ApprovalView
 from codeagent.tui.widgets.call_edit import CallEdit, call_edit
@@ -53,7 +53,7 @@ class ApprovalCard(ApprovalView):
     class HunksWanted(Message):
         """The person wants to answer this change hunk by hunk: `take_hunks` gets what they chose."""
 
-        def __init__(self, approval_id: str, diff: ShownDiff) -> None:
+        def __init__(self, approval_id: str, diff: DiffBlock) -> None:
             super().__init__()
             self.approval_id = approval_id
             self.diff = diff
@@ -278,7 +278,7 @@ class ApprovalCard(ApprovalView):
         else:
             self.run_worker(self._edit_outside(waiting, edit), group="edit", exclusive=True)
 
-    async def _edit_outside(self, waiting: Waiting, edit: CallEdit) -> None:
+    async def _edit_outside(self, waiting: ApprovalRequested, edit: CallEdit) -> None:
         key: tuple[str, Purpose] = (waiting.approval_id, "command")
         try:
             text = await edit_in_editor(self.app, self._sheet.drafts.get(key, edit.text), suffix=edit.suffix)

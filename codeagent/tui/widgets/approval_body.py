@@ -2,29 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, UnknownBlock
+from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
+from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette
-from codeagent.tui.rendering.shown import (
-    Shown,
-    ShownDiff,
-    ShownFiles,
-    ShownImage,
-    ShownMarkdown,
-    ShownQuestion,
-    ShownTerminal,
-    ShownText,
-    ShownUnknown,
-)
-from codeagent.tui.stage import ASK_USER, Waiting
+from codeagent.tui.stage import ASK_USER
 from codeagent.tui.widgets.diff_piece import diff_piece
 from codeagent.tui.widgets.line_pane import Piece
 
@@ -38,24 +30,24 @@ _BESIDE_PATH = 48
 class Asked:
     """A question with what is expensive to know about it."""
 
-    waiting: Waiting
+    waiting: ApprovalRequested
     rows: tuple[tuple[DiffRow, ...], ...]
     """Of each diff, in order."""
     changed: tuple[int, int] | None
     """Lines added and removed; None where nothing is changed."""
 
     @property
-    def question(self) -> ShownQuestion | None:
+    def question(self) -> QuestionBlock | None:
         """The agent's question to the person; None where a call waits for permission."""
         if self.waiting.name != ASK_USER:
             return None
-        found = (block for block in self.waiting.shown if isinstance(block, ShownQuestion))
-        return next(found, ShownQuestion(self.waiting.target))
+        found = (block for block in self.waiting.blocks if isinstance(block, QuestionBlock))
+        return next(found, QuestionBlock(question=self.waiting.target))
 
     @property
-    def diff(self) -> ShownDiff | None:
+    def diff(self) -> DiffBlock | None:
         """The change that may be answered hunk by hunk."""
-        diffs = [block for block in self.waiting.shown if isinstance(block, ShownDiff)]
+        diffs = [block for block in self.waiting.blocks if isinstance(block, DiffBlock)]
         return diffs[0] if self.waiting.by_hunk and len(diffs) == 1 else None
 
     @property
@@ -66,12 +58,12 @@ class Asked:
     @property
     def whole(self) -> bool:
         """All of it can be shown."""
-        return not any(isinstance(block, ShownUnknown) for block in self.waiting.shown)
+        return not any(isinstance(block, UnknownBlock) for block in self.waiting.blocks)
 
 
-def asked(waiting: Waiting) -> Asked:
+def asked(waiting: ApprovalRequested) -> Asked:
     """Compare the texts of the question's diffs."""
-    diffs = [block for block in waiting.shown if isinstance(block, ShownDiff)]
+    diffs = [block for block in waiting.blocks if isinstance(block, DiffBlock)]
     rows = tuple(_without_edges(diff_rows(each.before, each.after, each.start_line)) for each in diffs)
     pairs = [counts(each) for each in rows]
     changed = (sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)) if pairs else None
@@ -93,35 +85,22 @@ def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, .
     out: list[Piece] = []
     if heading:
         out.append(_marked(f"{heading}  {waiting.name}  {waiting.target}", "strong"))
-    if waiting.reason:
+    if waiting.reason and waiting.reason != ALWAYS_ASKS:
         out.append(_marked(waiting.reason, "warning", lead="⚠ "))
-    if not waiting.shown:
+    if not waiting.blocks:
         out.append(_marked(f"{waiting.name} {waiting.target}", "text"))
     rows = iter(question.rows)
-    for block in waiting.shown:
+    for block in waiting.blocks:
         out.extend(_block(block, waiting, rows, split))
     return tuple(out)
 
 
-def _block(block: Shown, waiting: Waiting, rows: Iterator[Sequence[DiffRow]], split: bool) -> tuple[Piece, ...]:
-    match block:
-        case ShownText(text) | ShownMarkdown(text):
-            return (_marked(text, "text"),)
-        case ShownTerminal(command, output):
-            printed = (_marked(output, "muted"),) if output else ()
-            return (_marked(f"$ {command}", "text"), *printed)
-        case ShownDiff(path):
-            return (_path(path, waiting), diff_piece(next(rows), path, split=split))
-        case ShownFiles(paths):
-            return tuple(_marked(path, "text") for path in paths)
-        case ShownImage(path, media_type):
-            return (_marked(f"image {path} ({media_type})", "text"),)
-        case ShownQuestion(question, options):
-            return (_marked("\n".join((question, *options)), "text"),)
-        case ShownUnknown(type):
-            return (_marked(f"a block of the kind {type}, which this version cannot show", "error"),)
-        case _:
-            assert_never(block)
+def _block(
+    block: DisplayBlock, waiting: ApprovalRequested, rows: Iterator[Sequence[DiffRow]], split: bool
+) -> tuple[Piece, ...]:
+    if isinstance(block, DiffBlock):
+        return (_path(block.path, waiting), diff_piece(next(rows), block.path, split=split))
+    return tuple(_marked(said.text, said.style) for said in text_of_block(block))
 
 
 def _marked(text: str, style: str, *, lead: str = "") -> Piece:
@@ -141,7 +120,7 @@ def _marked(text: str, style: str, *, lead: str = "") -> Piece:
     return make
 
 
-def _path(path: str, waiting: Waiting) -> Piece:
+def _path(path: str, waiting: ApprovalRequested) -> Piece:
     """The path of a diff where the title may not show all of it."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:

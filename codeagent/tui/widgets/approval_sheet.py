@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from codeagent.tui.stage import Waiting
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.tui.widgets.approval_body import Asked, asked, blank, pieces
 from codeagent.tui.widgets.approval_choices import NO, SCROLL, cannot, choices_of, choices_of_all
 from codeagent.tui.widgets.approval_keys import Choice
@@ -30,7 +30,7 @@ class ApprovalSheet:
         """What was begun to be written, by id and what it is for."""
         self._asked: dict[str, Asked] = {}
 
-    def update(self, waiting: Sequence[Waiting]) -> bool:
+    def update(self, waiting: Sequence[ApprovalRequested]) -> bool:
         """Take the desk as it is now; True where a question is new."""
         known = self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}

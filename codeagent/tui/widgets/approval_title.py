@@ -33,6 +33,6 @@ def title_parts(shown: Sequence[Asked]) -> tuple[Part, ...]:
 
 def waiting_parts(shown: Sequence[Asked], waiting: int, now: float) -> tuple[Part, ...]:
     """`1 of 3  waiting 12 s`; `now` in seconds since the epoch."""
-    age = duration(now - min(each.waiting.asked_at for each in shown))
+    age = duration(now - min(each.waiting.ts for each in shown))
     count = f"1 of {waiting}" if waiting > 1 and len(shown) == 1 else ""
     return (Part(count, 90), Part(f"waiting {age}", 50))

@@ -10,7 +10,8 @@ from textual.containers import Vertical
 from textual.events import Resize
 from textual.timer import Timer
 
-from codeagent.tui.stage import Desk, Waiting
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.tui.stage import Desk
 from codeagent.tui.widgets.approval_choices import choices_of_writing
 from codeagent.tui.widgets.approval_gate import Gate
 from codeagent.tui.widgets.approval_sheet import ApprovalSheet
@@ -199,7 +200,7 @@ class ApprovalView(Vertical, can_focus=True):
         return self._gate.why_closed(self._asked, whole=self._sheet.whole, key=shown)
 
     @property
-    def _asked(self) -> tuple[Waiting, ...]:
+    def _asked(self) -> tuple[ApprovalRequested, ...]:
         """What the pane shows."""
         return tuple(each.waiting for each in self._sheet.shown)
 

@@ -2,12 +2,12 @@
 
 import re
 
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, TerminalBlock
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import NETWORK, Rule
 from codeagent.core.sanitize import one_line
 from codeagent.tui.rendering.marked import odd_letters, unseen
-from codeagent.tui.rendering.shown import ShownDiff, ShownTerminal
-from codeagent.tui.stage import Waiting
 from codeagent.tui.widgets.card_check import Check
 
 SESSION = "for this session"
@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.+-]+(?: +[A-Za-z0-9_@%+=:,./-]+)*")
 """A command line of one simple command, of which rules see exactly what is written."""
 
 
-def check_rule(text: str, waiting: Waiting, *, keep: bool) -> Check:
+def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
     """Judge a rule for the question; the engine judges it again, for it alone knows all parts of the call.
 
     `keep`: it shall hold in later sessions, too.
@@ -51,12 +51,12 @@ def check_rule(text: str, waiting: Waiting, *, keep: bool) -> Check:
     return Check("", says, odd)
 
 
-def _parts(waiting: Waiting) -> tuple[tuple[str, ...], str]:
+def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
     """What of the call rules are surely matched against, and its kind; nothing where only the engine knows."""
-    paths = [block.path for block in waiting.shown if isinstance(block, ShownDiff)]
+    paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]
     if paths and all(path.isascii() and path.isprintable() for path in paths):
         return tuple(paths), "path"
-    commands = [block.command for block in waiting.shown if isinstance(block, ShownTerminal)]
+    commands = [block.command for block in waiting.blocks if isinstance(block, TerminalBlock)]
     if waiting.name == "bash" and len(commands) == 1 and _PLAIN.fullmatch(commands[0].strip(" ")):
         network = NETWORK if waiting.target.startswith(NETWORK) else ""
         return (network + " ".join(commands[0].split()),), "command"

@@ -4,8 +4,8 @@ from bisect import bisect_left, bisect_right
 
 from textual.events import Key
 
+from codeagent.core.display import DiffBlock
 from codeagent.tui.rendering.diff import diff_rows
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.widgets.diff_piece import SPLIT_FROM, diff_piece
 from codeagent.tui.widgets.line_pane import LinePane
 
@@ -13,7 +13,7 @@ from codeagent.tui.widgets.line_pane import LinePane
 class DiffView(LinePane, can_focus=True):
     """Scrolls with the arrows, goes from hunk to hunk with j and k, and from unified to split with t."""
 
-    def __init__(self, diff: ShownDiff) -> None:
+    def __init__(self, diff: DiffBlock) -> None:
         super().__init__()
         self._path = diff.path
         self._rows = diff_rows(diff.before, diff.after, diff.start_line)

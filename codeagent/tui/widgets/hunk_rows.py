@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import Hunk, landed
 from codeagent.tui.rendering.diff import LEAST_FOLDED, LINES_BY_WORD, DiffRow, ending_rows, line_ends, mark_words
-from codeagent.tui.rendering.shown import ShownDiff
 
 CONTEXT = 3
 """Unchanged lines shown before and after a hunk."""
@@ -23,7 +23,7 @@ class HunkRows:
 
 
 def hunk_rows(
-    diff: ShownDiff, hunks: Sequence[Hunk], new: Sequence[tuple[str, ...]], *, everything: bool = False
+    diff: DiffBlock, hunks: Sequence[Hunk], new: Sequence[tuple[str, ...]], *, everything: bool = False
 ) -> tuple[HunkRows, ...]:
     """`new` is what stands in place of each hunk's old lines. `everything`: no unchanged line is left out."""
     carriage = common_carriage(diff)
@@ -56,13 +56,13 @@ def hunk_rows(
     return tuple(found)
 
 
-def common_carriage(diff: ShownDiff) -> str:
+def common_carriage(diff: DiffBlock) -> str:
     """A carriage return where all lines of both texts end with one: it says nothing then. Else the empty string."""
     ends = {line_ends(diff.before), line_ends(diff.after)} - {""}
     return "\r" if ends == {"CRLF"} else ""
 
 
-def line_end_notes(diff: ShownDiff) -> tuple[DiffRow, ...]:
+def line_end_notes(diff: DiffBlock) -> tuple[DiffRow, ...]:
     """What is to be said about how all lines end."""
     old, new = line_ends(diff.before), line_ends(diff.after)
     if old and new and old != new and "mixed" not in (old, new):

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import HunkAnswer, cut, landed
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.marked import unseen
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.widgets.hunk_rows import common_carriage
 
 Word = Literal["accept", "reject", "edited"]
@@ -14,7 +14,7 @@ Word = Literal["accept", "reject", "edited"]
 class HunkSheet:
     """Every hunk begins as accepted; lines the person wrote stay, also while the hunk is rejected."""
 
-    def __init__(self, diff: ShownDiff) -> None:
+    def __init__(self, diff: DiffBlock) -> None:
         self.diff = diff
         self.hunks = cut(diff.before, diff.after)
         self._rejected = [False] * len(self.hunks)

@@ -6,15 +6,15 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.display import QuestionBlock
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.shown import ShownQuestion
 from codeagent.tui.widgets.approval_body import blank
 from codeagent.tui.widgets.line_pane import Piece
 
 
-def question_pieces(question: ShownQuestion, picked: int | None) -> tuple[Piece, ...]:
+def question_pieces(question: QuestionBlock, picked: int | None) -> tuple[Piece, ...]:
     """The question as Markdown, then the numbered answers; `picked` is the one Enter takes, from 0."""
     options = (_option(at, text, picked == at) for at, text in enumerate(question.options))
     return (_asked(question.question), *((blank,) if question.options else ()), *options)

@@ -43,10 +43,10 @@ class SaidUnknown:
     text: str
 
 
-Said = SaidPrompt | SaidShell | SaidSlash | SaidUnknown
+StyledText = SaidPrompt | SaidShell | SaidSlash | SaidUnknown
 
 
-def understand(typed: str, commands: Iterable[CommandRow]) -> Said | None:
+def understand(typed: str, commands: Iterable[CommandRow]) -> StyledText | None:
     """None where nothing is said: blank text, or a shell command that is still empty.
 
     A first word with a second slash is a path, and a line with a space in front of its slash is a prompt.

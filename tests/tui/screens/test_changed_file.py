@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.checkpoints import Node
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import cut
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.screens.changed_file import changed_file
 
 TEXT = Node("file", b"a\nb\n")
@@ -15,7 +15,7 @@ TEXT = Node("file", b"a\nb\n")
 def test_a_text_is_compared_by_lines() -> None:
     view = changed_file("a.txt", TEXT, Node("file", b"a\nc\n"))
 
-    assert view.diff == ShownDiff("a.txt", "a\nb\n", "a\nc\n")
+    assert view.diff == DiffBlock(path="a.txt", before="a\nb\n", after="a\nc\n")
     assert view.notes == ()
 
 

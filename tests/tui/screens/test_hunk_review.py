@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import HunkAnswer, cut, landed
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.screens.hunks import HunkReview
 from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.screens.stand_in import MANNERS, Clock, StandIn
@@ -15,9 +15,9 @@ from tests.tui.screens.stand_in import MANNERS, Clock, StandIn
 LINES = [f"line {at}" for at in range(1, 61)]
 
 
-def changed(*numbers: int) -> ShownDiff:
+def changed(*numbers: int) -> DiffBlock:
     after = [f"{line} new" if at in numbers else line for at, line in enumerate(LINES, 1)]
-    return ShownDiff("src/a.py", "\n".join(LINES) + "\n", "\n".join(after) + "\n", 101)
+    return DiffBlock(path="src/a.py", before="\n".join(LINES) + "\n", after="\n".join(after) + "\n", start_line=101)
 
 
 THREE = changed(5, 8, 50)
@@ -26,7 +26,7 @@ THREE = changed(5, 8, 50)
 class Review:
     """A review on screen, and what it gave."""
 
-    def __init__(self, diff: ShownDiff = THREE) -> None:
+    def __init__(self, diff: DiffBlock = THREE) -> None:
         self.diff = diff
         self.clock = Clock()
         self.app = StandIn()
@@ -85,7 +85,7 @@ async def test_enter_applies_only_when_all_that_is_taken_was_on_screen() -> None
 
 
 async def test_a_hunk_higher_than_the_screen_must_be_scrolled_to_its_end() -> None:
-    review = Review(ShownDiff("a.py", "", "\n".join(LINES)))
+    review = Review(DiffBlock(path="a.py", before="", after="\n".join(LINES)))
     async with review.app.run_test(size=(80, 12)) as pilot:
         await review.open(pilot)
         await review.press(pilot, "j", "enter", "end", "enter")
@@ -103,7 +103,7 @@ async def test_what_is_left_out_need_not_be_seen() -> None:
 
 
 async def test_what_was_seen_at_one_width_is_to_be_seen_again_where_it_was_not_whole() -> None:
-    review = Review(ShownDiff("a.py", "", "\n".join(LINES)))
+    review = Review(DiffBlock(path="a.py", before="", after="\n".join(LINES)))
     async with review.app.run_test(size=(80, 24)) as pilot:
         await review.open(pilot)
         await review.press(pilot, "pagedown")
@@ -236,7 +236,7 @@ async def test_without_an_editor_one_line_says_so(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_what_would_act_is_shown_and_not_put_into_a_field_to_write_in() -> None:
-    review = Review(ShownDiff("a\u202e.py", "x\n", f"{MANNERS}\n"))
+    review = Review(DiffBlock(path="a\u202e.py", before="x\n", after=f"{MANNERS}\n"))
     async with review.app.run_test(size=(120, 24)) as pilot:
         await review.open(pilot)
         assert "\\u202egnp.exe" in review.app.shown
@@ -286,7 +286,7 @@ async def test_it_stands_the_smallest_terminal() -> None:
         assert review.answers == (False, False, False)
 
 
-def text_of(diff: ShownDiff, answers: object) -> str:
+def text_of(diff: DiffBlock, answers: object) -> str:
     assert isinstance(answers, tuple)
     given: tuple[HunkAnswer, ...] = answers
     return landed(diff.before, cut(diff.before, diff.after), given)

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from codeagent.core.display import (
+    DiffBlock,
+    FilesBlock,
+    ImageBlock,
+    MarkdownBlock,
+    QuestionBlock,
+    TerminalBlock,
+    TextBlock,
+    UnknownBlock,
+)
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.shown import (
-    ShownDiff,
-    ShownFiles,
-    ShownImage,
-    ShownMarkdown,
-    ShownQuestion,
-    ShownTerminal,
-    ShownText,
-    ShownUnknown,
-)
 from codeagent.tui.transcript.blocks import (
     Answer,
     AnyBlock,
@@ -173,14 +173,14 @@ def test_nothing_folds_away_fewer_than_five_rows() -> None:
     short = batch(card(state="done", output=printed("".join(f"{n}\n" for n in range(9)))))
     assert rows(short)[2:] == [f"      │ {n}" for n in range(9)]
     after = "".join(f"new {number}\n" for number in range(16))
-    whole = batch(card(name="edit", state="done", shown=(ShownDiff("src/a.py", "", after),)))
+    whole = batch(card(name="edit", state="done", shown=(DiffBlock(path="src/a.py", before="", after=after),)))
     assert len(rows(whole)) == 2 + 16
 
 
 def test_rows_that_did_not_change_give_way_before_those_that_did() -> None:
     before = "".join(f"line {number}\n" for number in range(60))
     after = before.replace("line 10\n", "ten\n").replace("line 30\n", "thirty\n").replace("line 50\n", "fifty\n")
-    shown = rows(batch(card(name="edit", state="done", shown=(ShownDiff("a", before, after),))))
+    shown = rows(batch(card(name="edit", state="done", shown=(DiffBlock(path="a", before=before, after=after),))))
     assert all(any(word in row for row in shown) for word in ("ten", "thirty", "fifty"))
     assert not any("expand" in row for row in shown) and len(shown) < 20
 
@@ -224,7 +224,7 @@ def test_full_detail_shows_all_that_is_kept_and_where_the_rest_is() -> None:
 
 def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
     after = "".join(f"new {number}\n" for number in range(40))
-    block = batch(card(name="edit", state="done", shown=(ShownDiff("src/a.py", "old\n", after),)))
+    block = batch(card(name="edit", state="done", shown=(DiffBlock(path="src/a.py", before="old\n", after=after),)))
     brief, full = rows(block), rows(block, "full")
     assert "+40 −1" in brief[1]
     assert brief[-1].endswith("more rows (click to expand)")
@@ -314,14 +314,14 @@ _ACTS = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\u
 
 def _all_blocks(text: str) -> list[AnyBlock]:
     shown = (
-        ShownText(text),
-        ShownMarkdown(text),
-        ShownDiff(text, text, f"{text}\nmore {text}"),
-        ShownTerminal(text, text, 1),
-        ShownFiles((text,)),
-        ShownImage(text, text),
-        ShownQuestion(text, (text,)),
-        ShownUnknown(text),
+        TextBlock(text=text),
+        MarkdownBlock(text=text),
+        DiffBlock(path=text, before=text, after=f"{text}\nmore {text}"),
+        TerminalBlock(command=text, output=text, exit_code=1),
+        FilesBlock(paths=(text,)),
+        ImageBlock(path=text, media_type=text),
+        QuestionBlock(question=text, options=(text,)),
+        UnknownBlock(type=text),
     )
     cards = [
         Card("id", text, text, state=state, note=text, progress=text, error=text, output=printed(text), shown=shown)

@@ -8,9 +8,10 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, TerminalBlock
 from codeagent.core.policy import Decision
-from codeagent.tui.rendering.shown import Shown, ShownDiff, ShownQuestion, ShownTerminal
-from codeagent.tui.stage import Desk, Waiting
+from codeagent.tui.stage import Desk
 from codeagent.tui.widgets.approval import ApprovalCard
 from codeagent.tui.widgets.reason_input import ReasonInput
 
@@ -52,13 +53,13 @@ class FakeComposer(Input):
 class CardApp(App[None]):
     CSS = "#view { height: 1fr; } FakeComposer { height: 1; border: none; }"
 
-    def __init__(self, *waiting: Waiting) -> None:
+    def __init__(self, *waiting: ApprovalRequested) -> None:
         super().__init__()
         self.desk = Desk(waiting)
         self.clock = Clock()
         self.answers: list[tuple[str, str, str]] = []
         self.decisions: list[Decision] = []
-        self.hunks_wanted: list[tuple[str, ShownDiff]] = []
+        self.hunks_wanted: list[tuple[str, DiffBlock]] = []
         self.told: list[tuple[str, str]] = []
         self.bells = 0
 
@@ -110,22 +111,39 @@ class CardApp(App[None]):
             await pilot.press(key)
 
 
-def asking(name: str, approval_id: str, target: str, *shown: Shown, reason: str = "this tool asks") -> Waiting:
-    return Waiting(approval_id, f"call-{approval_id}", name, target, reason, shown, 988.0)
+def asking(
+    name: str, approval_id: str, target: str, *shown: DisplayBlock, reason: str = "this call asks"
+) -> ApprovalRequested:
+    return ApprovalRequested(
+        ts=988.0,
+        approval_id=approval_id,
+        call_id=f"call-{approval_id}",
+        name=name,
+        target=target,
+        reason=reason,
+        blocks=shown,
+        binding="",
+    )
 
 
-def command(text: str, approval_id: str = "b", *, proposal: str = "", editable: bool = False) -> Waiting:
-    asked = asking("bash", approval_id, text.split("\n")[0], ShownTerminal(text))
+def command(text: str, approval_id: str = "b", *, proposal: str = "", editable: bool = False) -> ApprovalRequested:
+    asked = asking("bash", approval_id, text.split("\n")[0], TerminalBlock(command=text))
     return replace(asked, proposal=proposal, arguments=json.dumps({"command": text}) if editable else "")
 
 
-def edit(approval_id: str = "e", before: str = BEFORE, after: str = AFTER, *, everything: bool = False) -> Waiting:
+def edit(
+    approval_id: str = "e", before: str = BEFORE, after: str = AFTER, *, everything: bool = False
+) -> ApprovalRequested:
     """`everything`: it may be answered with a rule, by other arguments, and hunk by hunk."""
-    asked = asking("edit", approval_id, "src/dates.py", ShownDiff("src/dates.py", before, after, 41))
+    asked = asking(
+        "edit", approval_id, "src/dates.py", DiffBlock(path="src/dates.py", before=before, after=after, start_line=41)
+    )
     if not everything:
         return asked
     return replace(asked, proposal="edit(src/**)", arguments='{"path": "src/dates.py"}', by_hunk=True)
 
 
-def question(*options: str, approval_id: str = "q") -> Waiting:
-    return asking("ask_user", approval_id, "Which?", ShownQuestion("Which **one**?", options), reason="")
+def question(*options: str, approval_id: str = "q") -> ApprovalRequested:
+    return asking(
+        "ask_user", approval_id, "Which?", QuestionBlock(question="Which **one**?", options=options), reason=""
+    )

@@ -1,6 +1,5 @@
+from codeagent.core.display import DiffBlock, FilesBlock, ImageBlock, MarkdownBlock, TextBlock
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.shown import ShownDiff, ShownFiles, ShownImage, ShownMarkdown, ShownText
-from codeagent.tui.stage import Waiting
 from codeagent.tui.widgets.approval_body import asked, pieces
 from codeagent.tui.widgets.reason_input import ReasonInput
 from tests.tui.widgets.cards import CardApp, asking, command, edit, question
@@ -85,7 +84,7 @@ async def test_the_title_asks_and_a_command_stands_below_it_once() -> None:
             ("deploy", "Allow deploy?  prod"),
         ):
             app.desk.clear()
-            app.desk.add(asking(name, "x", "prod", ShownText("what it does"), reason="network access"))
+            app.desk.add(asking(name, "x", "prod", TextBlock(text="what it does"), reason="network access"))
             await pilot.pause()
             rows = app.text().split("\n")
             top = next(at for at, row in enumerate(rows) if "╭" in row)
@@ -176,10 +175,10 @@ async def test_the_list_of_all_goes_back_to_one_by_one() -> None:
 
 async def test_every_kind_of_block_is_shown_and_markup_in_it_is_only_text() -> None:
     shown = (
-        ShownText("[on red]a[/] text"),
-        ShownMarkdown("**all** of it"),
-        ShownFiles(("a.py", "b.py")),
-        ShownImage("p.png", "image/png"),
+        TextBlock(text="[on red]a[/] text"),
+        MarkdownBlock(text="**all** of it"),
+        FilesBlock(paths=("a.py", "b.py")),
+        ImageBlock(path="p.png", media_type="image/png"),
     )
     app = CardApp(asking("[red]tool", "t", "[@click=app.quit]x[/]", *shown, reason="[b]this tool asks"))
     async with app.run_test(size=(80, 24)):
@@ -243,7 +242,7 @@ async def test_a_question_can_be_declined_or_left_waiting() -> None:
 
 def test_a_change_in_the_middle_of_a_file_takes_no_rows_for_what_is_around_it() -> None:
     before = "\n".join(f"line {number}" for number in range(30))
-    shown = ShownDiff("a.txt", before, before.replace("line 15", "line fifteen"))
-    found = asked(Waiting("a.1", "a", "edit", "a.txt", "", (shown,), 0.0))
+    shown = DiffBlock(path="a.txt", before=before, after=before.replace("line 15", "line fifteen"))
+    found = asked(asking("edit", "a.1", "a.txt", shown, reason=""))
 
     assert [row.kind for row in found.rows[0]] == [*["same"] * 2, "removed", "added", *["same"] * 2]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from textual.events import Paste
 
+from codeagent.core.display import DiffBlock
 from codeagent.core.policy import Decision
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.widgets import approval
 from codeagent.tui.widgets.external_editor import EditorFailed
 from codeagent.tui.widgets.guard import TOO_SOON
@@ -280,7 +280,7 @@ async def test_hunks_are_chosen_elsewhere_and_allow_once() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "h")
         ((approval_id, diff),) = app.hunks_wanted
-        assert (approval_id, isinstance(diff, ShownDiff), app.decisions) == ("e", True, [])
+        assert (approval_id, isinstance(diff, DiffBlock), app.decisions) == ("e", True, [])
         assert app.card.take_hunks("e", (True, False))
         await pilot.pause()
         assert app.decisions == [Decision("once", hunks=(True, False))]

@@ -3,7 +3,7 @@ import random
 import pytest
 from textual.widgets import Static
 
-from codeagent.tui.rendering.shown import ShownUnknown
+from codeagent.core.display import UnknownBlock
 from codeagent.tui.widgets.approval_body import asked, pieces
 from codeagent.tui.widgets.approval_gate import Gate
 from codeagent.tui.widgets.guard import TOO_SOON
@@ -219,7 +219,7 @@ async def test_twenty_by_five_can_still_be_answered() -> None:
 
 
 async def test_what_this_version_cannot_show_cannot_be_allowed() -> None:
-    app = CardApp(asking("deploy", "d", "prod", ShownUnknown("hologram")))
+    app = CardApp(asking("deploy", "d", "prod", UnknownBlock(type="hologram")))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "alt+y")
         assert app.answers == []

@@ -4,7 +4,7 @@ import random
 import pytest
 from textual.events import AppBlur, AppFocus, Key, Paste
 
-from codeagent.tui.stage import Waiting
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.tui.widgets.guard import TOO_SOON
 from tests.effort import times
 from tests.tui.widgets.cards import CardApp, command, edit
@@ -15,7 +15,7 @@ EVERYTHING = [command("rm -rf build", proposal="bash(rm *)", editable=True), edi
 
 @pytest.mark.parametrize("question", EVERYTHING, ids=["command", "edit"])
 async def test_two_hundred_characters_typed_while_a_card_appears_approve_nothing_and_are_all_kept(
-    question: Waiting,
+    question: ApprovalRequested,
 ) -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -35,7 +35,7 @@ async def test_two_hundred_characters_typed_while_a_card_appears_approve_nothing
 
 @pytest.mark.soak(tried=times(10))
 @pytest.mark.parametrize("question", EVERYTHING, ids=["command", "edit"])
-async def test_keys_at_the_speed_of_typing_in_the_line_of_a_rule_approve_nothing(question: Waiting) -> None:
+async def test_keys_at_the_speed_of_typing_in_the_line_of_a_rule_approve_nothing(question: ApprovalRequested) -> None:
     keys = [*"yapehnrA*", *["enter"] * 3, "space", "left", "right", "home", "end", "up", "down", "backspace"]
     chance = random.Random(question.approval_id)
     app = CardApp(question)
@@ -97,7 +97,7 @@ async def test_a_key_held_down_through_the_appearance_never_answers() -> None:
 
 
 @pytest.mark.parametrize("question", EVERYTHING, ids=["command", "edit"])
-async def test_a_paste_approves_nothing_wherever_it_lands(question: Waiting) -> None:
+async def test_a_paste_approves_nothing_wherever_it_lands(question: ApprovalRequested) -> None:
     app = CardApp(question)
     async with app.run_test(size=(80, 24)) as pilot:
         app.composer.post_message(Paste("y\ny"))

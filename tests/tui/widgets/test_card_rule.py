@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.policy import Rule
 from codeagent.tui.rendering.marked import unseen
-from codeagent.tui.rendering.shown import ShownDiff, ShownText
-from codeagent.tui.stage import Waiting
 from codeagent.tui.widgets.card_check import Check
 from codeagent.tui.widgets.card_rule import check_rule
 from tests.tui.widgets.cards import asking, command, edit
@@ -17,7 +17,7 @@ from tests.tui.widgets.cards import asking, command, edit
 PYTEST = command("pytest  -q tests")
 
 
-def problem(text: str, waiting: Waiting = PYTEST) -> str:
+def problem(text: str, waiting: ApprovalRequested = PYTEST) -> str:
     return check_rule(text, waiting, keep=False).problem
 
 
@@ -64,10 +64,10 @@ def test_letters_that_look_like_others_are_named() -> None:
         command("pytest\nrm x"),
         command("FOO=1 pytest"),
         command("/bin/pytest -q"),
-        asking("bash", "t", "pytest", ShownText("pytest")),
+        asking("bash", "t", "pytest", TextBlock(text="pytest")),
     ],
 )
-def test_where_only_the_engine_knows_the_parts_it_is_said_that_it_checks_again(waiting: Waiting) -> None:
+def test_where_only_the_engine_knows_the_parts_it_is_said_that_it_checks_again(waiting: ApprovalRequested) -> None:
     assert check_rule("bash(git *)", waiting, keep=False).says[2:] == ("checked again when sent",)
 
 
@@ -77,7 +77,9 @@ def test_a_path_is_matched_as_a_path() -> None:
 
 
 def test_of_several_files_one_has_to_fit_and_then_the_engine_checks_the_rest() -> None:
-    both = replace(edit(), shown=(ShownDiff("a/x", "", "1"), ShownDiff("b/y", "", "1")))
+    both = replace(
+        edit(), blocks=(DiffBlock(path="a/x", before="", after="1"), DiffBlock(path="b/y", before="", after="1"))
+    )
     assert check_rule("edit(a/*)", both, keep=False).says[2:] == ("checked again when sent",)
     assert problem("edit(c/*)", both) == "it does not fit this call: a/x"
 

@@ -3,9 +3,9 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.selection import SELECT_ALL
 
+from codeagent.core.display import DiffBlock
 from codeagent.tui.rendering.diff import DiffRow, diff_rows, split_lines, unified_lines
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.widgets.diff_piece import chunks, diff_piece
 from codeagent.tui.widgets.diff_view import DiffView
 
@@ -15,7 +15,7 @@ KINDS = st.sampled_from(["same", "added", "removed", "gap"])
 class DiffApp(App[None]):
     def __init__(self, before: str, after: str) -> None:
         super().__init__()
-        self.diff = ShownDiff("dates.py", before, after)
+        self.diff = DiffBlock(path="dates.py", before=before, after=after)
 
     def compose(self) -> ComposeResult:
         yield DiffView(self.diff)

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import cut
 from codeagent.tui.rendering.diff import LEAST_FOLDED
-from codeagent.tui.rendering.shown import ShownDiff
 from codeagent.tui.widgets.hunk_rows import CONTEXT, HunkRows, hunk_rows, line_end_notes
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "}"]), max_size=25)
@@ -14,7 +14,12 @@ TEXT = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_fr
 
 def rows_of(before: str, after: str, *, everything: bool = False, start: int = 1) -> tuple[HunkRows, ...]:
     hunks = cut(before, after)
-    return hunk_rows(ShownDiff("a", before, after, start), hunks, [hunk.new for hunk in hunks], everything=everything)
+    return hunk_rows(
+        DiffBlock(path="a", before=before, after=after, start_line=start),
+        hunks,
+        [hunk.new for hunk in hunks],
+        everything=everything,
+    )
 
 
 def lines_of(text: str) -> list[str]:
@@ -50,7 +55,7 @@ def test_what_is_left_out_between_hunks_is_counted(before: str, after: str) -> N
 
 
 def test_what_the_person_wrote_stands_in_place_of_what_was_proposed() -> None:
-    diff = ShownDiff("a", "1\n2\n3\n", "1\ntwo\n3\n")
+    diff = DiffBlock(path="a", before="1\n2\n3\n", after="1\ntwo\n3\n")
     (hunk,) = hunk_rows(diff, cut(diff.before, diff.after), [("zwei", "drei")])
 
     assert [(row.kind, row.text, row.old, row.new) for row in hunk.rows] == [
@@ -73,7 +78,7 @@ def test_line_ends_that_are_everywhere_the_same_are_no_part_of_a_line() -> None:
 
 
 def test_line_ends_that_change_everywhere_are_said_once() -> None:
-    (note,) = line_end_notes(ShownDiff("a", "a\nb\n", "a\r\nb\r\n"))
+    (note,) = line_end_notes(DiffBlock(path="a", before="a\nb\n", after="a\r\nb\r\n"))
 
     assert note.text == "line ends change from LF to CRLF"
-    assert line_end_notes(ShownDiff("a", "a\r\n", "b\r\n")) == ()
+    assert line_end_notes(DiffBlock(path="a", before="a\r\n", after="b\r\n")) == ()

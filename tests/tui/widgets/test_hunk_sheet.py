@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.rendering.shown import ShownDiff
+from codeagent.core.display import DiffBlock
 from codeagent.tui.widgets.hunk_sheet import HunkSheet
 
 TEXT = st.text("ab\n", max_size=20)
 
 
 def sheet(before: str, after: str) -> HunkSheet:
-    return HunkSheet(ShownDiff("a", before, after))
+    return HunkSheet(DiffBlock(path="a", before=before, after=after))
 
 
 @given(TEXT, TEXT, st.sampled_from(["\n", "\r\n"]))

@@ -2,7 +2,15 @@
 
 import pytest
 
-from codeagent.tui.widgets.submission import CommandRow, Said, SaidPrompt, SaidShell, SaidSlash, SaidUnknown, understand
+from codeagent.tui.widgets.submission import (
+    CommandRow,
+    SaidPrompt,
+    SaidShell,
+    SaidSlash,
+    SaidUnknown,
+    StyledText,
+    understand,
+)
 
 COMMANDS = (CommandRow("help", "keys"), CommandRow("new", "a new session", ("clear",)), CommandRow("exit", "leave"))
 
@@ -28,7 +36,7 @@ COMMANDS = (CommandRow("help", "keys"), CommandRow("new", "a new session", ("cle
         ("exit the loop early", SaidPrompt("exit the loop early")),
     ],
 )
-def test_it_is_understood(typed: str, said: Said) -> None:
+def test_it_is_understood(typed: str, said: StyledText) -> None:
     assert understand(typed, COMMANDS) == said
 
 

@@ -1,0 +1,41 @@
+"""A question about a call, and its answer: the two events that the screen keeps and shows as they are."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from codeagent.core.display import DisplayBlock
+from codeagent.core.envelope import BaseEvent
+from codeagent.core.policy import Answer, ApprovalSource
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalRequested(BaseEvent):
+    type: Literal["approval.requested"] = "approval.requested"
+    approval_id: str
+    call_id: str
+    name: str
+    target: str
+    reason: str
+    blocks: tuple[DisplayBlock, ...]
+    binding: str
+    """SHA-256 over tool, arguments, root and the preview's base: what the answer is bound to."""
+    arguments: str = ""
+    """JSON: what `edit` begins with; empty where they cannot be edited."""
+    proposal: str = ""
+    """A rule that would allow this and its like, for the person to edit; empty where none can be proposed."""
+    by_hunk: bool = False
+    """Its DiffBlock may be answered hunk by hunk."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalResolved(BaseEvent):
+    type: Literal["approval.resolved"] = "approval.resolved"
+    approval_id: str
+    call_id: str
+    answer: Answer | Literal["cancelled"]
+    source: ApprovalSource
+    reason: str = ""
+    rule: str = ""
+    """The rule that was made of the answer."""
+    keep: bool = False
+    """It holds in later sessions of this workspace, too."""
