@@ -12,7 +12,7 @@ from benchmarks.measure import Figure, ms, workspace
 from codeagent.core.ports import Command, CommandResult, Sandbox
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.syntax import command_key
 from tests.security.everyday_commands import EVERYDAY
 from tests.security.hostile_commands import HOSTILE
 

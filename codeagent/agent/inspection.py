@@ -24,7 +24,7 @@ from codeagent.core.policy import SAID_NO, Decision, Verdict
 from codeagent.core.ports import Sandbox, Workspace
 from codeagent.core.tool import Preview
 from codeagent.tools.edit.encoding import shown
-from codeagent.tools.path_rules import path_key
+from codeagent.tools.shell.rules import path_key
 
 _WRITE = "write"
 """The tool whose rules hold for a file, whoever changes it."""

@@ -16,7 +16,7 @@ from codeagent.core.job_note import job_answer, job_note, told_by
 from codeagent.core.jobs import Job
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.sanitize import one_line
-from codeagent.tools.command_output import readable
+from codeagent.tools.shell.output import readable
 
 MOST_RUNNING = 64
 _TITLE = 200

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from codeagent.core.paths import host_reason, secret_reason
 from codeagent.core.policy import NETWORK, ApprovalKey, Policy, Rule
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.syntax import command_key
 
 _COMMANDS = ("bash",)
 """Tools whose rules are matched against the commands of a line."""

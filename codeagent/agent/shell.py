@@ -16,7 +16,7 @@ from codeagent.core.messages import OutputStream, UserMessage
 from codeagent.core.ports import Command, OutputStore, Sandbox
 from codeagent.core.shell import SHELL, shell_note
 from codeagent.core.tool import ToolResult
-from codeagent.tools.command_run import run_command
+from codeagent.tools.shell.run import run_command
 
 Kind = Literal["docker", "host"]
 

@@ -43,8 +43,8 @@ from codeagent.session.history import History
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
-from codeagent.tools.breadth import too_broad
 from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.shell.rules import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 

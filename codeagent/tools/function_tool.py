@@ -20,8 +20,8 @@ from codeagent.tools.function_schema import FunctionSchema
 from codeagent.tools.printed import heard_by
 from codeagent.tools.printed_output import PrintedOutput
 from codeagent.tools.returned import as_result, as_text
+from codeagent.tools.shell.run import CommandRunner
 from codeagent.tools.threads import Ended, started
-from codeagent.tools.tool_commands import ToolCommands
 
 _SECONDS_TO_NOTICE = 2.0
 """What a function in a thread that sees `ToolContext.cancel` has to come to its end by itself."""
@@ -90,7 +90,7 @@ class FunctionTool(Tool[FunctionArgs]):
         if inspect.isasyncgenfunction(self._function):
             return await self._run_to_the_end(args, ctx)
         printed = self._printed(ctx)
-        commands = ToolCommands(ctx, self._outputs)
+        commands = CommandRunner(ctx, self._outputs)
         async with printed.passed_on():
             try:
                 return as_result(await self._value(args, replace(ctx, run=commands), printed), printed.text())
@@ -100,7 +100,7 @@ class FunctionTool(Tool[FunctionArgs]):
 
     async def talk(self, args: FunctionArgs, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
         printed = self._printed(ctx)
-        positional, named = self._schema.call(args, replace(ctx, run=ToolCommands(ctx, self._outputs)))
+        positional, named = self._schema.call(args, replace(ctx, run=CommandRunner(ctx, self._outputs)))
         generator: AsyncGenerator[Any, str | None] = self._function(*positional, **named)
         sent: str | None = None
         async with printed.passed_on():

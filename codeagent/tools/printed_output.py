@@ -9,8 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from codeagent.core.ports import OutputSink
-from codeagent.tools.command_output import CommandOutput
 from codeagent.tools.printed import PrintedStream
+from codeagent.tools.shell.output import CommandOutput
 
 _MOST_WAITING = 1 << 20
 """Characters; of more, whoever watches sees only the end."""

@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
-from codeagent.tools.reading.flags import Program
-from codeagent.tools.reading.git import GIT
-from codeagent.tools.reading.surroundings import SURROUNDINGS
-from codeagent.tools.reading.texts import TEXTS
-from codeagent.tools.reading.words import strict_commands
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.known_git import GIT_COMMANDS
+from codeagent.tools.shell.known_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
+from codeagent.tools.shell.strict import Program, strict_commands
+from codeagent.tools.shell.syntax import command_key
 from tests.effort import part, times
 from tests.security.everyday_commands import EVERYDAY, EXPANDING
 from tests.security.hostile_commands import HOSTILE, SHAPES
@@ -64,9 +62,9 @@ def test_a_rule_of_the_person_s_comes_before_what_is_known_of_a_program() -> Non
 @for_each(
     "name",
     [
-        *(name for name in TEXTS if name != "echo"),
-        *SURROUNDINGS,
-        *(f"git {name}" for name in GIT),
+        *(name for name in TEXT_PROGRAMS if name != "echo"),
+        *SYSTEM_PROGRAMS,
+        *(f"git {name}" for name in GIT_COMMANDS),
         "sed",
         "awk",
         "find",
@@ -79,9 +77,10 @@ def test_a_flag_that_is_not_known_is_asked_about(name: str) -> None:
         assert asks(f"{name} README.md {flag}"), flag
 
 
-@pytest.mark.soak(tried=len(TEXTS | SURROUNDINGS | GIT))
+@pytest.mark.soak(tried=len(TEXT_PROGRAMS | SYSTEM_PROGRAMS | GIT_COMMANDS))
 @for_each(
-    ("name", "known"), [*(TEXTS | SURROUNDINGS).items(), *((f"git {name}", known) for name, known in GIT.items())]
+    ("name", "known"),
+    [*(TEXT_PROGRAMS | SYSTEM_PROGRAMS).items(), *((f"git {name}", known) for name, known in GIT_COMMANDS.items())],
 )
 def test_an_abbreviated_flag_is_asked_about(name: str, known: Program) -> None:
     everything = known.switches | known.valued | known.optional

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from codeagent.core.policy import Policy, Rule
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.syntax import command_key
 from tests.table import for_each
 
 DENIED = tuple(Rule.parse(text, "deny") for text in ("bash(rm *)", "bash(git push*)", "bash(git clean*)"))

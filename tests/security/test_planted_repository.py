@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.syntax import command_key
 from tests.sandboxes import run
 from tests.table import for_each
 

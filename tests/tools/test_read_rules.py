@@ -9,7 +9,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission, Policy, Rule
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.syntax import command_key
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
 from tests.table import for_each

@@ -21,11 +21,11 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.tools.command_run import check_seconds, run_for_model
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.proposals import bash_proposal
-from codeagent.tools.reading.secrets import sweeps
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.read_only import sweeps
+from codeagent.tools.shell.rules import bash_proposal
+from codeagent.tools.shell.run import check_seconds, run_for_model
+from codeagent.tools.shell.syntax import command_key
 
 UNASKED_SECONDS = 20.0
 """For a command that only reads, which nobody is asked about; with a longer `timeout` it is asked about."""

@@ -16,8 +16,7 @@ from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
 from codeagent.tools.edit.match import NoMatch, find, line_of
 from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadState, ReadTracker, after_change
 from codeagent.tools.fields import PathText
-from codeagent.tools.path_rules import path_key
-from codeagent.tools.proposals import path_proposal
+from codeagent.tools.shell.rules import path_key, path_proposal
 
 _LARGEST_RESULT = 2 * LARGEST_FILE
 

@@ -20,7 +20,7 @@ from codeagent.core.wildmatch import IgnoreLine, ignore_line
 from codeagent.tools.edit.diff import count
 from codeagent.tools.edit.encoding import shown
 from codeagent.tools.fields import Count, PathText
-from codeagent.tools.path_rules import path_key
+from codeagent.tools.shell.rules import path_key
 
 _DEPTH = 3
 _DEEPEST = 64

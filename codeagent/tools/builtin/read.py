@@ -15,7 +15,7 @@ from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, Tool
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, text_lines
 from codeagent.tools.fields import Count, PathText
-from codeagent.tools.path_rules import path_key
+from codeagent.tools.shell.rules import path_key
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000

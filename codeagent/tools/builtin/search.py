@@ -20,8 +20,8 @@ from codeagent.tools.edit.diff import count
 from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, shown_files
 from codeagent.tools.fields import Count, PathText
-from codeagent.tools.path_rules import path_key
 from codeagent.tools.ripgrep import Hit, Query, find_ripgrep, search
+from codeagent.tools.shell.rules import path_key
 
 _LIMIT = 100
 _WIDEST = 400

@@ -10,8 +10,7 @@ from codeagent.tools.edit.encoding import NotEncodable, NotText, TextFile, read_
 from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
 from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadTracker, joined
 from codeagent.tools.fields import PathText
-from codeagent.tools.path_rules import path_key
-from codeagent.tools.proposals import path_proposal
+from codeagent.tools.shell.rules import path_key, path_proposal
 
 _NEW = TextFile(b"", "", "utf-8", b"")
 

@@ -17,7 +17,7 @@ from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContex
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.fields import PathText
-from codeagent.tools.path_rules import path_key
+from codeagent.tools.shell.rules import path_key
 
 _MOST_PATHS = 200
 _LONGEST_MESSAGE = 20_000

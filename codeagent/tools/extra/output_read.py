@@ -9,9 +9,9 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage, OutputStore, Workspace
 from codeagent.core.tool import SHARED, Access, InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.command_output import readable
 from codeagent.tools.edit.encoding import shown
 from codeagent.tools.fields import Count
+from codeagent.tools.shell.output import readable
 
 _LINES = 500
 _MOST_LINES = 2000

@@ -8,8 +8,8 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.command_run import check_seconds, run_for_model
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.shell.run import check_seconds, run_for_model
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
 _END = "END_OF_CODE"

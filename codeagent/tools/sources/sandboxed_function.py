@@ -13,12 +13,12 @@ from codeagent.core.messages import text_of
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
 from codeagent.tools.call_text import as_call
-from codeagent.tools.command_run import CommandRun, run_command
 from codeagent.tools.decorator import Marked
 from codeagent.tools.function_arguments import FunctionArgs
 from codeagent.tools.function_schema import FunctionSchema
 from codeagent.tools.function_tool import FunctionTool, Place
 from codeagent.tools.returned import NOTHING, as_result
+from codeagent.tools.shell.run import CommandRun, run_command
 from codeagent.tools.sources.answer_tap import LARGEST_ANSWER, AnswerTap
 
 _KINDS: dict[str, type[ToolError]] = {"not_found": NotFound, "invalid_args": InvalidArgs, "denied": Denied}

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 from codeagent.core.policy import ApprovalKey, Deed
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import EXCLUSIVE, Access, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
-from codeagent.tools.proposals import path_proposal
 from codeagent.tools.restrictions import AccessWord, Restrictions
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.rules import path_proposal
+from codeagent.tools.shell.syntax import command_key
 
 
 class BuiltinTool(Tool[OpenArgs]):

@@ -11,10 +11,10 @@ from codeagent.core.policy import ApprovalKey, Deed, Permission, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Failed, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolMode, ToolResult
-from codeagent.tools.command_run import run_for_model
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.restrictions import AccessWord, Restrictions
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.run import run_for_model
+from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.sources.template_argv import ArgvTemplate
 from codeagent.tools.sources.template_shell import ShellTemplate
 from codeagent.tools.sources.template_text import Parameters, Values, placeholders, refuse_nul, text_of

@@ -16,7 +16,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.lint import lint
 from codeagent.tools.restrictions import Restrictions, hosts_beyond
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.sources.shell_places import DECIDES
 from codeagent.tools.sources.template_argv import ArgvTemplate

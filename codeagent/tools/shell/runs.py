@@ -1,7 +1,7 @@
-"""What one simple command runs besides itself, and the other ways in which it could have been written.
+"""Finds what one simple command runs besides itself, and every other way in which it could have been written.
 
 A rule that denies commands is matched against all of these. Every word may hold `HOLE`: text that nobody knows before
-the line runs. What is listed here too often costs a question; what is missing is a way around somebody's rule.
+the line runs. An entry too many costs a question; a missing one is a way around somebody's rule.
 """
 
 import posixpath
@@ -11,45 +11,28 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from codeagent.core.policy import HOLE
-from codeagent.tools.reading.git import GIT
-from codeagent.tools.reading.surroundings import SURROUNDINGS
-from codeagent.tools.reading.texts import TEXTS
+from codeagent.tools.shell.known_git import GIT_COMMANDS
+from codeagent.tools.shell.known_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
+from codeagent.tools.shell.programs import RUN_BEHIND, RUNNERS, SHELLS
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"})
-_OWN_WORDS: dict[int, str] = {
-    0: "sudo doas env nice ionice nohup time command builtin exec setsid stdbuf unbuffer strace ltrace busybox toybox"
-    " unshare nsenter xargs watch parallel coproc script chronic fakeroot eatmydata setarch linux32 linux64 pkexec"
-    " systemd-run systemd-inhibit dbus-run-session xvfb-run firejail bwrap valgrind perf rlwrap torsocks proxychains"
-    " proxychains4 numactl prlimit setpriv choom cpulimit entr hyperfine ifne sem tsocks catchsegv winpty caffeinate"
-    " uftrace heaptrack noglob nocorrect",
-    1: "timeout chroot flock taskset chrt ssh su su-exec runuser faketime logsave runcon retry gosu",
-}
-RUNNERS: dict[str, int] = {name: size for size, names in _OWN_WORDS.items() for name in names.split()}
-"""Programs that run the words behind their own: how many of those are neither flags nor values of flags."""
-_BEHIND = {
-    "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
-    "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
-    "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
-}
-"""Programs that run what stands behind one of these words."""
 _ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
 _REPLACES = re.compile(r"(?:-I|--replace=|-J)(.*)", re.DOTALL)
 _HIDE = frozenset({"source", ".", "alias", "hash", "enable", "complete", "compgen", "bind", "fc", "at", "batch"})
-"""What these run is in files, or comes later under another name."""
-_GIT_KNOWN = frozenset(GIT) | {
+"""What these run is in a file, or runs later under another name."""
+_GIT_KNOWN = frozenset(GIT_COMMANDS) | {
     "add", "commit", "checkout", "switch", "restore", "merge", "mv", "rm", "reset", "cherry-pick", "revert", "push",
     "pull", "init", "apply", "am", "clean", "fetch", "clone", "notes", "gc", "help", "version", "rebase",
 }  # fmt: skip
 _DATA = (
-    frozenset(TEXTS)
-    | frozenset(SURROUNDINGS)
+    frozenset(TEXT_PROGRAMS)
+    | frozenset(SYSTEM_PROGRAMS)
     | {"cp", "mv", "ln", "mkdir", "rmdir", "touch", "rm", "tee", "chmod", "chown", "test", "[", "[[", "read", "export"}
     | {"declare", "local", "readonly", "typeset", "unset", "shift", "return", "break", "continue", "wait", "let"}
     | {"kill", "pkill", "killall"}
 ) - {"env"}
-"""Programs to which a word is a name or a text, and never a command."""
+"""Programs that take every word for a name or a text, and never for a command."""
 _RUN_THEIR_VALUE = ("-c", "-x", "-O", "--exec", "--pre", "--compress-program", "--open-files-in-pager", "--upload-pack")
-"""How flags of such programs begin that are followed by a command, or by a setting that may name one."""
+"""Flags of such programs that begin like this are followed by a command, or by a setting that may name one."""
 _FLAG = re.compile(r"[-+].+", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=(.*)", re.DOTALL)
 _GLUED = re.compile(r"--?[\w-]*?=(.+)|-[A-Za-z](.+)", re.DOTALL)
@@ -61,17 +44,17 @@ _CHOOSES = re.compile(r"\b(?:BASH_ENV|GIT_CONFIG\w*|GIT_EXEC_PATH)\+?=")
 _ESCAPED_BLANK = re.compile(r"\\[nrtvf]")
 _UNSURE_FILES = ("/dev/", "/proc/")
 _LONGEST = 64
-"""Words of one spelling; what is cut off counts as not known."""
+"""Words of one spelling; what is cut off counts as unknown."""
 _MENTIONED = 8
 _MOST_STARTS = 400
 _MOST_MENTIONS = 4_000
 _PLAINLY = 10
-"""Commands within one another that are seen with certainty enough to be allowed."""
+"""Nested commands that are certain enough to be allowed."""
 
 
 @dataclass
 class Runs:
-    """What was found, in the order it was found."""
+    """Collects what is found, in the order it is found."""
 
     script: Callable[[str], None]
     """Takes in a command line that a command is given as text."""
@@ -84,7 +67,7 @@ class Runs:
     def command(
         self, words: Sequence[str], holed: Sequence[str], line: str, *, fed: bool, reads: bool = False
     ) -> list[str]:
-        """Take in one simple command; gives the commands within it as parts, the outermost first.
+        """Take in one simple command and return the commands within it as parts, the outermost first.
 
         `holed` are the words with `HOLE`. `fed`: its input, or what it runs, may come from the rest of the line.
         `reads`: it is known to only read, so no word of it is a command unless it stands where one is run.
@@ -110,7 +93,7 @@ class Runs:
         self.perhaps.update(dict.fromkeys(_spellings([*words[:_MENTIONED], HOLE])))
 
     def mention(self, text: str) -> None:
-        """Every word that a command could begin with, in a text that some program may run or take apart."""
+        """Take in every word that a command could begin with, in a text that some program may run or take apart."""
         tokens = [token for token in map(_bare, _TOKEN.findall(_ESCAPED_BLANK.sub(" ", text))) if token]
         self.unseen = self.unseen or len(tokens) > _MOST_MENTIONS or _CHOOSES.search(text) is not None
         for at, token in enumerate(tokens[:_MOST_MENTIONS]):
@@ -159,7 +142,7 @@ class Runs:
         self.script(text.replace(HOLE, "$_"))
 
     def _is_data(self, words: Sequence[str]) -> bool:
-        """None of its words is a command."""
+        """Whether none of its words is a command."""
         name = name_of(words[0])
         if name != "git":
             return name in _DATA and not any(word.startswith(_RUN_THEIR_VALUE) for word in words)
@@ -177,14 +160,14 @@ def name_of(word: str) -> str:
 
 
 def is_plain(within: Sequence[str]) -> bool:
-    """So many commands within one, and nothing set for them, can be judged one by one."""
+    """Whether the nested commands are few, and nothing is set for them, so that each can be judged by itself."""
     return len(within) <= _PLAINLY and not any(map(_ASSIGNMENT.match, within))
 
 
 def _starts(words: Sequence[str]) -> Iterator[int]:
-    """Where a command begins: the first word, and behind everything that runs others."""
+    """Indexes at which a command begins: the first word, and the words behind everything that runs others."""
     first = next((at for at, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), 0)
-    todo, done, marked = [first], set[int](), dict(_BEHIND)
+    todo, done, marked = [first], set[int](), dict(RUN_BEHIND)
     while todo:
         at = todo.pop()
         if at in done or at >= len(words):
@@ -201,7 +184,7 @@ def _starts(words: Sequence[str]) -> Iterator[int]:
 
 
 def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
-    """Where a command may begin behind flags, assignments and so many words of the program's own.
+    """Indexes at which a command may begin behind flags, assignments and `own` words of the program itself.
 
     The word behind a flag may be its value, or not.
     """
@@ -220,9 +203,9 @@ def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
 
 
 def _completed(words: Sequence[str]) -> list[str]:
-    """The words of a command with holes where a program of it puts others in, and at the end where it adds some."""
+    """The words of a command, with holes where one of its programs puts others in or adds some at the end."""
     names = [name_of(word) for word in words]
-    at = next((at for at, name in enumerate(names) if name in _ADD_WORDS or name in _BEHIND), None)
+    at = next((at for at, name in enumerate(names) if name in _ADD_WORDS or name in RUN_BEHIND), None)
     if at is None:
         return list(words)
     marks = {match[1] for word in words[at:] if (match := _REPLACES.fullmatch(word))}
@@ -234,7 +217,7 @@ def _completed(words: Sequence[str]) -> list[str]:
 
 
 def _spellings(words: Sequence[str]) -> Iterator[str]:
-    """With its name alone, without its flags, and without those in front of what it shall do."""
+    """The command under its bare name, without its flags, and without the flags in front of its subcommand."""
     cut = list(words[:_LONGEST]) + ([HOLE] if len(words) > _LONGEST else [])
     places = {cut[0], name_of(cut[0])}
     if "/" in cut[0]:

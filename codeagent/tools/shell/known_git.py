@@ -8,7 +8,7 @@ names (a filter, a diff driver) still runs: inside the sandbox, and nothing ther
 import re
 from collections.abc import Callable
 
-from codeagent.tools.reading.flags import Arguments, Program, program
+from codeagent.tools.shell.strict import ParsedFlags, Program, program
 
 _SIGNED = re.compile(r"%G|signature|%\(sig", re.IGNORECASE)
 
@@ -43,32 +43,32 @@ _LOG_OPTIONAL = " --decorate --branches --tags --remotes --pretty --no-walk --no
 _LISTS = ("--list", "-l", "-n", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 
 
-def _unsigned(arguments: Arguments) -> bool:
+def _unsigned(arguments: ParsedFlags) -> bool:
     return not any(_SIGNED.search(value) for value in arguments.values("--format", "--pretty", "--sort"))
 
 
-def _only_lists(arguments: Arguments) -> bool:
-    """A name behind `git branch` or `git tag` makes one, unless a flag says that it is looked for."""
+def _only_lists(arguments: ParsedFlags) -> bool:
+    """Whether nothing is created: a name behind `git branch` or `git tag` makes one, unless a flag asks for a list."""
     return _unsigned(arguments) and (not arguments.operands or arguments.has(*_LISTS))
 
 
-def _first_is(*names: str) -> Callable[[Arguments], bool]:
-    def check(arguments: Arguments) -> bool:
+def _first_is(*names: str) -> Callable[[ParsedFlags], bool]:
+    def check(arguments: ParsedFlags) -> bool:
         return _unsigned(arguments) and arguments.operands[:1] != () and arguments.operands[0].text in names
 
     return check
 
 
-def _shows_remotes(arguments: Arguments) -> bool:
+def _shows_remotes(arguments: ParsedFlags) -> bool:
     return not arguments.operands or (arguments.operands[0].text == "get-url" and not arguments.operands[0].globs)
 
 
-def _shows_reflog(arguments: Arguments) -> bool:
+def _shows_reflog(arguments: ParsedFlags) -> bool:
     first = arguments.operands[0].text if arguments.operands else "show"
     return _unsigned(arguments) and (first in ("show", "list", "HEAD", "--all") or "@{" in first)
 
 
-def _gets(arguments: Arguments) -> bool:
+def _gets(arguments: ParsedFlags) -> bool:
     """`git config a.b` shows, `git config a.b c` sets."""
     asks = ("--get", "--get-all", "--get-regexp", "--list", "-l")
     return arguments.has(*asks) or (len(arguments.operands) == 1 and "." in arguments.operands[0].text)
@@ -78,7 +78,7 @@ _HISTORY = program(_DIFF + _LOG, _DIFF_VALUED + _LOG_VALUED, _DIFF_OPTIONAL + _L
 _CHANGES = program(_DIFF + " -rt --root --no-commit-id", _DIFF_VALUED, _DIFF_OPTIONAL)
 _REFS = "--sort --format --points-at"
 
-GIT: dict[str, Program] = {
+GIT_COMMANDS: dict[str, Program] = {
     "log": _HISTORY,
     "show": _HISTORY,
     "whatchanged": _HISTORY,

@@ -1,18 +1,57 @@
-"""Which rule is proposed with a question: it allows this call and others like it, and the person may edit it first.
+"""Rules on tools: which are too broad to come from an answer (SECURITY.md T26), and which one a question proposes.
 
-Never the bare tool name, and nothing that would allow anything at all: no shell, no interpreter, no program that runs
-others, none that reaches another machine or removes files.
+A proposed rule allows this call and others like it, and the user may edit it first. It is never the bare tool name, nor
+anything that would allow everything: no shell, no interpreter, no program that runs others, reaches another machine or
+removes files.
 """
 
+import posixpath
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from codeagent.core.errors import ConfigError
-from codeagent.core.policy import ApprovalKey, Policy, Rule
-from codeagent.tools.breadth import DESTROYS, GOES_OUT, RUNS_ANYTHING, too_broad
-from codeagent.tools.reading.judge import judge
-from codeagent.tools.reading.words import SimpleCommand, strict_commands
+from codeagent.core.errors import ConfigError, WorkspaceError
+from codeagent.core.paths import host_reason, in_git_layout, plain_name, secret_reason
+from codeagent.core.policy import NETWORK, ApprovalKey, Policy, Rule
+from codeagent.core.ports import Workspace
+from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
+from codeagent.tools.shell.read_only import judge
+from codeagent.tools.shell.strict import SimpleCommand, strict_commands
+
+_WILD = re.compile(r"[*?]")
+
+
+def too_broad(rule: Rule) -> str | None:
+    """Why an answer must not become this rule, as a phrase; None if it may."""
+    if rule.pattern is None:
+        return "it would allow every call of the tool"
+    if _WILD.search(rule.tool):
+        return "it would allow more than one tool"
+    if not re.search(r"\w", rule.pattern):
+        return "it matches everything"
+    fixed = _WILD.split(rule.pattern, maxsplit=1)[0].removeprefix(NETWORK)
+    if rule.tool != "bash" or fixed == rule.pattern.removeprefix(NETWORK):
+        return None
+    return _of_command(fixed) if fixed.strip() else "it begins with anything"
+
+
+def _of_command(fixed: str) -> str | None:
+    """Why a rule for all commands that begin with this is too broad, as a phrase; None if it is not."""
+    words = fixed.split()
+    name = words[0].rpartition("/")[2]
+    whole = len(words) > 1 or fixed.endswith(" ")
+    if not whole:
+        return f"other programs than {name} begin with {name}; put a blank before the *"
+    if runs_anything(name):
+        return f"{name} runs whatever comes behind it"
+    if name in GOES_OUT or words[:2] == ["git", "push"]:
+        return f"{' '.join(words[:2]) if name == 'git' else name} talks to other machines"
+    if name in DESTROYS:
+        return f"{name} destroys whatever comes behind it"
+    if name == "git" and (len(words) == 1 or words[1].startswith("-")):
+        return "git without a sub-command can be made to run anything"
+    return None
+
 
 _LONGEST = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
@@ -24,7 +63,7 @@ _ANY_FURTHER_WORDS = frozenset({
     "phpunit", "phpstan", "ctest", "ninja", "clang-format", "gofmt", "rustfmt", "shellcheck", "shfmt", "hadolint",
     "markdownlint", "yamllint", "golangci-lint", "staticcheck", "mkdir", "touch",
 })  # fmt: skip
-"""What these do is said by their name, whatever their arguments."""
+"""Their name says what they do, whatever their arguments."""
 _SUBCOMMANDS: dict[str, str] = {
     "git": "add commit checkout switch restore stash merge cherry-pick revert mv tag branch",
     "cargo": "build check test clippy fmt bench doc run tree metadata update",
@@ -61,17 +100,12 @@ _RUN_A_TOOL = {
 _NPX = frozenset({"npx", "bunx", "uvx"})
 _MODULES = frozenset({"pytest", "unittest", "mypy", "ruff", "black", "isort", "flake8", "pylint", "coverage", "build"})
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
-_NONE = RUNS_ANYTHING | GOES_OUT | DESTROYS | {
-    "irb", "R", "java", "jshell", "ghci", "scala", "ipython", "sed", "lldb", "sqlite3", "psql", "mysql", "rmdir",
-    "nmap", "glab", "helm", "ansible", "vagrant", "pip", "pip3", "apt", "apt-get", "brew", "tar", "unzip", "zip", "tee",
-    "install", "crontab", "at", "systemctl", "mount",
-}  # fmt: skip
 
 
 def bash_proposal(command: str, key: ApprovalKey) -> str:
-    """The beginning of the one command of the line that does more than read.
+    """A rule for the beginning of the one command of the line that does more than read.
 
-    Empty where there is none such, or more than one, and where a file of secrets is read.
+    Empty if there is no such command, or more than one, or a file of secrets is read.
     """
     if key.opaque:
         return ""
@@ -87,7 +121,7 @@ def bash_proposal(command: str, key: ApprovalKey) -> str:
 
 
 def path_proposal(tool: str, key: ApprovalKey) -> str:
-    """The file's folder; for a file at the top its suffix, or its name. Empty for a file that is sensitive."""
+    """A rule for the file's folder; at the top level, for its suffix or its name. Empty for a sensitive file."""
     if key.opaque or key.sensitive is not None or not key.parts:
         return ""
     path = PurePosixPath(key.parts[0])
@@ -99,7 +133,7 @@ def path_proposal(tool: str, key: ApprovalKey) -> str:
 
 
 def _that_allows(rule: str, tool: str, key: ApprovalKey, *, ask_reads: bool = False) -> str:
-    """The rule, where it does what it is proposed for and may come of an answer."""
+    """The rule, if it does what it is proposed for and may come from an answer; else empty."""
     if not rule or len(rule) > _LONGEST:
         return ""
     try:
@@ -118,12 +152,12 @@ def _command_rule(command: SimpleCommand) -> str:
 
 
 def _reading_rule(command: SimpleCommand) -> str:
-    """Where reading is asked about, too."""
+    """The rule for a command that only reads, where reading is asked about, too."""
     return _beginning(command.texts, 2 if command.texts[0] == "git" and _NAME.fullmatch(_word(command.texts, 1)) else 0)
 
 
 def _beginning(words: Sequence[str], size: int) -> str:
-    """So many words and whatever follows; 0: the command as it is. Empty where a word could be read otherwise."""
+    """A rule for the first `size` words and whatever follows; 0: exactly this command. Empty if a word is ambiguous."""
     kept = words[: size or len(words)]
     if not all(map(_PLAIN.fullmatch, kept)):
         return ""
@@ -131,9 +165,9 @@ def _beginning(words: Sequence[str], size: int) -> str:
 
 
 def _prefix(words: Sequence[str]) -> int | None:
-    """How many of the words make the rule, before a star; 0: the command as it is; None: no rule.
+    """How many words make the rule, before a star; 0: exactly this command; None: no rule.
 
-    An interpreter has none, but that a well-known module of Python's is run, as it is.
+    An interpreter gets no rule, except that a well-known module of Python gets one for exactly this command.
     """
     name, first, second = words[0], _word(words, 1), _word(words, 2)
     if _PYTHON.fullmatch(name):
@@ -143,7 +177,7 @@ def _prefix(words: Sequence[str]) -> int | None:
         return _inner(words, skipped)
     if name in _SCRIPTS and first == "run":
         return 3 if _NAME.fullmatch(second) else None
-    if name in _NONE or (name == "git" and first.startswith("-")):
+    if is_never_proposed(name) or (name == "git" and first.startswith("-")):
         return None
     if name in _ANY_FURTHER_WORDS:
         return 1
@@ -155,7 +189,7 @@ def _prefix(words: Sequence[str]) -> int | None:
 
 
 def _inner(words: Sequence[str], skipped: int) -> int | None:
-    """A tool that is run through another: as it would be by itself."""
+    """The same for a tool that is run through another."""
     if len(words) <= skipped or words[skipped].startswith("-"):
         return None
     size = _prefix(words[skipped:])
@@ -164,3 +198,44 @@ def _inner(words: Sequence[str], skipped: int) -> int | None:
 
 def _word(words: Sequence[str], at: int) -> str:
     return words[at] if at < len(words) else ""
+
+
+def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:
+    """The normalized path, and where its links lead: a rule that allows must match both.
+
+    Files of secrets are sensitive; for a change also files that run outside the sandbox, or decide what git runs.
+    """
+    try:
+        asked = workspace.relative(path)
+    except WorkspaceError:
+        return ApprovalKey(kind="path", parts=(path,), opaque=True)
+    parts = tuple(dict.fromkeys((asked, workspace.key(path))))
+    changing = () if reading else (host_reason, lambda part: _git_reason(workspace, part))
+    reasons = [reason for part in parts for why in (*changing, secret_reason) if (reason := why(part))]
+    return ApprovalKey(kind="path", parts=parts, sensitive=next(iter(reasons), None))
+
+
+def _git_reason(workspace: Workspace, path: str) -> str | None:
+    """Why a change of the file may turn a folder into a repository, or change what git runs in it; None if it cannot.
+
+    Every repository has a HEAD: writing that, or a file beside one, is asked about, however incomplete the rest is.
+    """
+    parts = path.split("/")
+    for at, part in enumerate(parts):
+        if not in_git_layout(part):
+            continue
+        folder = posixpath.join(*parts[:at]) if at else "."
+        if (at == len(parts) - 1 and _is_head(part)) or _has_head(workspace, folder):
+            return f"{path} makes a bare repository: a shell or an editor in its folder may run what it names"
+    return None
+
+
+def _has_head(workspace: Workspace, folder: str) -> bool:
+    try:
+        return any(_is_head(entry.name) for entry in workspace.entries(folder))
+    except WorkspaceError:
+        return False
+
+
+def _is_head(name: str) -> bool:
+    return plain_name(name) == "head"

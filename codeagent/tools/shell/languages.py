@@ -1,9 +1,9 @@
-"""Arguments that are a language of their own: those of `find`, `test` and `tar`, and the programs of sed and awk."""
+"""Arguments that are a language of their own: those of `find`, `test` and `tar`, and scripts of sed and awk."""
 
 import re
 from collections.abc import Callable, Sequence
 
-from codeagent.tools.reading.words import Word
+from codeagent.tools.shell.strict import Word
 
 _FIND_ALONE = frozenset({
     "-empty", "-readable", "-writable", "-executable", "-nouser", "-nogroup", "-true", "-false", "-print", "-print0",
@@ -29,9 +29,9 @@ _TAR_FLAGS = frozenset({"-v", "-z", "-j", "-J", "--list", "--verbose", "--gzip",
 
 
 def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) -> bool:
-    """Folders, then tests and actions that print. A glob must not be able to become one of them.
+    """Whether there are only folders, tests and actions that print, none of which a glob could become.
 
-    `runs`: whether a command that gets names of files, each behind the folder it was found in, only reads.
+    `runs` tells whether a command that is given names of files, each with the folder it was found in, only reads.
     """
     rest = list(words)
     while rest:
@@ -58,12 +58,12 @@ def _ends_exec(words: Sequence[Word], at: int) -> bool:
 
 
 def _may_become_an_action(word: Word) -> bool:
-    """A glob, unless each name it could stand for holds a dot, as no word of the language does (`-name *.py`)."""
+    """Whether it is a glob that may match a word of the language; no such word holds a dot (`-name *.py`)."""
     return word.globs and (word.text[0] in "-*?[") and ("." not in word.text or "[" in word.text)
 
 
 def test_reads(words: Sequence[Word]) -> bool:
-    """`test` and `[`: never `-v`, which evaluates what stands between brackets; only numbers are compared as such."""
+    """Whether `test` or `[` only reads: never `-v`, which evaluates an index; only digits are compared as numbers."""
     if any(word.globs for word in words):
         return False
     texts = [word.text for word in words]
@@ -78,7 +78,7 @@ def test_reads(words: Sequence[Word]) -> bool:
 
 
 def tar_lists(words: Sequence[Word]) -> bool:
-    """`tar tf a.tar`, `tar -tzvf a.tar.gz`: a colon in the name would be another machine."""
+    """Whether tar only lists, as in `tar -tzvf a.tar.gz`: a colon in the name would be another machine."""
     if len(words) < 2 or any(word.globs or ":" in word.text for word in words):
         return False
     first, *rest = (word.text for word in words)
@@ -114,7 +114,7 @@ AWK_VARIABLE = re.compile(r"(?!ARG|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|BINMODE)[A-Za
 
 
 def sed_prints(script: str) -> bool:
-    """Addresses with `p`, `d`, `q`, `=`, and `s` without the flags that write or run; separated by semicolons."""
+    """Whether a sed script only prints: addresses with `p`, `d`, `q`, `=`, and `s` without flags that write or run."""
     at = 0
     while at < len(script):
         if script[at] in " \t;":
@@ -128,10 +128,10 @@ def sed_prints(script: str) -> bool:
 
 
 def awk_prints(script: str) -> bool:
-    """No redirection, no pipe, no function but the built-in ones that compute.
+    """Whether an awk script only prints: no redirection, no pipe, no function but built-in ones that compute.
 
-    Literals are not told from code, because a slash may be a division: what is not allowed may not stand in a text or
-    a pattern either, except `>` and `|` before the first brace, where nothing is printed yet.
+    Literals are not told from code, because a slash may be a division: what is not allowed is refused in a text or a
+    pattern, too, except `>` and `|` before the first brace, where nothing is printed yet.
     """
     names, calls = set(_AWK_WORD.findall(script)), set(_AWK_CALL.findall(script))
     while (plain := _AWK_COMPARES.sub(" 0 ", script)) != script:
@@ -145,7 +145,7 @@ def awk_prints(script: str) -> bool:
 
 
 def _after_sed_command(script: str, at: int) -> int | None:
-    """Where the command at `at` ends; None where it is none of those that only print."""
+    """Where the command at `at` ends; None if it is not one of those that only print."""
     found: int | None = _after_address(script, at)
     if found is not None and script[found : found + 1] == ",":
         found = _after_address(script, found + 1, must_be_there=True)
@@ -183,7 +183,7 @@ def _after_substitution(script: str, at: int) -> int | None:
 
 
 def _after_part(script: str, at: int, delimiter: str, *, pattern: bool = True) -> int | None:
-    """Behind the next delimiter. A pattern's brackets must be plain to see: not every sed ends it at the same place."""
+    """Index behind the next delimiter; None if brackets make it unclear, because seds differ in where they end."""
     start = at
     while at < len(script) and script[at] != delimiter:
         if script[at] == "\n":

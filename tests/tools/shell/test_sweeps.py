@@ -1,7 +1,7 @@
 """Reads that may come across files they do not name are asked about where secrets are not all hidden."""
 
 from codeagent.tools.builtin.bash import Bash, BashArgs
-from codeagent.tools.reading.secrets import sweeps
+from codeagent.tools.shell.read_only import sweeps
 from tests.table import for_each
 from tests.tools.conftest import Toolbox
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.syntax import command_key
 from tests.effort import times
 from tests.table import for_each
 

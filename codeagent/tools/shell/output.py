@@ -1,4 +1,4 @@
-"""What a command prints, in bounded memory: whole for the store, head and tail for the model."""
+"""Collects what a command prints, in bounded memory: whole for the store, head and tail for the model."""
 
 import codecs
 import re
@@ -49,14 +49,14 @@ class CommandOutput:
         return None if self._sink is None else self._sink.handle
 
     def feed(self, stream: Stream, data: bytes) -> str:
-        """Take the next bytes; returns their text for whoever watches."""
+        """Take the next bytes and return their text for whoever watches."""
         self.bytes += len(data)
         text = self._decoders[stream].decode(data)
         self._take_lines(stream, text)
         return text
 
     def finish(self) -> str:
-        """Take what is left unfinished, end the store's copy, and give the text for the model."""
+        """Take in unfinished lines, close the stored copy, and return the text for the model."""
         if self._text is not None:
             return self._text
         for stream in _STREAMS:
@@ -102,7 +102,7 @@ class CommandOutput:
             self._tail_length -= len(self._tail.popleft())
 
     def _spill(self) -> None:
-        """Hand everything so far to the store; called before the first piece is given up."""
+        """Hand everything so far to the store; called before the first piece is dropped."""
         self._sink = self._open_sink()
         self._sink.write("".join([*self._head, *self._tail]))
 
@@ -134,7 +134,7 @@ _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 
 def readable(text: str) -> str:
-    """Without escape sequences; of a line that was written over, only its last state."""
+    """The text without escape sequences; of a line that was overwritten, only its last state."""
     plain = _ESCAPES.sub("", text).replace("\r\n", "\n") if "\x1b" in text else text.replace("\r\n", "\n")
     if "\r" in plain:
         plain = _OVERWRITTEN.sub("", plain)

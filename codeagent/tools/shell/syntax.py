@@ -1,4 +1,4 @@
-"""Takes a shell command line apart, so that rules can be matched against each command in it."""
+"""Parses a shell command line, so that rules can be matched against each command in it."""
 
 import re
 import shlex
@@ -10,15 +10,14 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey
-from codeagent.tools.reading.judge import judge
-from codeagent.tools.reading.secrets import read_deed
-from codeagent.tools.reading.words import strict_commands
-from codeagent.tools.shell_runs import Runs, is_plain
+from codeagent.tools.shell.read_only import judge, read_deed
+from codeagent.tools.shell.runs import Runs, is_plain
+from codeagent.tools.shell.strict import strict_commands
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
 _MOST_NODES = 100
 _LONGEST_PARSED = 32_000
-"""Characters; parsing takes more than linear time, and so long a line is asked about in any case."""
+"""Characters; parsing takes more than linear time, and a line this long is asked about in any case."""
 _PLAIN = frozenset({
     "program", "list", "pipeline", "command", "command_name", "word", "number", "string", "string_content",
     "raw_string", "concatenation", "redirected_statement", "file_redirect", "file_descriptor", "subshell",
@@ -49,7 +48,7 @@ _GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")
 
 @lru_cache(maxsize=64)
 def command_key(text: str) -> ApprovalKey:
-    """Every simple command of the line as one part: its words with single spaces between.
+    """The simple commands of the line, each as one part: its words with single spaces between.
 
     `opaque` where the parts may not be all that runs, or not under that name: substitutions,
     expansions, here-documents, functions, assignments, `eval`, writing redirections, a quoted
@@ -131,7 +130,7 @@ class _Finder:
         return self.runs.unseen or bool(self._scripts)
 
     def line(self, text: str, line: _Line, reads: Sequence[bool]) -> list[list[str]]:
-        """Take in a line; gives the commands within each of its commands. `reads` is empty where nothing is known."""
+        """Take in a line and return the commands within each of its commands; `reads` is empty if nothing is known."""
         fed = any(letter in text for letter in "|<>")
         within = [
             self.runs.command(command.words, command.holed, text, fed=fed, reads=known)
@@ -149,7 +148,7 @@ class _Finder:
         return within
 
     def _by_its_letters(self, text: str, *, certain: bool) -> None:
-        """The line cut at everything that could separate commands, quoted or not, in case it was misunderstood."""
+        """Take in the line cut at everything that could separate commands, in case its quoting was misunderstood."""
         for piece in dict.fromkeys(_SEPARATORS.split(text)):
             words = _QUOTING.sub("", piece).split()
             if words and certain:
@@ -201,13 +200,13 @@ def _take_apart(text: str) -> _Line:
 
 
 def _pieces(text: str) -> tuple[str, ...]:
-    """What a denying rule should see of a line that cannot be parsed: cut at every separator, also unquoted."""
+    """The pieces that a denying rule sees of a line that cannot be parsed: cut at every separator."""
     cut = [piece.split() for piece in _SEPARATORS.split(text)]
     return tuple(dict.fromkeys(" ".join(words) for words in cut if words)) or (text,)
 
 
 def _nodes(root: Node) -> Iterator[Node]:
-    """Every named node, without recursion: the nesting is the attacker's to choose."""
+    """Every named node, without recursion: an attacker chooses how deep the nesting is."""
     cursor = root.walk()
     while True:
         node = cursor.node

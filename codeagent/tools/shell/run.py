@@ -1,19 +1,20 @@
-"""One command line in the sandbox, from its start to a result that a model and a person can read."""
+"""Runs one command line in the sandbox, from its start to a result that the model and the user can read."""
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+import shlex
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
-from codeagent.core.messages import TextPart
+from codeagent.core.messages import TextPart, text_of
 from codeagent.core.ports import Command, CommandResult, OutputStore, Sandbox, Workspace
-from codeagent.core.tool import Cancelled, Failed, TimedOut, ToolContext, ToolResult
-from codeagent.tools.command_output import CommandOutput
+from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.shell.output import CommandOutput
 
 _LONGEST = 3_600
 _LONGEST_IN_BACKGROUND = 86_400
@@ -23,7 +24,7 @@ _Ending = Literal["done", "timeout", "cancelled"]
 
 
 def check_seconds(timeout: float | None, *, background: bool = False) -> None:
-    """Raises ValueError for a time limit (seconds) that nobody can mean: most likely it is in milliseconds."""
+    """Raises ValueError for a time limit in seconds that nobody can mean: most likely it is in milliseconds."""
     longest = _LONGEST_IN_BACKGROUND if background else _LONGEST
     if timeout is not None and timeout > longest:
         raise ValueError(
@@ -84,10 +85,10 @@ async def run_for_model(
     *,
     title: str | None = None,
 ) -> ToolResult:
-    """Run it and answer with what it printed; lines of files in that count as seen.
+    """Run it and answer with what it printed; lines of files in the output count as read.
 
-    `title` is what the user is shown as the command. Of a job nothing counts: its output is not in this result.
-    Raises SandboxUnavailable, and as `CommandRun.answer`.
+    `title` is what the user is shown as the command. The output of a job does not count: it is not in this result.
+    Raises SandboxUnavailable, and what `CommandRun.answer` raises.
     """
     run = await run_command(sandbox, command, outputs, ctx.on_update)
     shown: dict[str, JsonValue] = {}
@@ -143,7 +144,7 @@ _LISTS = (
 
 
 def _import_help(printed: str, workspace: Workspace) -> str:
-    """What would help where an import failed and the project has what it needs, or says it; else empty."""
+    """What would help if an import failed and the project has, or lists, what it needs; else empty."""
     missing = _NO_MODULE.search(printed)
     if missing is None:
         return ""
@@ -181,7 +182,7 @@ class _Live:
 
 
 def _notes(result: CommandResult) -> list[str]:
-    """What there is to say beside the output; the first is about the end, empty where that is as usual."""
+    """Notes besides the output; the first is about how it ended, empty if that is as usual."""
     end = "" if result.exit_code == 0 else f"[exit code {result.exit_code}]"
     if result.exit_code is None:
         end = "[ended without an exit code]"
@@ -201,3 +202,24 @@ def _with_notes(printed: str, notes: list[str]) -> str:
 
 def _unless_empty(printed: str) -> tuple[TextPart, ...]:
     return (TextPart(text=printed.rstrip("\n")),) if printed.strip() else ()
+
+
+class CommandRunner:
+    """`ToolContext.run` of one call: runs commands in the sandbox for a user-defined tool."""
+
+    def __init__(self, ctx: ToolContext, outputs: OutputStore) -> None:
+        self._ctx = ctx
+        self._outputs = outputs
+
+    async def __call__(
+        self, command: str | Sequence[str], *, timeout: float | None = None, hosts: tuple[str, ...] = ()
+    ) -> str:
+        ctx = self._ctx
+        if ctx.sandbox is None:
+            raise Failed("there is no sandbox, so this tool cannot run commands; nothing was run")
+        text = command if isinstance(command, str) else shlex.join(command)
+        if not text.strip() or "\0" in text:
+            raise InvalidArgs("the command is empty" if not text.strip() else "a command cannot hold a NUL character")
+        asked = Command(text, ctx.call_id, ctx.read_only, tuple(hosts))
+        run = await run_command(ctx.sandbox, asked, self._outputs, ctx.on_update, timeout)
+        return text_of(run.answer({}).content)

@@ -1,7 +1,7 @@
 """Which answers may become rules."""
 
 from codeagent.core.policy import Rule
-from codeagent.tools.breadth import too_broad
+from codeagent.tools.shell.rules import too_broad
 from tests.table import for_each
 
 

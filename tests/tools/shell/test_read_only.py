@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
-from codeagent.tools.reading.languages import awk_prints, sed_prints
-from codeagent.tools.reading.secrets import secret_named
-from codeagent.tools.reading.words import Word, strict_commands
-from codeagent.tools.shell_syntax import command_key
+from codeagent.tools.shell.languages import awk_prints, sed_prints
+from codeagent.tools.shell.read_only import secret_named
+from codeagent.tools.shell.strict import Word, strict_commands
+from codeagent.tools.shell.syntax import command_key
 from tests.table import for_each
 
 
@@ -50,7 +50,7 @@ def test_quoted_words_come_back_as_they_were(words: list[str]) -> None:
 def test_a_line_the_two_readings_see_differently_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reads("ls -la")
     command_key.cache_clear()
-    monkeypatch.setattr("codeagent.tools.shell_syntax.strict_commands", lambda line: strict_commands("ls -l"))
+    monkeypatch.setattr("codeagent.tools.shell.syntax.strict_commands", lambda line: strict_commands("ls -l"))
     assert not reads("ls -la")
     command_key.cache_clear()
 

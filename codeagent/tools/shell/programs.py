@@ -1,0 +1,77 @@
+"""Which programs run others, reach other machines or destroy files: one table for rules, parsing and YAML tools."""
+
+import re
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"})
+_OWN_WORDS: dict[int, str] = {
+    0: "sudo doas env nice ionice nohup time command builtin exec setsid stdbuf unbuffer strace ltrace busybox toybox"
+    " unshare nsenter xargs watch parallel coproc script chronic fakeroot eatmydata setarch linux32 linux64 pkexec"
+    " systemd-run systemd-inhibit dbus-run-session xvfb-run firejail bwrap valgrind perf rlwrap torsocks proxychains"
+    " proxychains4 numactl prlimit setpriv choom cpulimit entr hyperfine ifne sem tsocks catchsegv winpty caffeinate"
+    " uftrace heaptrack noglob nocorrect",
+    1: "timeout chroot flock taskset chrt ssh su su-exec runuser faketime logsave runcon retry gosu",
+}
+RUNNERS: dict[str, int] = {name: size for size, names in _OWN_WORDS.items() for name in names.split()}
+"""Programs that run the words behind their own: how many of those are neither flags nor values of flags."""
+RUN_BEHIND = {
+    "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
+    "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+    "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+}
+"""Programs that run what follows one of these words."""
+EVALUATE = frozenset({
+    "eval", "source", ".", "trap", "alias", "let", "watch", "ssh", "su", "script", "parallel", "at", "batch", "tmux",
+    "screen", "expect", "complete", "compgen", "bind", "read", "mapfile", "readarray", "getopts", "declare", "typeset",
+    "local", "readonly", "export", "unset", "enable", "hash", "fc", "wait", "crontab", "setpriv", "runuser", "flock",
+})  # fmt: skip
+"""Programs and builtins that take an argument for code, or for a name that is evaluated."""
+WRAPPERS = frozenset(RUNNERS) - EVALUATE - {"su-exec", "faketime", "logsave", "runcon", "retry", "gosu"}
+"""Runners whose own words are flags, assignments and numbers, so that the program behind them is plain to see."""
+LANGUAGES = frozenset({
+    "node", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "tclsh", "wish", "octave", "m4", "Rscript", "julia",
+    "osascript",
+})  # fmt: skip
+"""Interpreters, besides Python and the shells."""
+PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|ipython")
+_VERSIONED = re.compile(r"(?:perl|ruby|php|lua|node)[\d.]+")
+_EDITORS = frozenset({"ed", "ex", "vi", "vim"})
+RUN_THEIR_INPUT: dict[str, int] = {
+    **dict.fromkeys(LANGUAGES, 1),
+    **dict.fromkeys(("ssh", "su", "sqlite3", "psql", "mysql"), 2),
+    **dict.fromkeys(
+        ("at", "batch", "parallel", "crontab", "expect", "script", "gdb", "lldb", "gnuplot", "dc", "R"), 99
+    ),
+    **dict.fromkeys(_EDITORS | {"gnuplot", "dc", "R", "tmux", "screen", "telnet", "ftp", "sftp"}, 99),
+}
+"""Programs that run what they read, unless they are given this many words that are not flags."""
+GOES_OUT = frozenset({
+    "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "sftp", "scp", "rsync", "http",
+    "httpie", "aria2c", "dig", "nslookup", "host", "ping", "gh", "aws", "gcloud", "az", "kubectl",
+})  # fmt: skip
+"""Programs that talk to other machines."""
+DESTROYS = frozenset({"rm", "dd", "mkfs", "shred", "truncate", "chmod", "chown", "kill", "pkill", "killall"})
+_RUNS_ANYTHING = (
+    SHELLS
+    | LANGUAGES
+    | _EDITORS
+    | frozenset(RUNNERS)
+    | frozenset(RUN_BEHIND)
+    | {"awk", "gawk", "mawk", "nawk", "eval", "source", ".", "trap", "gdb", "expect", "nvim", "emacs"}
+    | {"docker", "podman"}
+)
+_NOT_PROPOSED = frozenset({
+    "irb", "R", "java", "jshell", "ghci", "scala", "sed", "lldb", "sqlite3", "psql", "mysql", "rmdir", "nmap", "glab",
+    "helm", "ansible", "vagrant", "pip", "pip3", "apt", "apt-get", "brew", "tar", "unzip", "zip", "tee", "install",
+    "crontab", "at", "systemctl", "mount",
+})  # fmt: skip
+"""What these do depends on their arguments, so no rule with a star is proposed for them."""
+
+
+def runs_anything(name: str) -> bool:
+    """Whether the program runs whatever it is given as arguments."""
+    return name in _RUNS_ANYTHING or any(known.fullmatch(name) for known in (PYTHON, _VERSIONED))
+
+
+def is_never_proposed(name: str) -> bool:
+    """Whether a rule that allows the program with any further words must not be proposed."""
+    return runs_anything(name) or name in GOES_OUT | DESTROYS | _NOT_PROPOSED

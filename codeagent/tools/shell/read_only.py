@@ -1,0 +1,334 @@
+"""Judges whether a simple command only reads, which files it reads, and whether it names a file of secrets.
+
+What names such a file is asked about: by its name, or by a glob that is more like it than like other files (`.e*`,
+`*.pem`). What sweeps over everything (`*`, a folder, a recursive search) is not: files with such names read as empty in
+the sandbox, and the question would come with every search. Where not all of them could be covered, `sweeps` decides.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from codeagent.core.paths import secret_reason
+from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey, Deed
+from codeagent.tools.shell.known_git import GIT_COMMANDS
+from codeagent.tools.shell.known_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS
+from codeagent.tools.shell.languages import AWK_VARIABLE, awk_prints, find_reads, sed_prints, tar_lists, test_reads
+from codeagent.tools.shell.strict import ParsedFlags, Program, SimpleCommand, Word, files_of, parse_flags, program
+
+_SECRETS = (
+    ".env", ".env.local", ".env.production", "prod.env", "server.pem", "server.key", "cert.p12", "cert.pfx",
+    "store.jks", "app.keystore", "passwords.kdbx", "key.ppk", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".netrc",
+    ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".dockercfg", ".vault-token", "credentials",
+    "credentials.json", "credentials.yaml", "secrets.json", "secrets.yaml", "secrets.yml", "secret.toml", "secrets.ini",
+    "secrets.txt", "service-account.json",
+)  # fmt: skip
+_ORDINARY = (
+    "a.py", "main.rs", "README.md", "index.ts", "package.json", "data.csv", "notes.txt", "x.yaml", "y.yml", "app.toml",
+    "lib.c", "conf.ini", "Makefile", "test_a.py",
+)  # fmt: skip
+_GLOB = re.compile(r"[*?\[]")
+"""Also in quotes: some programs match names themselves."""
+_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure")
+_OTHER_FOLDERS = ("src", "tests", "docs", "lib", "app", "node_modules")
+_ENDLESS = re.compile(
+    r"(?:.*/)?dev/+(?:\./+)*(?:zero|full|u?random|hwrng|tty\w*|console|kmsg|mem|port|ptmx|pts/.*|std(?:in|out|err)|fd/.*"
+    r"|tcp/.*|udp/.*)"
+)
+
+
+def secret_named(word: Word) -> str | None:
+    """Why the word may be the name of a file of secrets, or of a folder of them, as a phrase."""
+    for text in (word.text, word.text.rpartition(":")[2]):
+        reason = secret_reason(text)
+        if reason is not None:
+            return reason
+        if secret_reason(f"{text}/any") is not None:
+            return f"{text} is a folder that usually holds credentials"
+        if _GLOB.search(text) and _aims_at_secrets(text):
+            return f"{text} may stand for a file of secrets"
+    return None
+
+
+def never_ends(word: Word) -> bool:
+    """Whether it is a device that is read without end, or that waits."""
+    return _ENDLESS.fullmatch(word.text) is not None or (word.globs and word.text.startswith("/dev"))
+
+
+def _aims_at_secrets(text: str) -> bool:
+    *folders, name = text.split("/")
+    return any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders) or _aims(
+        name, _SECRETS + _FOLDERS, _ORDINARY
+    )
+
+
+def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return _matches(pattern, secrets) and not _matches(pattern, others)
+
+
+def _matches(pattern: str, names: tuple[str, ...]) -> bool:
+    """Whether a name matches; a leading dot is matched by a dot only, as in the shell."""
+    hidden_too = not pattern.startswith(("*", "?"))
+    return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
+
+
+_SHOW_NO_CONTENT = frozenset({
+    "ls", "pwd", "echo", "printf", "date", "which", "type", "uname", "whoami", "id", "true", "false", "test", "[", "du",
+    "df", "stat", "file", "find", "tree", "basename", "dirname", "realpath", "readlink", "nproc", "seq", "sleep",
+})  # fmt: skip
+_SHOW_WHAT_IS_NAMED = frozenset({"cat", "head", "tail", "wc", "nl", "sed", "cut", "sort", "uniq"})
+_EXPANDS = re.compile(r"[*?\[{]")
+
+
+def sweeps(command: str) -> bool:
+    """Whether a command that only reads may show files that it does not name one by one; True when in doubt."""
+    name, *words = command.split() or [""]
+    if name == "git":
+        return words[:1] not in (["status"], ["branch"], ["rev-parse"], ["log"]) or "-p" in words
+    if name in _SHOW_NO_CONTENT:
+        return False
+    return name not in _SHOW_WHAT_IS_NAMED or any(map(_EXPANDS.search, words))
+
+
+_READ = "read"
+"""The tool whose rules apply to what commands read."""
+
+
+@dataclass(frozen=True)
+class InputFiles:
+    """The files from which a command that only reads takes its text, or its names."""
+
+    files: tuple[Word, ...] = ()
+    sweeps: bool = False
+    """Of a folder, everything in it."""
+    whole: bool = False
+    """Everything there is."""
+
+
+NO_FILES = InputFiles()
+
+
+def read_deed(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Deed:
+    """What commands that only read do, as the `read` tool would be asked about it.
+
+    A rule on reading applies to the files they name. It asks about words that may stand for such a file: a glob, a path
+    in another folder, a folder that is read as a whole. Names alone (`find`, `git status`) are not content.
+    """
+    named: list[str] = []
+    perhaps: list[str] = []
+    bases = [""]
+    for command, opened in commands:
+        if command.texts[0] == "cd":
+            bases.append(_joined(bases[-1], opened.files[0]) if opened.files else HOLE)
+            continue
+        for word in (*opened.files, *command.reads):
+            certain = len(bases) == 1 and not _GLOB.search(word.text) and not word.text.startswith(("/", "~"))
+            paths = list(_files(word, bases))
+            (named if certain and not any(path.startswith("..") for path in paths) else perhaps).extend(paths)
+            if opened.sweeps:
+                perhaps += [HOLE if path == "." else f"{path}/{HOLE}" for path in paths]
+        if opened.whole:
+            perhaps.append(HOLE)
+    return Deed(_READ, ApprovalKey("path", tuple(dict.fromkeys(named)), perhaps=tuple(dict.fromkeys(perhaps))))
+
+
+def _files(word: Word, bases: Sequence[str]) -> Iterator[str]:
+    """The paths in the workspace that the word may stand for; `HOLE` is text that nobody knows."""
+    for text in dict.fromkeys((word.text, word.text.rpartition(":")[2])):
+        if not text:
+            continue
+        holed = _GLOB.sub(HOLE, text)
+        for base in bases:
+            path = posixpath.normpath(posixpath.join(base, holed))
+            yield path
+            if path.startswith(("/", "..")):
+                parts = path.split("/")
+                yield from ("/".join(parts[at:]) for at in range(1, len(parts)))
+
+
+def _joined(base: str, word: Word) -> str:
+    """Where `cd` leads."""
+    if word.globs or word.text[:1] in ("-", "~", "/"):
+        return HOLE
+    return posixpath.normpath(posixpath.join(base, word.text))
+
+
+_PROGRAMS = TEXT_PROGRAMS | SYSTEM_PROGRAMS
+_SED = program(
+    "-nErsuz --quiet --silent --regexp-extended --separate --null-data --posix",
+    "-e --expression",
+    patterns=1,
+    pattern_flags="-e --expression",
+    check=lambda found: all(map(sed_prints, found.values("-e", "--expression") or _first_of(found))),
+)
+_AWK = program(
+    "--posix",
+    "-Fv",
+    patterns=1,
+    check=lambda found: (
+        all(map(awk_prints, _first_of(found)))
+        and bool(found.operands)
+        and all(AWK_VARIABLE.fullmatch(value) for value in found.values("-v"))
+    ),
+)
+_XARGS = program("-0rt --null --no-run-if-empty --verbose", "-nLPIds --max-args --max-lines --max-procs --delimiter")
+_TIMEOUT = program("--foreground --preserve-status", "-ks --kill-after --signal")
+_GIT_FLAGS = program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
+_HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
+"""Where a flag comes first, git does what the flag says."""
+_SWEEP = frozenset({"rg", "ag", "ack", "diff"})
+"""They read folders as a whole without a flag that says so."""
+_ONLY_NAMES = frozenset({
+    "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
+    "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
+})  # fmt: skip
+"""These show no content of files, or only that of the file that is named."""
+_DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    reads: bool
+    opened: InputFiles = NO_FILES
+    secret: str | None = None
+    """Why the user is asked although it only reads: what it reads may be a secret."""
+
+
+_ASKS = Verdict(reads=False)
+
+
+def judge(command: SimpleCommand) -> Verdict:
+    """Whether the command changes nothing, runs nothing else and ends by itself; what is unknown is asked about."""
+    judged = _judge(command.words)
+    for word in command.reads:
+        if never_ends(word):
+            return _ASKS
+        reason = secret_named(word)
+        if reason is not None:
+            return Verdict(reads=False, secret=reason)
+    return judged
+
+
+def _judge(words: Sequence[Word]) -> Verdict:
+    if not words or not words[0].plain or words[0].globs:
+        return _ASKS
+    if words[0].text != "echo" and any(word.expands for word in words):
+        return _ASKS
+    name, rest = SYSTEM_FOLDER.sub("", words[0].text) if words[0].text.startswith("/") else words[0].text, words[1:]
+    if len(rest) == 1 and rest[0].text in VERSION_FLAGS.get(name, ()):
+        return Verdict(reads=True)
+    match name:
+        case "echo":
+            return Verdict(reads=True)  # what is not a flag is printed
+        case "git":
+            return _git(rest)
+        case "find":
+            runs = any(word.text.startswith(("-exec", "-ok")) for word in rest)
+            return Verdict(reads=find_reads(rest, _reads_each), opened=InputFiles(whole=runs))
+        case "test":
+            return Verdict(reads=test_reads(rest))
+        case "[" | "[[":
+            closed = bool(rest) and rest[-1].text == name.replace("[", "]")
+            return Verdict(reads=closed and test_reads(rest[:-1]))
+        case "tar":
+            return Verdict(reads=tar_lists(rest))
+        case "sed":
+            return _by(_SED, rest)
+        case "awk" | "gawk" | "mawk":
+            return _by(_AWK, rest)
+        case "command":
+            return Verdict(reads=_only_looks_up(rest))
+        case "time":
+            return _ASKS if not rest or rest[0].text.startswith("-") else _judge(rest)
+        case "timeout":
+            return _after(_TIMEOUT, rest, _DURATION)
+        case "xargs":
+            return _xargs(rest)
+        case _:
+            known = _PROGRAMS.get(name)
+            return _ASKS if known is None else _by(known, rest, sweeps=name in _SWEEP)
+
+
+def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> Verdict:
+    found = parse_flags(known, words)
+    if found is None or any(never_ends(word) for word in [*found.operands, *map(Word, _values(found))]):
+        return _ASKS
+    if known.opens:
+        for word in files_of(known, found):
+            reason = secret_named(word)
+            if reason is not None:
+                return Verdict(reads=False, secret=reason)
+    sweeps = known.opens and (sweeps or found.has("-r", "-R", "--recursive", "--dereference-recursive"))
+    without = len(found.operands) <= (0 if found.has(*known.pattern_flags) else known.patterns)
+    return Verdict(reads=True, opened=InputFiles(tuple(files_of(known, found)), sweeps, sweeps and without))
+
+
+def _git(words: Sequence[Word]) -> Verdict:
+    """Judge the flags in front of the subcommand, then the subcommand."""
+    at = _past_flags(_GIT_FLAGS, words)
+    if at is None or at >= len(words) or not words[at].plain:
+        return _ASKS
+    known, rest = GIT_COMMANDS.get(words[at].text), words[at + 1 :]
+    if words[at].text in _HAS_SUBCOMMANDS and (not rest or rest[0].text.startswith("-")):
+        return _ASKS
+    sweeping = words[at].text not in _ONLY_NAMES or any(word.text in ("-p", "-u", "--patch") for word in rest)
+    judged = _ASKS if known is None else _by(known, rest)
+    return replace(judged, opened=replace(judged.opened, whole=sweeping))
+
+
+def _after(known: Program, words: Sequence[Word], operand: re.Pattern[str]) -> Verdict:
+    """Judge what a wrapper runs behind its flags and one operand."""
+    at = _past_flags(known, words)
+    if at is None or at + 1 >= len(words) or operand.fullmatch(words[at].text) is None:
+        return _ASKS
+    return _judge(words[at + 1 :])
+
+
+def _xargs(words: Sequence[Word]) -> Verdict:
+    """Judge xargs, which adds words nobody knows yet: only to a program that reads whatever its flags are."""
+    at = _past_flags(_XARGS, words)
+    if at is None or at >= len(words):
+        return _ASKS
+    own = parse_flags(_XARGS, words[:at])
+    if own is None or any(text in words[at].text for text in own.values("-I")) or not _reads_each(words[at:]):
+        return _ASKS
+    judged = _judge(words[at:])
+    return replace(judged, opened=replace(judged.opened, whole=True))
+
+
+def _reads_each(words: Sequence[Word]) -> bool:
+    """Whether the program only reads, whatever words are added to it."""
+    known = _PROGRAMS.get(words[0].text) if words else None
+    return known is not None and known.whatever and _judge(words).reads
+
+
+def _past_flags(known: Program, words: Sequence[Word]) -> int | None:
+    """How many of the first words are the program's own flags and their values; None where one is not known."""
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        taken = next((size for size in (1, 2) if _is_flags(known, words[at : at + size])), None)
+        if taken is None:
+            return None
+        at += taken
+    return at
+
+
+def _is_flags(known: Program, words: Sequence[Word]) -> bool:
+    found = parse_flags(known, words)
+    return found is not None and not found.operands and words[0].text != "--"
+
+
+def _only_looks_up(words: Sequence[Word]) -> bool:
+    """Whether `command` only looks up a name, as in `command -v NAME`."""
+    flag, *names = [word.text for word in words] or [""]
+    return flag in ("-v", "-V") and not any(word.globs for word in words) and all(name[:1] != "-" for name in names)
+
+
+def _first_of(found: ParsedFlags) -> list[str]:
+    return [word.text for word in found.operands[:1]]
+
+
+def _values(found: ParsedFlags) -> list[str]:
+    return [flag.value for flag in found.flags if flag.value is not None]

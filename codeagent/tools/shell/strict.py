@@ -1,0 +1,358 @@
+"""A strict reading of a command line: a small part of the shell's language, and the flags of known programs.
+
+It is the second of two: `syntax` parses every line and is right about most. A line is only taken to read if both see
+the same commands, so that a construct which one of them misunderstands is asked about.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codeagent.core.paths import IGNORABLE
+
+_BARE = re.compile(r"[A-Za-z0-9_./:,+@%=^~!*?\[\]#-]|[^\x00-\x7f]")
+_ESCAPED = re.compile(r"\\([ -~])")
+_SINGLE = re.compile(r"'([^']*)'")
+_KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRTUAL_ENV"
+"""Variables that every environment has, and that nothing of the strict language sets."""
+_DOUBLE = re.compile(r'"((?:[^"$`\\]|\\[^\n]|\$(?:NAMES)\b)*\$?)"'.replace("NAMES", _KNOWN))
+_VARIABLE = re.compile(rf"\$(?:{_KNOWN})\b")
+_IN_DOUBLE = re.compile(r'\\([$`"\\])')
+_BRACES = re.compile(r"(?<=[@^])\{[\w/-]*\}")
+"""As git writes them (`HEAD@{1}`, `HEAD^{tree}`); without a comma or two dots the shell leaves them alone."""
+_EMPTY_BRACES = re.compile(r"\{\}")
+_BLANK = re.compile(r"[ \t]+(?:\\\n[ \t]*)*")
+"""A line goes on after a backslash: only behind a blank, where it cannot join two halves of a word."""
+_COMMENT = re.compile(r"#[^\n]*")
+_NOWHERE = re.compile(r"(?:[012]?>>?|&>>?)[ \t]*/dev/null(?=[\s;|&()]|$)|[012]?>&[12](?=[\s;|&()]|$)")
+_FROM = re.compile(r"0?<(?![<(&>])[ \t]*")
+_ENDS = re.compile(r"&&|\|\||;(?!;)|\|(?!&)|\n")
+_BEFORE_A_COMMAND = frozenset({"!", "{", "}", "if", "then", "elif", "else", "fi"})
+_GLOB = frozenset("*?[")
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+
+
+@dataclass(frozen=True)
+class Word:
+    text: str
+    """Without its quotes."""
+    globs: bool = False
+    """The shell may replace it by any number of file names, or leave it as it is."""
+    plain: bool = True
+    """Nothing in it is quoted."""
+    expands: bool = False
+    """It holds a variable of the environment."""
+
+    @property
+    def may_become_a_flag(self) -> bool:
+        return self.globs and self.text[0] in _GLOB
+
+
+@dataclass(frozen=True)
+class SimpleCommand:
+    words: tuple[Word, ...]
+    """The first is the program's name."""
+    reads: tuple[Word, ...] = ()
+    """Files its standard input is taken from."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(word.text for word in self.words)
+
+
+class _NotStrict(Exception):
+    """The line holds something outside of the strict language."""
+
+
+def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
+    """Every simple command in order; None if anything is outside the strict language.
+
+    Within it are words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`, `if`, `< file`, and
+    redirections to /dev/null or between the output streams, and `$HOME` and the like. Everything else that expands,
+    and all that assigns or writes, is not.
+    """
+    if IGNORABLE.search(line) or any(unicodedata.category(c) in _UNSEEN and c not in " \t\n" for c in line):
+        return None
+    try:
+        return _Reader(line).commands()
+    except _NotStrict:
+        return None
+
+
+class _Reader:
+    def __init__(self, line: str) -> None:
+        self._line = line
+        self._at = 0
+        self._done: list[SimpleCommand] = []
+        self._words: list[Word] = []
+        self._reads: list[Word] = []
+        self._closed = False
+        """A `)` was the last thing: only the end of the command or a redirection may follow."""
+
+    def commands(self) -> tuple[SimpleCommand, ...]:
+        while self._at < len(self._line):
+            if not self._takes_blank_or_end() and not self._takes_redirection():
+                self._take_word()
+        self._end()
+        return tuple(self._done)
+
+    def _takes_blank_or_end(self) -> bool:
+        if self._skip(_BLANK) or self._skip(_COMMENT):
+            return True
+        if self._skip(_ENDS):
+            self._end()
+            return True
+        if self._line.startswith("((", self._at):
+            raise _NotStrict
+        if self._line[self._at] == "(" and not self._words and not self._reads and not self._closed:
+            self._at += 1
+            return True
+        if self._line[self._at] == ")":
+            self._at += 1
+            self._end()
+            self._closed = True
+            return True
+        return False
+
+    def _takes_redirection(self) -> bool:
+        if self._skip(_NOWHERE):
+            return True
+        if not self._skip(_FROM):
+            return False
+        word = self._word()
+        if word.globs or word.expands:
+            raise _NotStrict
+        self._reads.append(word)
+        return True
+
+    def _take_word(self) -> None:
+        word = self._word()
+        if self._closed:
+            raise _NotStrict
+        if not self._words and word.plain and word.text in _BEFORE_A_COMMAND:
+            return
+        self._words.append(word)
+
+    def _word(self) -> Word:
+        text, globs, plain, expands, start = "", False, True, False, self._at
+        while self._at < len(self._line):
+            if match := _BARE.match(self._line, self._at):
+                piece = match[0]
+                globs = globs or piece in _GLOB
+            elif match := _ESCAPED.match(self._line, self._at) or _SINGLE.match(self._line, self._at):
+                piece, plain = match[1], False
+            elif match := _DOUBLE.match(self._line, self._at):
+                piece, plain = _IN_DOUBLE.sub(r"\1", match[1]), False
+                expands = expands or _VARIABLE.search(re.sub(r"\\.", "", match[1])) is not None
+            elif match := _VARIABLE.match(self._line, self._at):
+                piece, plain, expands = match[0], False, True
+            elif match := self._braces(start):
+                piece = match[0]
+            else:
+                break
+            text += piece
+            self._at = match.end()
+        if self._at == start or (globs and not text.strip("[]")):
+            return self._lone(start)
+        return Word(text, globs, plain, expands)
+
+    def _lone(self, start: int) -> Word:
+        """`[` and `]` by themselves, `{` and `}` around commands."""
+        text = self._line[start : self._at] or self._line[start : start + 1]
+        if text not in ("[", "]", "[[", "]]", "{", "}"):
+            raise _NotStrict
+        self._at = start + len(text)
+        if text in "{}" and (self._words or (self._at < len(self._line) and self._line[self._at] not in " \t\n;|&)")):
+            raise _NotStrict
+        return Word(text)
+
+    def _braces(self, start: int) -> re.Match[str] | None:
+        return _EMPTY_BRACES.match(self._line, self._at) or (
+            _BRACES.match(self._line, self._at) if self._at > start else None
+        )
+
+    def _skip(self, what: re.Pattern[str]) -> bool:
+        match = what.match(self._line, self._at)
+        if match is None:
+            return False
+        self._at = match.end()
+        return True
+
+    def _end(self) -> None:
+        if self._reads and not self._words:
+            raise _NotStrict
+        if self._words:
+            self._done.append(SimpleCommand(tuple(self._words), tuple(self._reads)))
+        self._words, self._reads, self._closed = [], [], False
+
+
+_NUMBER = re.compile(r"-\d+")
+_MAY_BE_DASHED = frozenset({"-e", "--regexp", "--expression"})
+_NAMES_NO_FILE = _MAY_BE_DASHED | {"--exclude", "--exclude-dir"}
+
+
+@dataclass(frozen=True)
+class Flag:
+    name: str
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class ParsedFlags:
+    """The words behind a program's name, as flags and operands."""
+
+    flags: tuple[Flag, ...]
+    operands: tuple[Word, ...]
+
+    def has(self, *names: str) -> bool:
+        return any(flag.name in names for flag in self.flags)
+
+    def values(self, *names: str) -> tuple[str, ...]:
+        return tuple(flag.value for flag in self.flags if flag.name in names and flag.value is not None)
+
+
+def anything(found: ParsedFlags) -> bool:
+    """Accept everything: the check of a program for which knowing its flags is enough."""
+    return True
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that only reads if it is called with these flags alone and passes `check`."""
+
+    switches: frozenset[str]
+    """Flags without a value; `-#` stands for any number (`head -20`)."""
+    valued: frozenset[str]
+    """`-n 5`, `-n5`, `--lines 5`, `--lines=5`."""
+    optional: frozenset[str]
+    """A value only in the same word: `-U5`, `--color=always`."""
+    opens: bool
+    """The files that its operands name are shown or compared: files of secrets are asked about."""
+    patterns: int
+    """How many of the first operands are not files, but a pattern or a script."""
+    pattern_flags: frozenset[str]
+    """With one of these flags all operands are files."""
+    most: int | None
+    """How many operands are only read: the next one would be written to."""
+    whatever: bool
+    """None of its flags makes it do more than read, so a glob may become one."""
+    clusters: bool
+    """`-ab` is `-a -b`."""
+    check: Callable[[ParsedFlags], bool]
+
+
+def program(
+    switches: str = "",
+    valued: str = "",
+    optional: str = "",
+    *,
+    opens: bool = True,
+    patterns: int = 0,
+    pattern_flags: str = "",
+    most: int | None = None,
+    whatever: bool = False,
+    clusters: bool = True,
+    check: Callable[[ParsedFlags], bool] = anything,
+) -> Program:
+    """Flags separated by blanks; a word of one dash and several letters (`-abc`) stands for as many flags."""
+    return Program(
+        switches=_flags(switches),
+        valued=_flags(valued),
+        optional=_flags(optional),
+        opens=opens,
+        patterns=patterns,
+        pattern_flags=_flags(pattern_flags),
+        most=most,
+        whatever=whatever,
+        clusters=clusters,
+        check=check,
+    )
+
+
+def parse_flags(known: Program, words: Sequence[Word]) -> ParsedFlags | None:
+    """Take the words apart; None if a flag is unknown, or a glob could become one."""
+    flags: list[Flag] = []
+    operands: list[Word] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word.text == "--":
+            return _checked(known, flags, [*operands, *rest])
+        if not word.text.startswith("-") or word.text == "-":
+            if word.may_become_a_flag and not known.whatever:
+                return None
+            operands.append(word)
+            continue
+        found = None if word.globs and not _is_flag_whatever_matches(word) else _flag(known, word.text, rest)
+        if found is None:
+            return None
+        flags += found
+    return _checked(known, flags, operands)
+
+
+def files_of(known: Program, found: ParsedFlags) -> list[Word]:
+    """The operands that are files, and the values that may be: not what is searched for."""
+    skipped = 0 if found.has(*known.pattern_flags) else known.patterns
+    values = [Word(flag.value) for flag in found.flags if flag.value and flag.name not in _NAMES_NO_FILE]
+    return [*found.operands[skipped:], *values]
+
+
+def _flags(text: str) -> frozenset[str]:
+    names: set[str] = set()
+    for word in text.split():
+        names |= {word} if word.startswith("--") else {f"-{letter}" for letter in word[1:]}
+    return frozenset(names)
+
+
+def _is_flag_whatever_matches(word: Word) -> bool:
+    """Whether every name that the glob matches begins with the same flag, as in `--include=*.py`."""
+    return re.match(r"--[a-z-]+=", word.text) is not None
+
+
+def _flag(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
+    if "-#" in known.switches and _NUMBER.fullmatch(text):
+        return [Flag("-#", text[1:])]
+    if text.startswith("--"):
+        name, given, value = text.partition("=")
+        if given:
+            return [Flag(name, value)] if name in known.valued | known.optional else None
+        if name in known.valued:
+            return _with_next(known, name, rest)
+        return [Flag(name)] if name in known.switches | known.optional else None
+    return _cluster(known, text, rest)
+
+
+def _cluster(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
+    flags: list[Flag] = []
+    for at, letter in enumerate(text[1:], start=2):
+        name = f"-{letter}"
+        glued = text[at:]
+        if name in known.optional:
+            return [*flags, Flag(name, glued or None)]
+        if name in known.valued:
+            last = [Flag(name, glued)] if glued else _with_next(known, name, rest)
+            return None if last is None else [*flags, *last]
+        if name not in known.switches or (len(text) > 2 and not known.clusters):
+            return None
+        flags.append(Flag(name))
+    return flags
+
+
+def _with_next(known: Program, name: str, rest: list[Word]) -> list[Flag] | None:
+    """The next word as the value: not one that would be a flag to a version of the program that takes no value here."""
+    if not rest or (rest[0].globs and not known.whatever):
+        return None
+    value = rest.pop(0).text
+    if value.startswith("-") and name not in _MAY_BE_DASHED and _NUMBER.fullmatch(value) is None:
+        return None
+    return [Flag(name, value)]
+
+
+def _checked(known: Program, flags: list[Flag], operands: list[Word]) -> ParsedFlags | None:
+    if known.most is not None and (len(operands) > known.most or any(word.globs for word in operands)):
+        return None
+    if known.patterns and not known.whatever and operands and operands[0].globs:
+        return None
+    found = ParsedFlags(tuple(flags), tuple(operands))
+    return found if known.check(found) else None
