@@ -22,9 +22,8 @@ from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, Ses
 from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line, visible_json
-from codeagent.sandbox.docker import Engine
-from codeagent.sandbox.reach import engine_socket, probe_socket
-from codeagent.sandbox.runtime_holes import runtime_warning
+from codeagent.sandbox.engine import Engine, runtime_warning
+from codeagent.sandbox.engine_socket import engine_socket, probe_socket
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
 

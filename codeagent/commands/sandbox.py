@@ -57,11 +57,9 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from codeagent.sandbox.docker import Engine
+    from codeagent.sandbox.engine import LABEL, Engine, runtime_warning
+    from codeagent.sandbox.engine_socket import engine_socket, probe_socket
     from codeagent.sandbox.image import choose_image
-    from codeagent.sandbox.reach import engine_socket, probe_socket
-    from codeagent.sandbox.reaper import LABEL
-    from codeagent.sandbox.runtime_holes import runtime_warning
     from codeagent.sandbox.thaw import is_stray
 
     sandbox = _sandbox(args)
@@ -105,10 +103,9 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from codeagent.sandbox.docker import Engine
-    from codeagent.sandbox.image import DEFAULT, OFFLINE, pull_default
-    from codeagent.sandbox.offline_build import build_offline
-    from codeagent.sandbox.reach import engine_socket, probe_socket
+    from codeagent.sandbox.engine import Engine
+    from codeagent.sandbox.engine_socket import engine_socket, probe_socket
+    from codeagent.sandbox.image import DEFAULT, OFFLINE, build_offline, pull_default
 
     socket = engine_socket(os.environ.get("DOCKER_HOST") or None)
     probe_socket(socket)
@@ -129,10 +126,9 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from codeagent.sandbox.docker import Engine
+    from codeagent.sandbox.engine import Engine, reap
+    from codeagent.sandbox.engine_socket import engine_socket, probe_socket
     from codeagent.sandbox.image import REPOSITORY
-    from codeagent.sandbox.reach import engine_socket, probe_socket
-    from codeagent.sandbox.reaper import reap
 
     socket = engine_socket(os.environ.get("DOCKER_HOST") or None)
     probe_socket(socket)

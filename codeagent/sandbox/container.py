@@ -1,31 +1,397 @@
-"""A running container as the rest of the sandbox sees it."""
+"""One container of a session: made when first needed, replaced when in doubt, and paused on request."""
 
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import count
 
-from codeagent.sandbox.masks import Secrets
-from codeagent.sandbox.pinned import Found
+from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
+from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket, probe_socket, unanswered
+from codeagent.sandbox.exec import (
+    DRAIN_SECONDS,
+    CallMark,
+    CommandEnd,
+    ExecTarget,
+    Execution,
+    Stopped,
+    listening_ports,
+    lost,
+    ran_out_of_memory,
+    stop_call,
+)
+from codeagent.sandbox.freeze import FreezeLock, is_idle, kill, not_paused, pause, resume
+from codeagent.sandbox.guard import Container, ContainerGuard
+from codeagent.sandbox.resources import SessionResources
+from codeagent.sandbox.selftest import SelfTest, self_test
+from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.tasks import in_thread, report_waiting, run_to_end
+
+CommandVariables = Callable[[EngineSocket, Container], Awaitable[tuple[str, ...]]]
+"""Makes the variables (`NAME=value`) of one command, once it is known which container it starts in."""
 
 
-@dataclass(frozen=True)
-class Container:
-    container_id: str
-    stdin: Any
-    """The connection that keeps it alive: when it closes, the container is gone."""
-    image: str
-    image_origin: str
-    protected: tuple[Found, ...]
-    """Mounted read-only, as they were when it was made."""
-    secrets: Secrets
-    """Files that read as empty inside, as they were when it was made."""
-    mounts: tuple[tuple[str, int], ...]
-    """What is mounted around the workspace: paths and inodes."""
-    warnings: tuple[str, ...]
+@dataclass
+class _Call:
+    """One command between its start and its result."""
+
+    mark: CallMark
+    environment: CommandVariables
+    container: Container | None = None
+    starting: asyncio.Task[Execution] | None = None
+    notices: list[str] = field(default_factory=list)
+
+
+class SessionContainer:
+    """Runs commands as `codeagent.core.ports.Sandbox` does, in one container at a time of a local Docker engine."""
+
+    def __init__(
+        self,
+        spec: SandboxSpec,
+        resources: SessionResources,
+        instance: str,
+        freeze_lock: FreezeLock,
+        on_progress: Callable[[str], None],
+    ) -> None:
+        """`freeze_lock` is asked before anything starts inside; its holder calls `pause` and `resume`."""
+        self._spec = spec
+        self._resources = resources
+        self._instance = instance
+        self._freeze_lock = freeze_lock
+        self._on_progress = on_progress
+        self._container: Container | None = None
+        self._stale: str | None = None
+        """Id of a container that was given up; it is removed before the next one is made."""
+        self._making: asyncio.Task[Container] | None = None
+        self._test = SelfTest((), ())
+        self._numbers = count(1)
+        self._running: set[int] = set()
+        """Numbers of calls."""
+        self._left = False
+        """Whether an ended call left processes behind."""
+        self._guard = ContainerGuard(resources, spec.state_dir)
+        self._idle = False
+        """Only the keepers live inside, and nothing was started there since that was seen."""
+        self._paused: str | None = None
+        self._to_say: list[str] = []
+        """Notices for the next command."""
+
+    async def start(self) -> SandboxInfo:
+        """Make the container and describe the sandbox. Raises SandboxUnavailable."""
+        return self._describe(await self._ready())
+
+    async def entrance(self) -> tuple[EngineSocket, ExecTarget]:
+        """Return where an interactive shell enters. Raises SandboxUnavailable."""
+        container = await self._ready()
+        self._idle = False
+        return self._resources.opened()[1], self._target(container)
 
     @property
-    def guarded(self) -> tuple[tuple[str, int], ...]:
-        """What must be the same inside: names or paths, and inodes."""
-        return (*((found.name, found.inode) for found in self.protected), *self.mounts)
+    def exposed(self) -> str:
+        """Why commands may come across secrets; see ContainerGuard."""
+        return self._guard.exposed
 
-    def let_go(self) -> None:
-        self.stdin.close()
+    @property
+    def tested(self) -> SelfTest:
+        """The result of the last start's self-test."""
+        return self._test
+
+    async def run(self, text: str, on_output: OnOutput, environment: CommandVariables | None = None) -> CommandResult:
+        """Run a command, see the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
+        call = _Call(CallMark(secrets.token_hex(8), next(self._numbers)), environment or _nothing_more)
+        try:
+            execution = await self._begin(call, text, on_output)
+            ending = await execution.finish()
+            return await self._result(call, ending)
+        except asyncio.CancelledError:
+            return await run_to_end(self._stop(call))
+        except SandboxLost:
+            self._give_up(call.container)
+            raise
+        except SandboxUnavailable:
+            raise
+        except BaseException:
+            await run_to_end(self._stop(call))
+            raise
+        finally:
+            self._running.discard(call.mark.number)
+            if call.starting is not None:
+                await run_to_end(_close(call.starting))
+            if self._spec.per_command and not self._running:
+                self._renew()
+
+    async def listening(self) -> frozenset[int]:
+        """Return the TCP ports listened on inside; empty if they are unknown. Waits while the sandbox is frozen."""
+        try:
+            async with self._freeze_lock.activity():
+                if self._container is None or self._idle or self._resources.shut:
+                    return frozenset()
+                return await listening_ports(self._resources.opened()[1], self._target(self._container))
+        except (SandboxLost, SandboxUnavailable, EngineError):
+            return frozenset()
+
+    async def is_empty(self, beside: int) -> bool:
+        """Tell whether only the keepers and `beside` processes of ours live inside. Raises SandboxUnavailable."""
+        container = self._container
+        return container is None or await is_idle(self._resources.opened()[1], container.container_id, beside)
+
+    async def is_quiet(self) -> bool:
+        """Tell whether nothing that a command started can still be running."""
+        idle = not self._running and (self._container is None or self._idle)
+        if self._running or self._resources.shut or (idle and self._stale is None):
+            return idle
+        engine = self._resources.opened()[1]
+        if not await engine.answers() or (self._stale is not None and not await kill(engine, self._stale)):
+            return False
+        return idle or await self.is_empty(0)
+
+    async def pause(self) -> None:
+        """Pause everything inside; costs nothing if nothing runs. Raises SandboxLost if that is not certain."""
+        stale, container = self._stale, self._container
+        nothing_runs = container is None or (self._idle and not self._running and not self._left)
+        if stale is None and nothing_runs:
+            return
+        _, engine = self._resources.opened()
+        if not await engine.answers():
+            raise not_paused("the Docker engine does not answer")
+        if stale is not None and not await kill(engine, stale):
+            raise not_paused("one that was given up cannot be removed")
+        if container is None or nothing_runs:
+            return
+        if not self._running and not self._left:
+            self._idle = await is_idle(engine, container.container_id)
+            if self._idle:
+                return
+        self._paused = container.container_id
+        await pause(engine, container.container_id, self._resources.frozen)
+
+    async def resume(self) -> None:
+        """End a pause; a container that cannot be resumed is killed, and its commands see it as lost."""
+        paused, self._paused = self._paused, None
+        if paused is None or self._resources.shut:
+            return
+        _, engine = self._resources.opened()
+        container = self._container
+        if await resume(engine, paused, self._resources.frozen):
+            return
+        if container is not None and container.container_id == paused:
+            self._give_up(container)
+            self._to_say.append(
+                "the sandbox could not be resumed after a pause: background processes and /tmp are lost"
+            )
+
+    async def drop(self, why: str) -> None:
+        """End what runs inside; the next command, which starts a new container, says `why`."""
+        self._to_say.append(why)
+        await self.close()
+
+    async def close(self) -> None:
+        """Close; the session's resources are shut before, and closed after this."""
+        if self._making is not None:
+            self._making.cancel()
+        self._give_up(self._container)
+        if self._stale is not None:
+            if await self._resources.opened()[1].answers():
+                await kill(self._resources.opened()[1], self._stale)
+            self._stale = None
+
+    async def _begin(self, call: _Call, text: str, on_output: OnOutput) -> Execution:
+        """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is unknown."""
+        replaced = False
+        while True:
+            await self._freeze_lock.released()
+            container = await self._fitting(call)
+            if self._freeze_lock.held:
+                continue
+            call.starting = self._start(call, container, text, on_output)
+            try:
+                return await asyncio.shield(call.starting)
+            except EngineError as error:
+                call.starting, call.container = None, None
+                self._give_up(container)
+                if replaced or error.status not in (404, 409):
+                    raise unanswered(self._resources.opened()[1].socket_path, error) from error
+            call.notices.append("the sandbox was gone and was replaced: background processes and /tmp are lost")
+            replaced = True
+
+    def _start(self, call: _Call, container: Container, text: str, on_output: OnOutput) -> asyncio.Task[Execution]:
+        """Begin at once, so that whoever freezes the sandbox from now on waits until it has started."""
+        call.container = container
+        call.notices += self._to_say
+        self._to_say.clear()
+        self._running.add(call.mark.number)
+        self._idle = False
+        moved = self._freeze_lock.begin_activity()
+        _, engine = self._resources.opened()
+        target = self._target(container)
+
+        async def begin() -> Execution:
+            variables = await call.environment(engine, container)
+            return await Execution.start(engine, target, text, call.mark, on_output, variables)
+
+        task = asyncio.create_task(begin())
+        task.add_done_callback(lambda _: moved())
+        return task
+
+    async def _fitting(self, call: _Call) -> Container:
+        """Return the container, replaced if what it guards was replaced on this machine. Fails closed."""
+        container = await self._ready()
+        if self._left and not await self.is_quiet():
+            call.notices += self._guard.quarantined(container)
+        names = ", ".join(await self._guard.outdated(container, busy=bool(self._running)))
+        if not names:
+            return container
+        if self._running:
+            raise SandboxUnavailable(f"{names} changed while another command runs", "try again when that has ended")
+        lost = "background processes and /tmp are lost" if self._left else "/tmp in it is empty"
+        self._give_up(container)
+        call.notices.append(f"the sandbox was replaced because {names} changed outside it; {lost}")
+        return await self._ready()
+
+    async def _ready(self) -> Container:
+        self._resources.open()
+        if self._container is not None:
+            return self._container
+        return await asyncio.shield(self._being_made())
+
+    def _being_made(self) -> asyncio.Task[Container]:
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._make())
+            self._making.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._making
+
+    def _renew(self) -> None:
+        """Give the used container up and make the next one ready; the next command reports what fails there."""
+        self._give_up(self._container)
+        if not self._resources.shut:
+            self._being_made()
+
+    async def _make(self) -> Container:
+        spec = self._spec
+        root, engine = self._resources.open()
+        loop, on_progress, stale = asyncio.get_running_loop(), self._on_progress, self._stale
+
+        def work() -> Container:
+            from codeagent.sandbox.launch import launch, remove
+
+            probe_socket(engine.socket_path)
+            if stale is not None:
+                remove(engine.socket_path, stale)
+            return launch(spec, self._resources, engine.socket_path, self._instance, report)
+
+        def report(text: str) -> None:
+            loop.call_soon_threadsafe(on_progress, text)
+
+        async with report_waiting(f"waiting for the Docker engine at {engine.socket_path}", on_progress):
+            container = await in_thread(work, Container.disconnect)
+        self._stale = None
+        self._left = False
+        self._guard.begin(container)
+        try:
+            async with self._freeze_lock.activity():
+                target, read_only = self._target(container), spec.read_only_workspace
+                self._test = await self_test(engine, target, root, container.guarded, read_only)
+        except BaseException as error:
+            self._give_up(container)
+            if isinstance(error, EngineError | SandboxLost):
+                raise SandboxUnavailable(f"the sandbox did not start: {error}", "codeagent sandbox test") from error
+            raise
+        if self._test.failed:
+            self._give_up(container)
+            raise SandboxUnavailable(
+                f"the sandbox failed its self-test: {'; '.join(self._test.failed)}",
+                "codeagent sandbox test shows all of it; the engine must run on this machine and see this directory",
+            )
+        self._container = container
+        self._resources.guarded = frozenset(found.name for found in container.protected)
+        self._idle = True
+        return container
+
+    async def _result(self, call: _Call, ending: CommandEnd) -> CommandResult:
+        out_of_memory = ending.out_of_memory
+        if not ending.reported:
+            assert call.container is not None
+            engine = self._resources.opened()[1]
+            out_of_memory = await ran_out_of_memory(engine, call.container.container_id, ending.exit_code)
+        self._left = self._left or ending.left_running > 0
+        return CommandResult(
+            exit_code=ending.exit_code,
+            left_running=ending.left_running,
+            out_of_memory=out_of_memory and ending.exit_code != 0,
+            notices=self._notices(call),
+        )
+
+    async def _stop(self, call: _Call) -> CommandResult:
+        """Stop the call. Raises SandboxLost if the engine is gone."""
+        if call.container is None or call.starting is None:
+            return CommandResult(exit_code=None, stopped=True, notices=tuple(call.notices))
+        _, engine = self._resources.opened()
+        target = self._target(call.container)
+        try:
+            execution, stopped = await stop_call(engine, target, call.mark.number, call.starting, self._freeze_lock)
+        except (EngineError, SandboxLost) as error:
+            self._give_up(call.container)
+            raise SandboxLost(lost(str(error))) from error
+        if stopped is None or stopped.left:
+            await self._kill(call, engine)
+            stopped = stopped or Stopped(0, 0, everything=True)
+        elif stopped.everything:
+            call.notices.append("every process in the sandbox had to be killed, background processes included")
+        try:
+            await execution.drain(DRAIN_SECONDS)
+        except Exception:  # the reader of the output is gone; that must not hide the result
+            pass
+        return CommandResult(exit_code=None, stopped=True, killed=stopped.killed, notices=self._notices(call))
+
+    async def _kill(self, call: _Call, engine: EngineSocket) -> None:
+        """Kill the container itself, the last resort against processes that outrun every signal."""
+        assert call.container is not None
+        self._give_up(call.container)
+        call.notices.append("the sandbox itself had to be killed; the next command starts a new one")
+        if not await kill(engine, call.container.container_id):
+            raise SandboxLost(lost("its container could not be removed"))
+
+    def _notices(self, call: _Call) -> tuple[str, ...]:
+        """Return what happened around the command; what it planted is moved away first."""
+        assert call.container is not None
+        if self._spec.read_only_workspace:
+            return tuple(call.notices)
+        return (*call.notices, *self._guard.quarantined(call.container))
+
+    def _give_up(self, container: Container | None) -> None:
+        if container is None or (container is not self._container and self._container is not None):
+            return
+        container.disconnect()
+        self._stale = container.container_id
+        self._container = None
+
+    def _target(self, container: Container) -> ExecTarget:
+        root, _ = self._resources.opened()
+        return ExecTarget(container.container_id, f"{root.uid}:{root.gid}", str(root.path))
+
+    def _describe(self, container: Container) -> SandboxInfo:
+        root, _ = self._resources.opened()
+        absent = (f"not in the sandbox: {', '.join(missing)}",) if (missing := self._test.missing_tools) else ()
+        return SandboxInfo(
+            kind="docker",
+            image=container.image,
+            image_origin=container.image_origin,
+            user="root, no capabilities" if root.uid == 0 else f"{root.uid}:{root.gid}",
+            network="none",
+            warnings=container.warnings + absent,
+            narrowed=self._resources.around.warnings,
+        )
+
+
+async def _nothing_more(engine: EngineSocket, container: Container) -> tuple[str, ...]:
+    return ()
+
+
+async def _close(starting: asyncio.Task[Execution]) -> None:
+    starting.cancel()
+    try:
+        execution = await starting
+    except (SandboxError, asyncio.CancelledError):
+        return
+    await execution.close()

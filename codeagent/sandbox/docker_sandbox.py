@@ -6,74 +6,82 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.hosts import HostRule
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
-from codeagent.sandbox.background import in_thread
+from codeagent.sandbox.container import SessionContainer
+from codeagent.sandbox.egress.forwarder import Forwarder
+from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.internet import Internet
-from codeagent.sandbox.egress.proxy import EgressProxy
-from codeagent.sandbox.execution import Place
-from codeagent.sandbox.ground import Ground
+from codeagent.sandbox.egress.proxy import USER, EgressProxy
+from codeagent.sandbox.engine_socket import EngineSocket
+from codeagent.sandbox.exec import ExecTarget
+from codeagent.sandbox.freeze import FreezeLock
+from codeagent.sandbox.guard import Container, move_planted, set_aside
 from codeagent.sandbox.pinned import PinnedRoot
-from codeagent.sandbox.quarantine import move_planted, set_aside
+from codeagent.sandbox.resources import SessionResources
 from codeagent.sandbox.selftest import SelfTest
-from codeagent.sandbox.session_container import SessionContainer
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.stillness import Stillness
-from codeagent.sandbox.stop import LOOK_SECONDS, Room, within_disk
+from codeagent.sandbox.tasks import LOOK_SECONDS, Room, in_thread, run_to_end, within_disk
 from codeagent.sandbox.thaw import thaw_left
-from codeagent.sandbox.way_out import WayOut
-from codeagent.sandbox.wire import Wire
+
+_NOT_PROXIED = "localhost,127.0.0.1,::1"
+"""Loopback inside is the container's own."""
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_Scope = tuple[frozenset[str], bool]
+"""Hosts, and whether the workspace is read-only."""
 
 
 class DockerSandbox:
     """`codeagent.core.ports.Sandbox` over a local Docker engine.
 
-    The other containers are made by the first command that needs them; each has a `/tmp` and processes of its own.
+    The other containers are made by the first command that needs them; each has its own `/tmp` and processes.
     """
 
     def __init__(self, spec: SandboxSpec, internet: Internet | None = None) -> None:
-        """`internet`: how commands reach the hosts they may; None: directly, by this machine's name service."""
+        """`internet`: how commands reach their hosts; None: directly, with this machine's name service."""
         self._spec = spec
-        self._ground = Ground(spec)
-        self._stillness = Stillness(self._pause, self._resume)
+        self._resources = SessionResources(spec)
+        self._freeze_lock = FreezeLock(self._pause, self._resume)
         self._on_progress: Callable[[str], None] = lambda _: None
         instance = secrets.token_hex(8)
 
         def make(spec: SandboxSpec) -> SessionContainer:
-            return SessionContainer(spec, self._ground, instance, self._stillness, self._tell)
+            return SessionContainer(spec, self._resources, instance, self._freeze_lock, self._tell)
 
-        self._usual = make(spec)
+        self._default = make(spec)
         self._read_only = make(replace(spec, read_only_workspace=True))
-        self._way_out = WayOut(spec, EgressProxy(spec.state_dir, internet or Internet()), make)
+        self._egress = EgressContainers(spec, EgressProxy(spec.state_dir, internet or Internet()), make)
         self._unswept = False
-        """A command ran since nothing was seen to live."""
+        """A command has run since nothing was last seen to live."""
         self._found: tuple[str, ...] = ()
-        """What was moved away and nobody was told of yet."""
+        """Sentences about what was moved away, not yet reported."""
         self._looking: asyncio.Task[bool] | None = None
         self._closed = False
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
-        """See the port. Raises SandboxUnavailable."""
+        """Start the sandbox, see the port. Raises SandboxUnavailable."""
         self._on_progress = on_progress
         await in_thread(partial(thaw_left, self._spec.state_dir))
-        return await self._usual.start()
+        return await self._default.start()
 
     @property
     def spec(self) -> SandboxSpec:
         return self._spec
 
-    async def entrance(self) -> tuple[Wire, Place]:
-        """Where an interactive shell goes in. Raises SandboxUnavailable."""
-        return await self._usual.entrance()
+    async def entrance(self) -> tuple[EngineSocket, ExecTarget]:
+        """Return where an interactive shell enters. Raises SandboxUnavailable."""
+        return await self._default.entrance()
 
     @property
     def tested(self) -> SelfTest:
-        """What the self-test of the last start found."""
-        return self._usual.tested
+        """The result of the last start's self-test."""
+        return self._default.tested
 
     @property
     def exposed(self) -> str:
@@ -81,10 +89,10 @@ class DockerSandbox:
         return next((why for container in self._containers() if (why := container.exposed)), "")
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
-        """See the port. While the sandbox is frozen nothing starts and nothing is stopped: that waits."""
+        """Run a command, see the port. While the sandbox is frozen, starting and stopping wait."""
         if command.read_only:
             return await self._run(command, on_output)
-        self._unswept = self._unswept or not self._ground.shut
+        self._unswept = self._unswept or not self._resources.shut
         try:
             result = await within_disk(self._spec.root, self._run(command, on_output))
         finally:
@@ -95,36 +103,36 @@ class DockerSandbox:
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.hosts:
-            return await self._way_out.run(command, on_output)
-        where = self._read_only if command.read_only else self._usual
+            return await self._egress.run(command, on_output)
+        where = self._read_only if command.read_only else self._default
         return await where.run(command.text, on_output)
 
     async def _watch_what_is_left(self, room: Room) -> None:
-        """Ends the container where what commands left running fills the disk."""
+        """End the container if what commands left running fills the disk."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if why := room.exceeded():
                 break
         self._watching = None
-        await self._usual.drop(f"background processes were stopped, and /tmp is empty: {why}")
+        await self._default.drop(f"background processes were stopped, and /tmp is empty: {why}")
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
-        """See the port. Never wait for a command inside it.
+        """Freeze the sandbox, see the port. Never wait for a command inside the block.
 
-        Background processes are paused, too, and go on afterwards. Where nothing but the containers' own two
-        processes live, which the engine says and nobody inside can change, there is nothing to pause.
+        Background processes are paused too, and resumed afterwards. If only the containers' own two processes
+        live, which the engine says and nobody inside can change, there is nothing to pause.
         """
-        return self._stillness.hold()
+        return self._freeze_lock.hold()
 
     async def listening(self) -> frozenset[int]:
         """See the port."""
-        places = (self._usual, self._read_only, self._way_out)
-        found = await asyncio.gather(*(place.listening() for place in places))
+        places = (self._default, self._read_only, self._egress)
+        found = await asyncio.gather(*(target.listening() for target in places))
         return frozenset().union(*found)
 
     async def sweep(self) -> Swept:
         """See the port."""
-        if self._ground.shut:
+        if self._resources.shut:
             found, self._found = self._found, ()
             return Swept(found)
         if self._looking is not None:
@@ -138,30 +146,30 @@ class DockerSandbox:
         return str(await asyncio.to_thread(self._set_aside, path))
 
     async def close(self) -> None:
-        self._ground.shut = True
+        self._resources.shut = True
         if self._watching is not None:
             self._watching.cancel()
-        await asyncio.gather(self._usual.close(), self._read_only.close(), self._way_out.close())
+        await asyncio.gather(self._default.close(), self._read_only.close(), self._egress.close())
         looking, self._looking = self._looking, None
         if looking is not None:
             await asyncio.wait({looking})
         if self._unswept and not self._closed:
             self._found += self._planted()
         self._closed = True
-        self._ground.close()
+        self._resources.close()
 
     def _look_soon(self) -> None:
-        """Beside whatever comes next: who is at rest may make a repository of their own, which is not to be moved."""
-        if self._ground.shut or (self._looking is not None and not self._looking.done()):
+        """Look beside whatever comes next, not later: a repository that the user makes then must not be moved."""
+        if self._resources.shut or (self._looking is not None and not self._looking.done()):
             return
         self._looking = asyncio.create_task(self._look())
         self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _look(self) -> bool:
-        """Moves away what was planted; whether something may still run that could plant more."""
+        """Move away what was planted; return whether something may still run that could plant more."""
         self._unswept, alive = False, True
         try:
-            alive = self._way_out.busy or not await self._usual.is_quiet()
+            alive = self._egress.busy or not await self._default.is_quiet()
             self._found += self._planted()
             return alive
         finally:
@@ -175,9 +183,9 @@ class DockerSandbox:
             root.close()
 
     def _planted(self) -> tuple[str, ...]:
-        """Moves away what was not at the root, protected by name, when the last container was made."""
-        known = self._ground.guarded
-        return () if known is None else move_planted(self._ground.opened()[0], known, self._spec.state_dir)
+        """Move away what is protected by name and was not at the root when the last container was made."""
+        known = self._resources.guarded
+        return () if known is None else move_planted(self._resources.opened()[0], known, self._spec.state_dir)
 
     async def _pause(self) -> None:
         await asyncio.gather(*(container.pause() for container in self._containers()))
@@ -186,7 +194,104 @@ class DockerSandbox:
         await asyncio.gather(*(container.resume() for container in self._containers()))
 
     def _containers(self) -> tuple[SessionContainer, ...]:
-        return self._usual, self._read_only, *self._way_out.containers
+        return self._default, self._read_only, *self._egress.containers
 
     def _tell(self, text: str) -> None:
         self._on_progress(text)
+
+
+@dataclass
+class _EgressContainer:
+    """The container of commands that may reach the same hosts."""
+
+    container: SessionContainer
+    forwarder: Forwarder = field(default_factory=Forwarder)
+    users: int = 0
+
+
+class EgressContainers:
+    """One proxy, and a container of its own for each list of hosts in use.
+
+    So no other command sees the way out or can take it.
+    """
+
+    def __init__(self, spec: SandboxSpec, proxy: EgressProxy, make: Callable[[SandboxSpec], SessionContainer]) -> None:
+        self._spec = spec
+        self._proxy = proxy
+        self._make = make
+        self._lanes: dict[_Scope, _EgressContainer] = {}
+
+    @property
+    def containers(self) -> tuple[SessionContainer, ...]:
+        return tuple(lane.container for lane in self._lanes.values())
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        """Run a command as `Sandbox.run` does; what it leaves running ends with the last command beside it."""
+        rules = _rules(command.hosts)
+        await self._proxy.open()
+        lane = await self._lane((frozenset(command.hosts), command.read_only))
+        grant = self._proxy.grant(rules)
+
+        async def environment(engine: EngineSocket, container: Container) -> tuple[str, ...]:
+            return proxy_variables(await lane.forwarder.ready(engine, container.container_id), grant)
+
+        lane.users += 1
+        try:
+            result = await lane.container.run(command.text, on_output, environment)
+        finally:
+            self._proxy.end(grant)
+            lane.users -= 1
+        notices = (*result.notices, grant.notice())
+        # A process left running could wait for the next command's credential; the command itself may lie about it.
+        if not lane.users and not await lane.container.is_empty(beside=lane.forwarder.processes):
+            await run_to_end(self._drop(lane))
+            notices += ("what the command left running was stopped: nothing keeps network access",)
+            result = replace(result, left_running=0)
+        return replace(result, notices=notices)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command runs; none leaves anything running."""
+        return any(lane.users for lane in self._lanes.values())
+
+    async def listening(self) -> frozenset[int]:
+        """As `Sandbox.listening`."""
+        found: set[int] = set()
+        for lane in tuple(self._lanes.values()):
+            found |= await lane.container.listening() - {lane.forwarder.port}
+        return frozenset(found)
+
+    async def close(self) -> None:
+        """Close; the session's resources are shut before, and closed after this."""
+        await self._proxy.close()
+        await asyncio.gather(*(self._drop(lane) for lane in tuple(self._lanes.values())))
+
+    async def _lane(self, scope: _Scope) -> _EgressContainer:
+        """Return the container of this scope; a new one replaces those of other scopes that nobody uses."""
+        if scope in self._lanes:
+            return self._lanes[scope]
+        spec = replace(self._spec, read_only_workspace=scope[1], egress_folder=self._proxy.folder)
+        unused = [lane for lane in self._lanes.values() if not lane.users]
+        lane = self._lanes[scope] = _EgressContainer(self._make(spec))
+        for other in unused:
+            await run_to_end(self._drop(other))
+        return lane
+
+    async def _drop(self, lane: _EgressContainer) -> None:
+        self._lanes = {scope: other for scope, other in self._lanes.items() if other is not lane}
+        lane.forwarder.close()
+        await lane.container.close()
+
+
+def proxy_variables(port: int, grant: Grant) -> tuple[str, ...]:
+    """Return the variables in which programs look for the proxy, in both usual spellings."""
+    address = f"http://{USER}:{grant.token}@127.0.0.1:{port}"
+    values = dict.fromkeys(_VARIABLES, address) | {"NO_PROXY": _NOT_PROXIED}
+    return tuple(f"{spelled}={value}" for name, value in values.items() for spelled in (name, name.lower()))
+
+
+def _rules(hosts: tuple[str, ...]) -> tuple[HostRule, ...]:
+    try:
+        return tuple(map(HostRule.parse, hosts))
+    except ValueError as error:
+        raise SandboxUnavailable(f"nothing was run: {error}", "correct the list of hosts") from error

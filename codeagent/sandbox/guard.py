@@ -1,49 +1,78 @@
-"""What commands may not see or leave behind, looked at around each of them: secrets, `.git`, `.codeagent`."""
+"""Keeps commands from seeing secrets, and from leaving behind what could run code outside the sandbox."""
 
+import os
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.background import in_thread
-from codeagent.sandbox.container import Container
-from codeagent.sandbox.ground import Ground
-from codeagent.sandbox.masks import NOT_ALL_MASKED, Mask
-from codeagent.sandbox.pinned import Found
-from codeagent.sandbox.quarantine import move_planted
+from codeagent.sandbox.masks import NOT_ALL_MASKED, Mask, Secrets
+from codeagent.sandbox.pinned import PinnedEntry, PinnedRoot, folder_of
+from codeagent.sandbox.resources import SessionResources
+from codeagent.sandbox.tasks import in_thread
 
 
-class Guard:
-    """Compares one container's mounts with what is there now."""
+@dataclass(frozen=True)
+class Container:
+    """A running container, and what it was made with."""
 
-    def __init__(self, ground: Ground, state_dir: Path) -> None:
-        self._ground = ground
+    container_id: str
+    stdin: Any
+    """The connection that keeps it alive: when it closes, the container ends."""
+    image: str
+    image_origin: str
+    protected: tuple[PinnedEntry, ...]
+    """Entries mounted read-only, as they were when it was made."""
+    secrets: Secrets
+    """Files that read as empty inside, as they were when it was made."""
+    mounts: tuple[tuple[str, int], ...]
+    """Paths and inodes of what is mounted around the workspace."""
+    warnings: tuple[str, ...]
+
+    @property
+    def guarded(self) -> tuple[tuple[str, int], ...]:
+        """Names or paths, and inodes, of what must be the same inside."""
+        return (*((found.name, found.inode) for found in self.protected), *self.mounts)
+
+    def disconnect(self) -> None:
+        self.stdin.close()
+
+
+class ContainerGuard:
+    """Compares one container's mounts with what is on disk now, around each command."""
+
+    def __init__(self, resources: SessionResources, state_dir: Path) -> None:
+        self._resources = resources
         self._state_dir = state_dir
         self._exposed: frozenset[Mask] = frozenset()
-        """Files that look like secrets, and could not be masked."""
+        """Files that look like secrets and could not be masked."""
         self._complete = True
 
     @property
     def exposed(self) -> str:
-        """Why commands may come across secrets, as a phrase; empty where they may not."""
+        """Why commands may come across secrets, as a phrase; empty if they may not."""
         if self._exposed:
             return f"{min(mask.found.name for mask in self._exposed)} may hold secrets and is not hidden"
         return "" if self._complete else NOT_ALL_MASKED
 
     def begin(self, container: Container) -> None:
-        """A new container masks all that was found."""
+        """Start guarding a new container, which masks all that was found."""
         self._exposed = frozenset()
         self._complete = container.secrets.complete
 
     async def outdated(self, container: Container, *, busy: bool) -> list[str]:
-        """Names that are no longer protected or masked as they should be: it has to be made anew.
+        """Return names that are no longer protected or masked as they should be: the container must be replaced.
 
-        Raises SandboxUnavailable, once for each secret, where that cannot be because it is `busy`.
+        Raises SandboxUnavailable, once for each secret, if it cannot be because it is `busy`.
         """
-        root, _ = self._ground.opened()
+        root, _ = self._resources.opened()
         if not root.unmoved():
             raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
         names = [found.name for found in container.protected if root.find(found.name) != found]
         names += [found.name for found in self._planted(container)]
-        found = await in_thread(self._ground.secrets)
+        found = await in_thread(self._resources.secrets)
         self._complete = found.complete
         if not busy:
             return names + sorted({mask.found.name for mask in found.masks ^ container.secrets.masks})
@@ -53,17 +82,69 @@ class Guard:
             shown = ", ".join(sorted(mask.found.name for mask in new))
             problem = f"{shown} may hold secrets and cannot be hidden while another command runs"
             raise SandboxUnavailable(
-                problem, "run it again: until then, what reads more than single files is asked about"
+                problem, "run it again: until then, commands that read more than single files need your approval"
             )
         return names
 
     def quarantined(self, container: Container) -> list[str]:
-        """Moves away what commands planted; one sentence for each."""
-        root, _ = self._ground.opened()
+        """Move away what commands planted; return one sentence for each."""
+        root, _ = self._resources.opened()
         return list(move_planted(root, {found.name for found in container.protected}, self._state_dir))
 
-    def _planted(self, container: Container) -> list[Found]:
-        """What should be protected, and was not there when the container was made."""
-        root, _ = self._ground.opened()
+    def _planted(self, container: Container) -> list[PinnedEntry]:
+        """Return what should be protected and was not there when the container was made."""
+        root, _ = self._resources.opened()
         known = {found.name for found in container.protected}
         return [found for found in root.protected() if found.name not in known]
+
+
+def move_planted(root: PinnedRoot, known: Collection[str], state_dir: Path) -> tuple[str, ...]:
+    """Move away, unread, what is protected by name at the root and not known; return a sentence about each."""
+    return tuple(_moved(root, found.name, state_dir) for found in root.protected() if found.name not in known)
+
+
+def _moved(root: PinnedRoot, name: str, state_dir: Path) -> str:
+    try:
+        place = set_aside(root, name, state_dir)
+    except OSError as error:
+        return f"{name} appeared and could not be moved away ({error.strerror}): look at it before using git"
+    return (
+        f"a command created {name}, which could run code outside the sandbox: it was moved to {place}; "
+        "the user can create it themselves"
+    )
+
+
+def set_aside(root: PinnedRoot, name: str, state_dir: Path) -> Path:
+    """Move what is at `name` (relative to the root) below the state directory; return where it is. Raises OSError.
+
+    If that is another file system, it stays in the workspace under a name that no tool looks for.
+    """
+    plain = name.rpartition("/")[2].lstrip(".") or "unnamed"
+    new_name = f"{plain}-{secrets.token_hex(4)}"
+    folder = state_dir / "sandbox" / "quarantine"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    parent, last = folder_of(root.fd, name)
+    try:
+        try:
+            os.rename(last, folder / new_name, src_dir_fd=parent)
+            return folder / new_name
+        except OSError:
+            os.rename(last, f"quarantined-{new_name}", src_dir_fd=parent, dst_dir_fd=parent)
+        _behead(parent, f"quarantined-{new_name}")
+    finally:
+        os.close(parent)
+    return (root.path / name).with_name(f"quarantined-{new_name}")
+
+
+def _behead(parent: int, name: str) -> None:
+    """Take a folder's HEAD away: git recognises a repository by what is in it, whatever it is called."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except NotADirectoryError:
+        return
+    try:
+        os.rename("HEAD", "quarantined-HEAD", src_dir_fd=fd, dst_dir_fd=fd)
+    except FileNotFoundError:
+        return
+    finally:
+        os.close(fd)

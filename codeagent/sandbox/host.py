@@ -1,4 +1,4 @@
-"""The opt-in without walls: commands run on this machine, in a session of their own. Only by explicit choice."""
+"""Runs commands on this machine without a sandbox, in a session of their own; only by explicit choice."""
 
 import asyncio
 import errno
@@ -15,16 +15,15 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
-from codeagent.sandbox.background import in_thread, to_the_end
-from codeagent.sandbox.execution import DRAIN_SECONDS, LONGEST_ARGUMENT
-from codeagent.sandbox.families import MARK, Family, alive, pause_all, resume_all, stop_all
-from codeagent.sandbox.stillness import Stillness
-from codeagent.sandbox.stop import within_disk
-from codeagent.sandbox.thaw import Frozen, thaw_left
+from codeagent.sandbox.exec import DRAIN_SECONDS, LONGEST_ARGUMENT
+from codeagent.sandbox.freeze import FreezeLock
+from codeagent.sandbox.process_tree import MARK, ProcessTree, living, pause_all, resume_all, stop_all
+from codeagent.sandbox.tasks import in_thread, run_to_end, within_disk
+from codeagent.sandbox.thaw import FrozenList, thaw_left
 
 _PIECE = 64 * 1024
 _POLL_SECONDS = 0.05
-_OPEN = "network: without a sandbox every command has this machine's network; a list of hosts holds nothing back"
+_OPEN = "network: without a sandbox every command has this machine's network; a list of hosts does not restrict it"
 _ALSO_SECRET = frozenset({"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS"})
 
 
@@ -60,13 +59,13 @@ class HostSandbox:
     """`codeagent.core.ports.Sandbox` without a container; confines nothing."""
 
     def __init__(self, root: Path, environment: Mapping[str, str], state_dir: Path) -> None:
-        """`environment` is this process's; variables that hold secrets are left out for commands."""
+        """`environment` is this process's; commands do not get variables that hold secrets."""
         self._root = root
         self._state_dir = state_dir
-        self._frozen = Frozen(state_dir)
-        self._stillness = Stillness(self._pause, self._resume)
-        self._families: set[Family] = set()
-        """Of commands that run or left processes behind."""
+        self._frozen = FrozenList(state_dir)
+        self._freeze_lock = FreezeLock(self._pause, self._resume)
+        self._trees: set[ProcessTree] = set()
+        """The processes of commands that run or left some behind."""
         self._paused: frozenset[tuple[int, int]] = frozenset()
         self._environment = {
             name: value
@@ -87,28 +86,28 @@ class HostSandbox:
 
     @property
     def exposed(self) -> str:
-        """Empty: nothing is hidden, and every command is asked about."""
+        """Empty: nothing is hidden, and every command needs approval."""
         return ""
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
-        """See the port; raises SandboxUnavailable for a command that is to be `read_only`."""
+        """Run a command, see the port. Raises SandboxUnavailable for a `read_only` one."""
         return await within_disk(self._root, self._run(command, on_output))
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.read_only:
-            problem = "plan mode runs no commands without a sandbox, which would keep the files as they are"
+            problem = "plan mode runs no commands without a sandbox, which would keep them from changing files"
             raise SandboxUnavailable(problem, "leave plan mode, or start codeagent with --sandbox docker")
         mark = secrets.token_hex(8)
         try:
-            await self._stillness.over()
+            await self._freeze_lock.released()
         except asyncio.CancelledError:
             return CommandResult(exit_code=None, stopped=True)
         stdout, stderr = await _Pipe.open(), await _Pipe.open()
         try:
-            async with self._stillness.moving():
+            async with self._freeze_lock.activity():
                 process = await self._spawn(command.text.encode("utf-8", "replace"), mark, stdout, stderr)
-                family = Family(process.pid, mark)
-                self._families.add(family)
+                tree = ProcessTree(process.pid, mark)
+                self._trees.add(tree)
         except BaseException:
             stdout.close()
             stderr.close()
@@ -121,59 +120,59 @@ class HostSandbox:
             await _ended(process, outputs)
             await _drain(outputs)
             notices = (_OPEN,) if command.hosts else ()
-            return CommandResult(exit_code=process.returncode, left_running=family.ended(), notices=notices)
+            return CommandResult(exit_code=process.returncode, left_running=tree.ended(), notices=notices)
         except asyncio.CancelledError:
-            killed = await to_the_end(self._stop(process, family))
-            await to_the_end(_drain(outputs, swallow=True))
+            killed = await run_to_end(self._stop(process, tree))
+            await run_to_end(_drain(outputs, swallow=True))
             return CommandResult(exit_code=None, stopped=True, killed=killed)
         except BaseException:
-            await to_the_end(self._stop(process, family))
+            await run_to_end(self._stop(process, tree))
             raise
         finally:
-            if not family.left:
-                self._families.discard(family)
+            if not tree.left:
+                self._trees.discard(tree)
             for output in outputs:
                 output.cancel()
             stdout.close()
             stderr.close()
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
-        """See the port, as far as it holds without walls.
+        """Freeze, see the port, as far as that is possible without a sandbox.
 
-        What commands started is found by mark, session and parents, stopped, and let go on afterwards. What left all
-        three behind, or runs as somebody else, is not found and goes on; so does everything else on this machine.
+        What commands started is found by mark, session and parents, stopped, and resumed afterwards. What escaped all
+        three, or runs as another user, is not found and keeps running; so does everything else on this machine.
         """
-        return self._stillness.hold()
+        return self._freeze_lock.hold()
 
     async def listening(self) -> frozenset[int]:
-        """Unknown: the machine's ports are not the commands' own."""
+        """Return nothing: the machine's ports are not the commands' own."""
         return frozenset()
 
     async def sweep(self) -> Swept:
-        """See the port: without walls nothing is protected, so nothing is moved."""
-        self._families &= alive(self._families)
-        return Swept(alive=bool(self._families))
+        """Sweep, see the port: without a sandbox nothing is protected, so nothing is moved."""
+        self._trees &= living(self._trees)
+        return Swept(alive=bool(self._trees))
 
     async def set_aside(self, path: str) -> str:
-        """See the port; it is left where it is."""
+        """Refuse, see the port: the file is left where it is."""
         raise PermissionError(errno.EPERM, "without a sandbox nothing is moved away")
 
     async def close(self) -> None:
-        """Nothing outlives a command but what it left running on purpose."""
+        """Close; only what commands left running on purpose outlives them."""
         await asyncio.to_thread(self._frozen.close)
 
     async def _pause(self) -> None:
-        self._families &= alive(self._families)
-        if self._families:
-            self._paused = await pause_all(self._families, self._frozen)
+        self._trees &= living(self._trees)
+        if self._trees:
+            self._paused = await pause_all(self._trees, self._frozen)
 
     async def _resume(self) -> None:
         resume_all(self._paused, self._frozen)
         self._paused = frozenset()
 
-    async def _stop(self, process: asyncio.subprocess.Process, family: Family) -> int:
-        await self._stillness.over()
-        return await stop_all(process, family)
+    async def _stop(self, process: asyncio.subprocess.Process, tree: ProcessTree) -> int:
+        await self._freeze_lock.released()
+        return await stop_all(process, tree)
 
     async def _spawn(self, script: bytes, mark: str, stdout: "_Pipe", stderr: "_Pipe") -> asyncio.subprocess.Process:
         with tempfile.TemporaryFile() as file:
@@ -210,7 +209,7 @@ async def _pass_on(reader: asyncio.StreamReader, stream: Literal["stdout", "stde
 
 
 async def _ended(process: asyncio.subprocess.Process, outputs: list[asyncio.Task[None]]) -> None:
-    """Returns when the process has exited, whoever still holds its pipes; raises what `on_output` raised."""
+    """Return when the process has exited, whoever still holds its pipes; raise what `on_output` raised."""
     waiting = asyncio.create_task(process.wait())
     try:
         while process.returncode is None:

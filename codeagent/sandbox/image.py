@@ -1,10 +1,18 @@
-"""Which image the sandbox runs: the first that can be had of four, and how it came about."""
+"""Chooses the image the sandbox runs, builds one from packages, and decides which Python commands get.
+
+Only names that belong to Python come before the image's own programs: a file in the workspace must not stand in for
+`ls` or `git`, which run without being asked about.
+"""
 
 import io
 import math
 import os
+import re
+import shlex
+import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +20,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.docker import Engine, ImageFacts
+from codeagent.core.programs import find_program
+from codeagent.sandbox.engine import Engine, EngineRefused, ImageFacts
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
-from codeagent.sandbox.python import host_python
 from codeagent.sandbox.spec import SandboxSpec
 
 REPOSITORY = "codeagent-sandbox"
@@ -26,8 +34,25 @@ _ETC = (
     "alternatives", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
     "localtime", "mime.types", "services", "protocols", "perl", "python3*", "java-*", "debian_version",
 )  # fmt: skip
-"""What programs under /usr need of /etc; nothing here is about a user or this machine's network."""
+"""The parts of /etc that programs under /usr need; none tells of a user or this machine's network."""
 _LIBRARIES = ("bin", "lib", "lib32", "lib64", "libx32")
+PACKAGES = (
+    "bash", "build-essential", "ca-certificates", "curl", "diffutils", "file", "findutils", "git", "jq", "less", "make",
+    "patch", "perl", "procps", "python3", "python3-pip", "python3-venv", "ripgrep", "unzip", "xz-utils", "zip",
+)  # fmt: skip
+_SUITE_IN = Path("/etc/os-release")
+FOLDER = "/run/codeagent-python"
+"""Where the scripts that start Python's programs are mounted."""
+_NAMES = re.compile(
+    r"(?:python|pip)[\d.]*|pytest|py\.test|mypy|ruff|black|isort|flake8|pylint|tox|nox|coverage|ipython|sphinx-build"
+    r"|uvicorn|gunicorn|flask|django-admin|celery|alembic|pre-commit|hatch|pdm|poetry"
+)
+_SCRIPT = """#!/bin/sh
+[ -x {target} ] && exec {target} "$@"
+printf '%s: its interpreter is not in the sandbox\\n' {target} >&2
+exit 127
+"""
+_OF_PYTHON = ("python", "python3")
 
 
 @dataclass(frozen=True)
@@ -38,13 +63,13 @@ class ImageChoice:
     """PATH inside."""
     binds: tuple[Bind, ...] = ()
     python: Path | None = None
-    """What python3 is to be inside, where the image leaves that open."""
+    """What `python3` leads to inside, if the image leaves that open."""
 
 
 def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
-    """Configured; built here from packages; the default, pulled once; this machine's own toolchain.
+    """Choose the first of: configured; built here from packages; the default, pulled once; this machine's toolchain.
 
-    Raises SandboxUnavailable where a configured image is missing, or nothing is left to try.
+    Raises SandboxUnavailable if a configured image is missing, or nothing is left to try.
     """
     if spec.image is not None:
         facts = engine.image(spec.image)
@@ -64,13 +89,13 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
 
 
 def pull_default(engine: Engine, on_progress: Callable[[str], None]) -> str | None:
-    """None when it has come, otherwise why not."""
+    """Pull the default image; return None if it has come, otherwise why not."""
     on_progress(f"pulling the default image {DEFAULT[:26]}…")
     return engine.pull(DEFAULT, on_progress)
 
 
 def host_toolchain(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
-    """An empty image for the host's own /usr, read-only: the person's tools, none of their data."""
+    """Choose an empty image for the host's own /usr, read-only: the user's tools, none of their data."""
     if not Path("/usr/bin/bash").exists() and not Path("/bin/bash").exists():
         raise SandboxUnavailable(
             "no image: the registry cannot be reached and this machine has no usable toolchain of its own",
@@ -88,14 +113,14 @@ def host_toolchain(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str
 
 
 def toolchain_binds() -> tuple[Bind, ...]:
-    """`/usr`, `/bin` and `/lib*` where they are no links into it, and the few files of `/etc`."""
+    """Return `/usr`, `/bin` and `/lib*` unless they are links into it, and a few files of `/etc`."""
     top = [f"/{name}" for name in _LIBRARIES if Path(f"/{name}").is_dir() and not Path(f"/{name}").is_symlink()]
     etc = sorted(str(path) for name in _ETC for path in Path("/etc").glob(name))
     return tuple(Bind(os.path.realpath(path), path) for path in ["/usr", *top, *etc])
 
 
 def empty_root() -> bytes:
-    """A tar of directories, the links of a merged /usr, and where lookups are made; always the same bytes."""
+    """Make a tar of directories, the links of a merged /usr, and nsswitch.conf; always the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in ("proc", "sys", "dev", "sbin", "etc", "usr", "run", "var", "home"):
@@ -121,7 +146,7 @@ def _of(reference: str, facts: ImageFacts, origin: str) -> ImageChoice:
 
 
 def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], None]) -> ImageFacts | None:
-    """An unreachable registry is not asked again for an hour: some networks take minutes to say no."""
+    """Pull the default image; after a failure not again for an hour, as some networks take minutes to fail."""
     failed = state_dir / "sandbox" / "pull-failed"
     if _age(failed) < _PULL_AGAIN_SECONDS:
         return None
@@ -133,12 +158,12 @@ def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], Non
         failed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         failed.write_text(problem, encoding="utf-8")
     except OSError as error:
-        on_progress(f"that it cannot be pulled could not be noted ({error.strerror}), so it is tried at every start")
+        on_progress(f"the failure could not be recorded ({error.strerror}), so every start will try again")
     return None
 
 
 def _age(path: Path) -> float:
-    """Seconds since it was written; endless where there is none."""
+    """Return the seconds since the file was written; infinity if there is none."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:
@@ -146,9 +171,122 @@ def _age(path: Path) -> float:
 
 
 def _interpreter(spec: SandboxSpec) -> str | None:
-    """Where this Python is installed, if outside /usr: virtual environments in the workspace point there."""
+    """Return where this Python is installed, if outside /usr: virtual environments in the workspace point there."""
     prefix = Path(os.path.realpath(sys.base_prefix))
     inside = any(prefix == place or place in prefix.parents for place in (Path("/usr"), spec.root))
     too_much = any(prefix == place or prefix in place.parents for place in (spec.root, spec.home, spec.state_dir))
     looks_right = (prefix / "bin" / f"python3.{sys.version_info.minor}").exists()
     return None if inside or too_much or not looks_right else str(prefix)
+
+
+def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], None]) -> str:
+    """Make `OFFLINE` with debootstrap; return the image's id. Takes about a minute and 1 GB below `scratch`.
+
+    Raises SandboxUnavailable, with nothing left behind.
+    """
+    if os.getuid() != 0:
+        raise SandboxUnavailable("building from packages needs root", "sudo codeagent sandbox build --offline")
+    debootstrap, packer = (find_program(name, Path.cwd()) for name in ("debootstrap", "tar"))
+    if debootstrap is None or packer is None:
+        raise SandboxUnavailable("debootstrap is missing", "apt-get install debootstrap (Debian, Ubuntu)")
+    suite = _suite()
+    try:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"there is no room to build in: {scratch} ({error.strerror})",
+            "make it writable, or set XDG_STATE_HOME to a folder that is",
+        ) from error
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:
+        root, tar = Path(folder) / "root", Path(folder) / "root.tar"
+        command = [debootstrap, "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(root)]
+        _watch(command, on_progress)
+        on_progress("packing")
+        excluded = ("./proc/*", "./sys/*", "./dev/*", "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*")
+        _watch(
+            [packer, "-C", str(root), *(f"--exclude={name}" for name in excluded), "-cf", str(tar), "."], on_progress
+        )
+        on_progress("importing it into the engine")
+        try:
+            return engine.import_image(str(tar), OFFLINE, [f"ENV PATH={DEFAULT_PATH}"])
+        except EngineRefused as refusal:
+            raise SandboxUnavailable(f"the engine refused the image: {refusal}", "look at its free space") from refusal
+
+
+def _suite() -> str:
+    for line in _SUITE_IN.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition("=")
+        if name == "VERSION_CODENAME" and value:
+            return value.strip('"')
+    raise SandboxUnavailable("this distribution has no code name for debootstrap", "codeagent sandbox build")
+
+
+def _watch(command: list[str], on_progress: Callable[[str], None]) -> None:
+    """Run a command to its end and report each line as progress. Raises SandboxUnavailable with the last one."""
+    last = ""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last = line.strip() or last
+            on_progress(last)
+    if process.returncode != 0:
+        raise SandboxUnavailable(f"{command[0]} failed: {last}", "check the network and the package sources")
+
+
+def python_links(virtual_env: Path | None, python: Path | None) -> dict[str, str]:
+    """Return names and what each leads to inside; `python`: where python3 is inside.
+
+    Empty if the image's own programs are right as they are.
+    """
+    if virtual_env is not None and (virtual_env / "pyvenv.cfg").is_file():
+        folder = virtual_env / "bin"
+        names = sorted(name for name in _listed(folder) if _NAMES.fullmatch(name))
+        return {name: str(folder / name) for name in names}
+    if python is None:
+        return {}
+    pip = {name: str(python.with_name(name)) for name in ("pip", "pip3") if python.with_name(name).exists()}
+    return dict.fromkeys(_OF_PYTHON, str(python)) | pip
+
+
+def start_scripts(state_dir: Path, links: dict[str, str]) -> Bind:
+    """Make a folder of scripts, since an environment's Python must be started by its own path. Raises OSError."""
+    texts = {name: _SCRIPT.format(target=shlex.quote(target)) for name, target in links.items()}
+    digest = sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
+    folder = state_dir / "sandbox" / f"python-{digest}"
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    for name, text in texts.items():
+        script = folder / name
+        if not script.exists() or script.read_text(encoding="utf-8") != text:
+            script.unlink(missing_ok=True)
+            script.write_text(text, encoding="utf-8")
+        script.chmod(0o755)
+    return Bind(str(folder), FOLDER)
+
+
+def search_path(path: str, links: dict[str, str], virtual_env: Path | None) -> str:
+    """Return PATH inside: Python's names, the image's own folders, then the rest of the environment."""
+    if not links:
+        return path
+    return f"{FOLDER}:{path}" + (f":{virtual_env}/bin" if virtual_env is not None else "")
+
+
+def host_python(prefix: str | None, python: Path | None) -> Path | None:
+    """Return which of two is the user's `python3`: this program's own, or the distribution's.
+
+    `prefix`: where this program's own is installed, None if that is below /usr.
+    """
+    real = None if python is None else Path(os.path.realpath(python))
+    usual = Path("/usr/bin/python3")
+    if prefix is not None and ((real is not None and Path(prefix) in real.parents) or not usual.exists()):
+        return Path(prefix) / "bin" / "python3"
+    return usual if usual.exists() else None
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []

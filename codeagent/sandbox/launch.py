@@ -1,4 +1,4 @@
-"""Making a container: engine, image, mounts, start. Blocks; belongs into a thread."""
+"""Makes a container: engine, image, mounts, start. Blocks; belongs in a thread."""
 
 import os
 from collections.abc import Callable
@@ -6,26 +6,23 @@ from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.sanitize import visible
-from codeagent.sandbox.container import Container
-from codeagent.sandbox.docker import Engine, EngineRefused
 from codeagent.sandbox.egress.forwarder import FOLDER
-from codeagent.sandbox.ground import Ground
-from codeagent.sandbox.image import ImageChoice, choose_image
+from codeagent.sandbox.engine import Engine, EngineRefused, labels, reap
+from codeagent.sandbox.engine_socket import probe_socket
+from codeagent.sandbox.guard import Container
+from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
 from codeagent.sandbox.masks import NOT_ALL_MASKED, Secrets
-from codeagent.sandbox.pinned import Found, PinnedRoot, is_utf8
+from codeagent.sandbox.pinned import PinnedEntry, PinnedRoot, is_utf8, submounts
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
-from codeagent.sandbox.python import python_links, search_path, start_scripts
-from codeagent.sandbox.reach import probe_socket
-from codeagent.sandbox.reaper import labels, reap
+from codeagent.sandbox.resources import SessionResources
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.submounts import submounts
 
 
 def launch(
-    spec: SandboxSpec, ground: Ground, socket: str, instance: str, on_progress: Callable[[str], None]
+    spec: SandboxSpec, resources: SessionResources, socket: str, instance: str, on_progress: Callable[[str], None]
 ) -> Container:
-    """Raises SandboxUnavailable."""
-    root, _ = ground.opened()
+    """Make and start a container. Raises SandboxUnavailable."""
+    root, _ = resources.opened()
     probe_socket(socket)
     engine = Engine(socket)
     try:
@@ -33,7 +30,7 @@ def launch(
         own = state_files(spec.state_dir, root.uid, root.gid)
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
-        secrets = ground.secrets()
+        secrets = resources.secrets()
         links = python_links(spec.virtual_env, image.python)
         python = (start_scripts(spec.state_dir, links),) if links else ()
         arguments = create_arguments(
@@ -42,7 +39,7 @@ def launch(
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_nameable(_binds(spec, own, ground, image, protected, secrets)) + python,
+                binds=_nameable(_binds(spec, own, resources, image, protected, secrets)) + python,
                 path=search_path(image.path, links, spec.virtual_env),
                 virtual_env=str(spec.virtual_env or ""),
                 memory_bytes=spec.memory_bytes,
@@ -57,8 +54,8 @@ def launch(
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", _remedy(refusal)) from refusal
     finally:
         engine.close()
-    mounts = ground.around.mounts
-    warnings = (*ground.around.warnings, *_warnings(secrets))
+    mounts = resources.around.mounts
+    warnings = (*resources.around.warnings, *_warnings(secrets))
     return Container(container_id, stdin, image.reference, image.origin, protected, secrets, mounts, warnings)
 
 
@@ -75,7 +72,7 @@ def remove(socket: str, container_id: str) -> None:
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
-    """The empty file that masks secrets, and the container's passwd and group; made where missing.
+    """Return the empty file that masks secrets, and the container's passwd and group; make what is missing.
 
     Raises SandboxUnavailable.
     """
@@ -108,7 +105,7 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _mountable(protected: tuple[Found, ...]) -> tuple[Found, ...]:
+def _mountable(protected: tuple[PinnedEntry, ...]) -> tuple[PinnedEntry, ...]:
     for found in protected:
         if found.kind not in ("directory", "file"):
             raise SandboxUnavailable(
@@ -119,11 +116,11 @@ def _mountable(protected: tuple[Found, ...]) -> tuple[Found, ...]:
 
 
 def _nameable(binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
-    """Raises SandboxUnavailable where a path cannot be told to the engine, and so not be protected or hidden."""
+    """Raise SandboxUnavailable if the engine cannot be given a path, which then could not be protected or hidden."""
     for path in (path for bind in binds for path in (bind.source, bind.target)):
         if not is_utf8(path):
             raise SandboxUnavailable(
-                f"{visible(path)} has to be mounted, and its name is not UTF-8: the Docker engine takes no other",
+                f"{visible(path)} has to be mounted, but its name is not UTF-8, which the Docker engine needs",
                 "rename or remove it",
             )
     return binds
@@ -132,19 +129,19 @@ def _nameable(binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
 def _binds(
     spec: SandboxSpec,
     own: tuple[Path, Path, Path],
-    ground: Ground,
+    resources: SessionResources,
     image: ImageChoice,
-    protected: tuple[Found, ...],
+    protected: tuple[PinnedEntry, ...],
     secrets: Secrets,
 ) -> tuple[Bind, ...]:
-    root, _ = ground.opened()
+    root, _ = resources.opened()
     empty, passwd, group = own
     here = str(root.path)
     return (
         *image.binds,
         Bind(str(passwd), "/etc/passwd"),
         Bind(str(group), "/etc/group"),
-        *(Bind(path, path, recursive=False) for path, _ in ground.around.mounts),
+        *(Bind(path, path, recursive=False) for path, _ in resources.around.mounts),
         *_workspace(root, spec.read_only_workspace),
         *(Bind(f"{here}/{found.name}", f"{here}/{found.name}") for found in protected),
         *(Bind(str(empty), path) for path in sorted(mask.path for mask in secrets.masks)),

@@ -1,4 +1,4 @@
-"""Which files read as empty inside: those that look like secrets, looked for again before each command."""
+"""Finds the files that look like secrets, before each command; they read as empty inside."""
 
 import os
 import re
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.paths import secret_reason
-from codeagent.sandbox.pinned import Found, PinnedRoot
+from codeagent.sandbox.pinned import PinnedEntry, PinnedRoot
 
 MOST_FILES = 100
 MOST_ENTRIES = 200_000
-"""Entries looked at, what is least deep first; of a larger tree the rest is not searched, which `complete` says."""
+"""Entries searched, the least deep first; `complete` says if a larger tree was not searched to its end."""
 _SKIPPED = frozenset({
     ".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache", "target",
     "test", "tests", "testdata", "fixtures", "examples",
 })  # fmt: skip
 """Keys below folders of tests and examples are test data and stay readable."""
 _OFTEN_PUBLIC = re.compile(r".+\.(pem|key|asc)|\.npmrc", re.IGNORECASE)
-"""Certificates and package settings: secret only where they hold one of the marks below."""
+"""Certificates and package settings: secret only if they hold one of the marks below."""
 _MARKS = (b"PRIVATE KEY", b"_auth", b"_password")
 _LOOKED_AT = 64 * 1024
 NOT_ALL_MASKED = "not all of it could be searched for files that look like secrets"
@@ -33,14 +33,14 @@ _SETTLED_NS = 2_000_000_000
 class Mask:
     path: str
     """Absolute."""
-    found: Found
+    found: PinnedEntry
 
 
 @dataclass(frozen=True)
 class Secrets:
     masks: frozenset[Mask]
     complete: bool
-    """Whether all of the tree was looked at, and every such file is among the masks."""
+    """Whether the whole tree was searched, and every such file is among the masks."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _Folder:
     """One folder as it was listed."""
 
     identity: tuple[int, int, int]
-    """Device, inode, and time of the last change of what it holds, in nanoseconds."""
+    """Device, inode, and time of the last change of its entries, in nanoseconds."""
     folders: tuple[str, ...]
     suspects: tuple[str, ...]
     """Files whose names look like secrets."""
@@ -56,10 +56,10 @@ class _Folder:
 
 
 class SecretScan:
-    """Looks through one tree; what did not change since the last look is not listed again."""
+    """Searches one tree; folders that did not change since the last search are not listed again."""
 
     def __init__(self, root: PinnedRoot, without: str = "", most_entries: int = MOST_ENTRIES) -> None:
-        """`without`: a folder relative to the root that is not looked into."""
+        """`without`: a folder, relative to the root, that is not searched."""
         self._root = root
         self._without = without
         self._most_entries = most_entries
@@ -67,13 +67,13 @@ class SecretScan:
         self._turn = threading.Lock()
 
     def look(self) -> Secrets:
-        """Blocks: milliseconds where little changed, a second for a large tree at first."""
+        """Search; blocks for milliseconds if little changed, for a second on a large tree at first."""
         with self._turn:
             return self._look()
 
     def _look(self) -> Secrets:
         known: dict[str, _Folder] = {}
-        found: list[Found] = []
+        found: list[PinnedEntry] = []
         pending, entries = deque([""]), 0
         while pending and entries <= self._most_entries and len(found) <= MOST_FILES:
             name = pending.popleft()

@@ -1,6 +1,7 @@
-"""The workspace's root, opened once: what may be mounted is looked at beneath it, links never followed."""
+"""Holds the workspace's root open: what is to be mounted is examined beneath it, and links are never followed."""
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +11,22 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.paths import protected_part
 from codeagent.core.sanitize import visible
 
-Kind = Literal["directory", "file", "link", "other"]
+EntryKind = Literal["directory", "file", "link", "other"]
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _REFUSED = ("/", "/usr", "/etc", "/var", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/home", "/root", "/tmp", "/opt")
 _REFUSED_BELOW = ("/proc", "/sys", "/dev")
+_MOUNTS = Path("/proc/self/mountinfo")
+_WHERE = 4
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
-class Found:
+class PinnedEntry:
     """Something below the root, as it was at one moment."""
 
     name: str
     """Relative to the root."""
-    kind: Kind
+    kind: EntryKind
     device: int
     inode: int
 
@@ -31,7 +35,7 @@ class PinnedRoot:
     """A directory held by descriptor."""
 
     def __init__(self, path: Path) -> None:
-        """Raises SandboxUnavailable where `path` is no directory or is reached over a link."""
+        """Raises SandboxUnavailable if `path` is not a directory or is reached through a link."""
         self.path = path
         self.fd = _open_each(path)
         status = os.fstat(self.fd)
@@ -42,15 +46,15 @@ class PinnedRoot:
         os.close(self.fd)
 
     def unmoved(self) -> bool:
-        """Whether the path still leads to this very directory."""
+        """Tell whether the path still leads to this very directory."""
         try:
             now = os.lstat(self.path)
         except OSError:
             return False
         return (now.st_dev, now.st_ino) == self._identity
 
-    def find(self, name: str) -> Found | None:
-        """What `name` (relative) is, itself and not what it links to; None where nothing is."""
+    def find(self, name: str) -> PinnedEntry | None:
+        """Return what is at `name` (relative), a link itself and not its target; None if nothing is."""
         try:
             fd, last = folder_of(self.fd, name)
         except OSError:
@@ -61,10 +65,10 @@ class PinnedRoot:
             return None
         finally:
             os.close(fd)
-        return Found(name, _kind(status.st_mode), status.st_dev, status.st_ino)
+        return PinnedEntry(name, _kind(status.st_mode), status.st_dev, status.st_ino)
 
-    def protected(self) -> tuple[Found, ...]:
-        """Every spelling of `.git` and `.codeagent` directly below the root."""
+    def protected(self) -> tuple[PinnedEntry, ...]:
+        """Return every spelling of `.git` and `.codeagent` directly below the root."""
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.fd)
         try:
             names = sorted(name for name in os.listdir(fd) if protected_part(name))  # noqa: PTH208  # a descriptor, no path
@@ -74,7 +78,7 @@ class PinnedRoot:
 
 
 def folder_of(root: int, name: str) -> tuple[int, str]:
-    """The open folder below `root` that `name` is in, to be closed by the caller, and its last part.
+    """Open the folder below `root` that `name` is in, for the caller to close; return it and the last part.
 
     No link is followed. Raises OSError.
     """
@@ -92,14 +96,14 @@ def folder_of(root: int, name: str) -> tuple[int, str]:
 
 
 def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None:
-    """Raises SandboxUnavailable for a root that would show more than a workspace.
+    """Raise SandboxUnavailable for a root that would show more than a workspace.
 
-    `private` are paths that must not come to lie inside: the state directory, the engine's socket.
+    `private` are paths that must not be inside: the state directory, the engine's socket.
     """
     text = str(root)
     if not text.isascii() and not is_utf8(text):
         raise SandboxUnavailable(
-            f"the name {visible(text)} is not UTF-8, and the Docker engine takes no other", "rename the folder"
+            f"the name {visible(text)} is not UTF-8, which the Docker engine needs", "rename the folder"
         )
     if text in _REFUSED or any(_contains(Path(top), root) for top in _REFUSED_BELOW):
         raise SandboxUnavailable(f"{root} is a system directory, not a workspace", "start codeagent in a project")
@@ -107,11 +111,11 @@ def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None
         raise SandboxUnavailable(f"{root} holds your home directory", "start codeagent in a project below it")
     for path in private:
         if _contains(root, Path(os.path.realpath(path))):
-            raise SandboxUnavailable(f"{root} holds {path}, which no command may reach", "start in another directory")
+            raise SandboxUnavailable(f"{root} holds {path}, which no command may see", "start in another directory")
 
 
 def is_utf8(name: str) -> bool:
-    """Whether a file's name, as Python has it, was UTF-8 on disk."""
+    """Tell whether a file's name, as Python has it, is UTF-8 on disk."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -133,13 +137,27 @@ def _open_each(path: Path) -> int:
     except OSError as error:
         os.close(fd)
         problem = f"the workspace {path} cannot be opened: {error.strerror}"
-        raise SandboxUnavailable(problem, "check that it exists and is no link") from error
+        raise SandboxUnavailable(problem, "check that it exists and is not a link") from error
     return fd
 
 
-def _kind(mode: int) -> Kind:
+def _kind(mode: int) -> EntryKind:
     if stat.S_ISLNK(mode):
         return "link"
     if stat.S_ISDIR(mode):
         return "directory"
     return "file" if stat.S_ISREG(mode) else "other"
+
+
+def submounts(root: Path) -> tuple[str, ...]:
+    """Return where file systems are mounted below the root; none if the system does not list its mounts.
+
+    A read-only mount of the workspace leaves them writable.
+    """
+    try:
+        lines = _MOUNTS.read_bytes().splitlines()
+    except OSError:
+        return ()
+    raw = (_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), line.split()[_WHERE]) for line in lines)
+    below = os.fsencode(root) + b"/"
+    return tuple(dict.fromkeys(os.fsdecode(path) for path in raw if path.startswith(below)))

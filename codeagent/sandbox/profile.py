@@ -1,4 +1,4 @@
-"""The whole profile of the container, from a few plain values to the engine's JSON (SECURITY.md 4b)."""
+"""Builds the whole profile of the container, from a few plain values to the engine's JSON (SECURITY.md 4b)."""
 
 import json
 from copy import deepcopy
@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 KEEPER = 65533
-"""Uid and gid of the container's main process: another one than the work's, so that work cannot end it."""
+"""Uid and gid of the container's main process: not those of the work, so that work cannot end it."""
 HOME = "/home/agent"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {
@@ -28,10 +28,10 @@ ENVIRONMENT = {
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
     "GIT_CONFIG_VALUE_0": "explicit",
 }
-"""Everything a command finds in its environment, besides PATH, the image's own and the call's mark.
+"""The environment of a command, besides PATH, the image's own variables and the call's mark.
 
-Commands that only read need no question, and `git status` is one: so git takes no folder for a repository because
-files of the workspace make it look like one, with a configuration that names programs.
+Commands that only read run without approval, and `git status` is one: so git must not take a folder for a repository
+because files of the workspace make it look like one, with a configuration that names programs.
 """
 
 _READ_ONLY_DEVICES = {
@@ -67,7 +67,7 @@ _SOCKET_FAMILIES = (1, 2, 10, 16)
 _MKNOD_MODE_ARGUMENT = {"mknod": 1, "mknodat": 2}
 _FILE_TYPE = 0o170000
 _PLAIN_TYPES = (0, 0o010000, 0o100000, 0o140000)
-"""What mknod may make: a file (0 means the same), a FIFO, a socket; no device."""
+"""What mknod may make: a file (0 means the same), a FIFO, a socket; never a device."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Bind:
     target: str
     read_only: bool = True
     recursive: bool = True
-    """With what is mounted below the source; that stays writable whatever `read_only` says."""
+    """Include what is mounted below the source; that stays writable whatever `read_only` says."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ContainerSpec:
     """Working directory of every command."""
     uid: int
     gid: int
-    """The work's, for the home directory; the container itself starts as KEEPER."""
+    """Of the work, for the home directory; the container itself starts as KEEPER."""
     binds: tuple[Bind, ...]
     path: str
     memory_bytes: int
@@ -98,11 +98,11 @@ class ContainerSpec:
     pids: int
     cpus: float
     virtual_env: str = ""
-    """The active virtual environment of Python; empty where there is none."""
+    """The active virtual environment of Python; empty if there is none."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
-    """The body of `POST /containers/create`."""
+    """Return the body of `POST /containers/create`."""
     environment = ENVIRONMENT | {"PATH": spec.path}
     if spec.virtual_env:
         environment["VIRTUAL_ENV"] = spec.virtual_env
@@ -153,13 +153,13 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
 
 
 def profile_hash(spec: ContainerSpec) -> str:
-    """Twelve hex digits that change with anything in the profile."""
+    """Return twelve hex digits that change with anything in the profile."""
     return sha256(f"{spec!r}{seccomp_filter()}".encode()).hexdigest()[:12]
 
 
 @lru_cache(maxsize=1)
 def seccomp_filter() -> str:
-    """The pinned profile without what no command needs, as JSON.
+    """Return the pinned profile as JSON, without what no command needs.
 
     Taken away: io_uring, device nodes, unusual socket families, and every way to give a file a set-uid or set-gid bit,
     which would keep its meaning on the host, outside the container.
@@ -169,7 +169,7 @@ def seccomp_filter() -> str:
 
 
 def withhold(profile: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the profile that allows less."""
+    """Return a copy of the profile that allows less."""
     tightened = deepcopy(profile)
     replaced = {"socket"} | _WITHHELD | _MODE_ARGUMENT.keys() | _FLAGS_AND_MODE_ARGUMENTS.keys()
     replaced |= _MKNOD_MODE_ARGUMENT.keys()
@@ -199,7 +199,7 @@ def _lacks(index: int, bits: int) -> dict[str, Any]:
 
 
 def _is(index: int, mask: int, value: int) -> dict[str, Any]:
-    """Argument `index`, seen through `mask`, equals `value`. The engine's names are the other way round."""
+    """Return the condition that argument `index`, masked, is `value`; the engine names them the other way round."""
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 

@@ -1,4 +1,4 @@
-"""The start-up self-test: one exec, whose answers are judged here; a sandbox that fails it is not used."""
+"""Tests a container at its start, with one exec whose answers are judged here; one that fails is not used."""
 
 import fcntl
 import os
@@ -7,9 +7,9 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 
-from codeagent.sandbox.execution import Place, run_script
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket
+from codeagent.sandbox.exec import ExecTarget, run_script
 from codeagent.sandbox.pinned import PinnedRoot
-from codeagent.sandbox.wire import Wire, WireError
 
 _SECONDS = 15.0
 _EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
@@ -17,16 +17,18 @@ _EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewP
 
 @dataclass(frozen=True)
 class SelfTest:
+    """The result of a self-test, one phrase for each check."""
+
     passed: tuple[str, ...]
     failed: tuple[str, ...]
-    """What does not hold, one phrase each; empty means the sandbox may be used."""
+    """Empty if the sandbox may be used."""
     missing_tools: tuple[str, ...] = ()
 
 
 async def self_test(
-    wire: Wire, place: Place, root: PinnedRoot, guarded: tuple[tuple[str, int], ...], read_only: bool
+    engine: EngineSocket, target: ExecTarget, root: PinnedRoot, guarded: tuple[tuple[str, int], ...], read_only: bool
 ) -> SelfTest:
-    """`guarded`: see Container. Raises WireError where the container does not answer."""
+    """Run the self-test; `guarded`: see Container. Raises EngineError if the container does not answer."""
     name = f".codeagent-check-{secrets.token_hex(8)}"
     reply, nonce = f"{name}-reply", secrets.token_hex(16)
     try:
@@ -35,7 +37,7 @@ async def self_test(
         return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
     try:
         arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
-        output = await run_script(wire, place, "check", arguments, _SECONDS)
+        output = await run_script(engine, target, "check", arguments, _SECONDS)
         replied = None if read_only else _read(root, reply)
     finally:
         for left in (reply, name):
@@ -46,14 +48,14 @@ async def self_test(
         key, _, value = line.partition("=")
         answers[key].append(value)
     if not answers["done"]:
-        raise WireError(f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}")
+        raise EngineError(f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}")
     inodes = [str(os.fstat(root.fd).st_ino), *(str(inode) for _, inode in guarded)]
     same = answers["nonce"] == [nonce] and answers["inode"] == inodes
     return judge(answers, same, None if read_only else (replied or ("", -1)) == (nonce, root.uid), root.uid)
 
 
 def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | None, uid: int) -> SelfTest:
-    """`written`: whether a file written inside arrived outside with the right owner; None: not tried."""
+    """Judge the answers; `written`: a file written inside arrived outside with the right owner, None: not tried."""
     checks = [
         ("the workspace inside is this workspace", same_workspace),
         ("no network but loopback", set(answers["interface"]) <= {"lo"}),
@@ -71,7 +73,7 @@ def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | N
 
 
 def _write(root: PinnedRoot, name: str, text: str) -> int:
-    """The open file, locked: whoever sweeps after a crash knows that it is in use. Raises OSError."""
+    """Write a file and keep it open and locked: whoever cleans up leftovers sees that it is in use. Raises OSError."""
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=root.fd)
     with suppress(OSError):  # a file system without locks
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

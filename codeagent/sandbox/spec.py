@@ -1,4 +1,4 @@
-"""What a sandbox is made from: plain values, read once where the program starts."""
+"""What a sandbox is made from: plain values, read once when the program starts."""
 
 import os
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class SandboxSpec:
     home: Path
     """The user's home directory, which is refused as a workspace."""
     private: tuple[Path, ...] = ()
-    """Folders that no command may see, beside the state directory: keys and trust are kept there."""
+    """Folders that no command may see, besides the state directory: keys and trust are kept there."""
     agreed_git: frozenset[str] = frozenset()
     """Digests of git directories outside the workspace that the user lets commands read: `OutsideGit.digest`."""
     docker_host: str | None = None
@@ -30,14 +30,14 @@ class SandboxSpec:
     """Whether the default image may be pulled."""
     read_only_workspace: bool = False
     per_command: bool = False
-    """A container of its own for every command, the next one made ready meanwhile: nothing is left from one to the
-    next but files of the workspace."""
+    """Every command gets its own container, the next one being made ready in the meantime: only files of the workspace
+    are left from one to the next."""
     egress_folder: Path | None = None
-    """Holds the socket of the proxy, for containers whose commands may reach something; None: there is no way out."""
+    """Holds the socket of the proxy, for containers whose commands may reach hosts; None: no network access."""
     virtual_env: Path | None = None
-    """The activated virtual environment of Python, where it lies in the workspace."""
+    """The activated virtual environment of Python, if it is in the workspace."""
     python: Path | None = None
-    """What `python3` is for the user on this machine; for the image of this machine's toolchain."""
+    """The user's `python3` on this machine; for the image of this machine's toolchain."""
     memory_bytes: int = 2 * GIB
     tmp_bytes: int = GIB
     """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""

@@ -1,4 +1,4 @@
-"""An interactive shell in the sandbox: this terminal, in raw mode, on both ends of one exec."""
+"""Runs an interactive shell in the sandbox: this terminal, in raw mode, connected to one exec."""
 
 import asyncio
 import os
@@ -10,28 +10,28 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codeagent.sandbox.execution import Place, exec_body, start_exec
-from codeagent.sandbox.wire import Stream, Wire, WireError
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket, ExecStream
+from codeagent.sandbox.exec import ExecTarget, exec_body, start_exec
 
 
-async def interact(wire: Wire, place: Place) -> int:
-    """Returns the shell's exit code. Without a terminal, standard input is its script.
+async def interact(engine: EngineSocket, target: ExecTarget) -> int:
+    """Run the shell and return its exit code. Without a terminal, standard input is its script.
 
-    Raises WireError, SandboxLost.
+    Raises EngineError, SandboxLost.
     """
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    body = exec_body(place, "run", []) | {
+    body = exec_body(target, "run", []) | {
         "Tty": is_terminal,
         "Cmd": ["bash", "--norc", *(["-i"] if is_terminal else [])],
         "Env": ["PS1=sandbox:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb') if is_terminal else 'dumb'}"],
     }
-    exec_id, stream = await start_exec(wire, place, body)
+    exec_id, stream = await start_exec(engine, target, body)
     loop = asyncio.get_running_loop()
     sending: set[asyncio.Task[None]] = set()
 
     def fit() -> None:
         size = shutil.get_terminal_size()
-        task = loop.create_task(_resize(wire, exec_id, size.lines, size.columns))
+        task = loop.create_task(_resize(engine, exec_id, size.lines, size.columns))
         sending.add(task)
         task.add_done_callback(sending.discard)
 
@@ -47,12 +47,12 @@ async def interact(wire: Wire, place: Place) -> int:
         if is_terminal:
             loop.remove_signal_handler(signal.SIGWINCH)
         stream.close()
-    state = await wire.request("GET", f"/exec/{exec_id}/json")
+    state = await engine.request("GET", f"/exec/{exec_id}/json")
     return int(state.get("ExitCode") or 0)
 
 
-async def _type(stream: Stream) -> None:
-    """Passes standard input on; its end is the shell's end of input."""
+async def _type(stream: ExecStream) -> None:
+    """Pass standard input on; its end is the shell's end of input."""
     fd = sys.stdin.fileno()
     while True:
         await _readable(fd)
@@ -64,7 +64,7 @@ async def _type(stream: Stream) -> None:
 
 
 async def _readable(fd: int) -> None:
-    """A regular file always is; the loop cannot watch one."""
+    """Wait until `fd` is readable; a regular file always is, and the loop cannot watch one."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     try:
         loop.add_reader(fd, ready.set)
@@ -76,12 +76,12 @@ async def _readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-async def _show(stream: Stream) -> None:
+async def _show(stream: ExecStream) -> None:
     async for is_stderr, piece in stream.pieces():
         _write(2 if is_stderr else 1, piece)
 
 
-async def _show_raw(stream: Stream) -> None:
+async def _show_raw(stream: ExecStream) -> None:
     async for piece in stream.raw():
         _write(1, piece)
 
@@ -91,10 +91,10 @@ def _write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-async def _resize(wire: Wire, exec_id: str, lines: int, columns: int) -> None:
+async def _resize(engine: EngineSocket, exec_id: str, lines: int, columns: int) -> None:
     try:
-        await wire.request("POST", f"/exec/{exec_id}/resize?h={lines}&w={columns}")
-    except WireError:
+        await engine.request("POST", f"/exec/{exec_id}/resize?h={lines}&w={columns}")
+    except EngineError:
         return
 
 

@@ -1,6 +1,7 @@
-"""What is stopped for a checkpoint is written down before, so that it goes on or ends should this process be killed.
+"""Records what is frozen for a checkpoint before it is, so that it is resumed or ended if this process is killed.
 
-This file is a program, too, for a process of its own that waits for the end of this one; so it imports nothing of ours.
+This file is also a program, run as a process of its own that waits for the end of this one; so it imports nothing of
+ours.
 """
 
 import http.client
@@ -20,38 +21,38 @@ from typing import Any
 _ENGINE_SECONDS = 10.0
 _TRIES = 5
 _WATCHDOG_SECONDS = 2.0
-Process = tuple[int, int]
-"""Pid, and start in ticks since boot: together they name a process for ever."""
-Container = tuple[str, str]
+FrozenProcess = tuple[int, int]
+"""Pid, and start in ticks since boot: together they identify a process for ever."""
+FrozenContainer = tuple[str, str]
 """The engine's socket, and the container's id."""
 
 
-class Frozen:
-    """One session's list of what is stopped, as a file and with a watchdog; both are made when first needed."""
+class FrozenList:
+    """One session's list of what is frozen, as a file and with a watchdog; both are made when first needed."""
 
     def __init__(self, state_dir: Path) -> None:
         self._file = _folder(state_dir) / f"{os.getpid()}-{secrets.token_hex(4)}.json"
-        self._processes: set[Process] = set()
-        self._containers: set[Container] = set()
+        self._processes: set[FrozenProcess] = set()
+        self._containers: set[FrozenContainer] = set()
         self._watchdog: subprocess.Popen[bytes] | None = None
 
-    def add(self, processes: Iterable[Process] = (), containers: Iterable[Container] = ()) -> None:
-        """To be called before they are stopped. Raises OSError."""
+    def add(self, processes: Iterable[FrozenProcess] = (), containers: Iterable[FrozenContainer] = ()) -> None:
+        """Record what is about to be frozen. Raises OSError."""
         self._processes |= set(processes)
         self._containers |= set(containers)
         self._write()
         if self._watchdog is None or self._watchdog.poll() is not None:
             self._watchdog = _watchdog(self._file)
 
-    def remove(self, processes: Iterable[Process] = (), containers: Iterable[Container] = ()) -> None:
-        """To be called once they go on, or are gone."""
+    def remove(self, processes: Iterable[FrozenProcess] = (), containers: Iterable[FrozenContainer] = ()) -> None:
+        """Forget what was resumed, or is gone."""
         self._processes -= set(processes)
         self._containers -= set(containers)
-        with suppress(OSError):  # what stays on the list is told to go on once more, which changes nothing
+        with suppress(OSError):  # what stays on the list is resumed once more, which changes nothing
             self._write()
 
     def close(self) -> None:
-        """Lets the watchdog end, which ends what is still on the list. Idempotent."""
+        """Let the watchdog end, which ends what is still on the list. Idempotent."""
         watchdog, self._watchdog = self._watchdog, None
         if watchdog is None or watchdog.stdin is None:
             return
@@ -73,7 +74,7 @@ class Frozen:
 
 
 def thaw_left(state_dir: Path) -> int:
-    """Does for sessions that were killed what their watchdogs could not do; returns for how many. Blocks."""
+    """Do for killed sessions what their watchdogs could not do; return for how many. Blocks."""
     files = [file for file in _folder(state_dir).glob("*.json") if is_stray(str(_facts(file).get("owner")))]
     for file in files:
         thaw(file)
@@ -81,20 +82,20 @@ def thaw_left(state_dir: Path) -> int:
 
 
 def thaw(file: Path) -> None:
-    """Processes on the list go on; containers, which nobody can use any more, are removed."""
+    """Resume the processes on the list; remove its containers, which nobody can use any more."""
     facts = _facts(file)
     for pid, start in facts.get("processes", []):
         if _started(pid) == str(start):
-            _go_on(pid)
+            _continue(pid)
     ended = [_end(engine, container) for engine, container in facts.get("containers", [])]
     if all(ended):
         file.unlink(missing_ok=True)
 
 
 def is_stray(label: str) -> bool:
-    """Whether the process that wrote `label` is certainly gone.
+    """Tell whether the process that wrote `label` is certainly gone.
 
-    Never for a process of another pid namespace: its pids mean nothing here.
+    False for a process of another pid namespace: its pids mean nothing here.
     """
     boot, _, rest = label.partition("/")
     namespace, _, rest = rest.partition("/")
@@ -105,7 +106,7 @@ def is_stray(label: str) -> bool:
 
 
 def owner(pid: int) -> str | None:
-    """`boot/namespace/pid/start`: names one process for ever, also after its pid was given to another."""
+    """Return `boot/namespace/pid/start`, which identifies a process for ever, even after its pid is reused."""
     start = _started(pid)
     return None if start is None else f"{_boot()}/{_namespace()}/{pid}/{start}"
 
@@ -137,7 +138,7 @@ def _facts(file: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _go_on(pid: int) -> None:
+def _continue(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGCONT)
     except (ProcessLookupError, PermissionError):
@@ -156,7 +157,7 @@ class _Engine(http.client.HTTPConnection):
 
 
 def _end(engine: str, container: str) -> bool:
-    """Whether the container is gone. A request to pause it may be under way, so it is not just resumed."""
+    """Remove a container; return whether it is gone. A pause may be in progress, so it is not just resumed."""
     for attempt in range(_TRIES):
         connection = _Engine(engine)
         try:
@@ -172,7 +173,7 @@ def _end(engine: str, container: str) -> bool:
 
 
 def _watchdog(file: Path) -> subprocess.Popen[bytes]:
-    """A process in a session of its own, which waits until this one closes its standard input, by ending at the latest.
+    """Start a process in its own session that waits until this one closes its standard input, or ends.
 
     Raises OSError.
     """

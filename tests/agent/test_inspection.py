@@ -16,9 +16,9 @@ from codeagent.core.events import KnownEvent, Notice, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Answer, Decision, Policy, Rule
 from codeagent.core.ports import Swept
+from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.pinned import PinnedRoot
-from codeagent.sandbox.quarantine import set_aside
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxLost
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket, engine_socket
 from codeagent.sandbox.host import HostSandbox
-from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.thaw import owner, thaw_left
-from codeagent.sandbox.wire import Wire, WireError
 from tests.sandboxes import run
 
 AGENT = """
@@ -31,7 +30,7 @@ async def main(kind, root, state):
     sandbox = HostSandbox(root, dict(os.environ), state) if host else DockerSandbox(sandbox_spec(root, state))
     await sandbox.start(lambda _: None)
     ran = await run(sandbox, "sleep 600 > /dev/null 2>&1 & echo $!")
-    container = kind == "docker" and sandbox._usual._container.container_id
+    container = kind == "docker" and sandbox._default._container.container_id
     async with sandbox.frozen():
         print(container or ran.stdout.decode().strip(), flush=True)
         await asyncio.sleep(600)
@@ -83,7 +82,7 @@ async def test_a_job_on_this_machine_goes_on_when_the_agent_is_killed(tmp_path: 
 
 @pytest.mark.docker
 async def test_a_paused_container_is_removed_when_the_agent_is_killed(tmp_path: Path) -> None:
-    wire = Wire(engine_socket(os.environ.get("DOCKER_HOST")))
+    wire = EngineSocket(engine_socket(os.environ.get("DOCKER_HOST")))
     async with frozen_agent("docker", tmp_path) as (agent, container):
         facts = await wire.request("GET", f"/containers/{container}/json")
         assert facts["State"]["Paused"], "the positive control"
@@ -93,7 +92,7 @@ async def test_a_paused_container_is_removed_when_the_agent_is_killed(tmp_path: 
         async def gone() -> bool:
             try:
                 await wire.request("GET", f"/containers/{container}/json")
-            except WireError as error:
+            except EngineError as error:
                 return error.status == 404
             return False
 
@@ -130,7 +129,7 @@ async def test_nothing_is_stopped_that_could_not_be_written_down(tmp_path: Path)
     sandbox = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
     pid = int((await run(sandbox, "sleep 600 > /dev/null 2>&1 & echo $!")).stdout)
     try:
-        with pytest.raises(SandboxLost, match="cannot be written down"):
+        with pytest.raises(SandboxLost, match="cannot be recorded"):
             async with sandbox.frozen():
                 raise AssertionError("it is not frozen")
         assert state(pid) != "T"

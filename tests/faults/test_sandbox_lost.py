@@ -15,11 +15,10 @@ import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
-from codeagent.sandbox.background import telling
-from codeagent.sandbox.docker import Engine
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.reach import engine_socket
-from codeagent.sandbox.wire import Wire, WireError
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket, engine_socket
+from codeagent.sandbox.tasks import report_waiting
 from tests.conftest import MakeSandbox
 from tests.sandboxes import Ran, run, sandbox_spec
 
@@ -102,8 +101,8 @@ def container_of(workspace: Path) -> str:
 
 async def exists(container_id: str) -> bool:
     try:
-        await Wire(SOCKET).request("GET", f"/containers/{container_id}/json")
-    except WireError as error:
+        await EngineSocket(SOCKET).request("GET", f"/containers/{container_id}/json")
+    except EngineError as error:
         assert error.status == 404
         return False
     return True
@@ -122,7 +121,7 @@ async def test_a_killed_container_leaves_the_state_unknown_and_the_next_command_
     sandbox: DockerSandbox, workspace_dir: Path
 ) -> None:
     task = await started(sandbox, "touch began; echo go; sleep 600")
-    await Wire(SOCKET).request("POST", f"/containers/{container_of(workspace_dir)}/kill")
+    await EngineSocket(SOCKET).request("POST", f"/containers/{container_of(workspace_dir)}/kill")
     with pytest.raises(SandboxLost, match="unknown"):
         await task
     ran = await run(sandbox, "ls began; echo again")
@@ -134,10 +133,10 @@ async def test_a_container_that_was_removed_or_paused_between_commands_is_replac
 ) -> None:
     await run(sandbox, "true")
     for method, path in (("DELETE", "?force=1"), ("POST", "/pause")):
-        await Wire(SOCKET).request(method, f"/containers/{container_of(workspace_dir)}{path}")
+        await EngineSocket(SOCKET).request(method, f"/containers/{container_of(workspace_dir)}{path}")
         ran = await run(sandbox, "echo again")
         assert ran.stdout == b"again\n"
-        assert "made anew" in ran.result.notices[0], path
+        assert "replaced" in ran.result.notices[0], path
 
 
 async def test_an_engine_that_dies_leaves_the_state_unknown_and_works_again_later(
@@ -174,9 +173,11 @@ async def test_an_engine_that_hangs_in_mid_command_is_noticed(
     make_sandbox: MakeSandbox, workspace_dir: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
-    opened = sandbox._ground._opened
+    opened = sandbox._resources._opened
     assert opened is not None
-    monkeypatch.setattr(sandbox._ground, "_opened", replace(opened, wire=Wire(str(door.path), timeout=1.0)))
+    monkeypatch.setattr(
+        sandbox._resources, "_opened", replace(opened, engine=EngineSocket(str(door.path), timeout=1.0))
+    )
     task = await started(sandbox, "echo go; sleep 600")
     door.hang()
     with pytest.raises(SandboxLost, match="did not answer"):
@@ -191,8 +192,8 @@ def but_polls(asked: list[str]) -> set[str]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine counts as hanging after a tenth of a second; every other deadline stays as long as it is."""
-    monkeypatch.setattr("codeagent.sandbox.wire.ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr("codeagent.sandbox.reach._ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("codeagent.sandbox.engine_socket.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("codeagent.sandbox.engine_socket._ANSWER_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -228,9 +229,9 @@ async def test_a_start_on_an_engine_that_hangs_ends_with_the_reason(tmp_path: Pa
 
 
 async def test_what_a_start_waits_for_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeagent.sandbox.background._TELL_SECONDS", 0.01)
+    monkeypatch.setattr("codeagent.sandbox.tasks._TELL_SECONDS", 0.01)
     said: asyncio.Queue[str] = asyncio.Queue()
-    async with telling("waiting for the Docker engine", said.put_nowait):
+    async with report_waiting("waiting for the Docker engine", said.put_nowait):
         for _ in range(2):
             assert (await said.get()).startswith("waiting for the Docker engine (")
     while not said.empty():

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.ports import Command, Sandbox
-from codeagent.sandbox import docker_sandbox, stop
+from codeagent.sandbox import docker_sandbox, tasks
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.spec import GIB
-from codeagent.sandbox.stop import Room
+from codeagent.sandbox.tasks import Room
 from tests.conftest import MakeSandbox
 from tests.sandboxes import Ran, run
 
@@ -25,8 +25,8 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk = Disk()
-    monkeypatch.setattr(stop, "free_bytes", lambda folder: disk.free)
-    monkeypatch.setattr(stop, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(tasks, "free_bytes", lambda folder: disk.free)
+    monkeypatch.setattr(tasks, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(docker_sandbox, "LOOK_SECONDS", 0.01)
     yield disk
 
@@ -52,8 +52,8 @@ def test_five_gib_may_be_taken_and_one_must_stay(disk: Disk, before: int, after:
 
 def test_what_is_free_is_asked_of_the_file_system(tmp_path: Path) -> None:
     found = os.statvfs(tmp_path)
-    assert abs(stop.free_bytes(tmp_path) - found.f_bavail * found.f_frsize) < GIB
-    assert stop.free_bytes(tmp_path / "gone") > 2**60
+    assert abs(tasks.free_bytes(tmp_path) - found.f_bavail * found.f_frsize) < GIB
+    assert tasks.free_bytes(tmp_path / "gone") > 2**60
 
 
 async def filled(sandbox: Sandbox, disk: Disk) -> str:

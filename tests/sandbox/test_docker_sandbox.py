@@ -110,7 +110,7 @@ async def test_a_git_directory_that_the_person_makes_is_kept_and_protected(
     ran = await run(sandbox, "touch .git/x; git log --oneline")
     assert b"Read-only" in ran.stderr
     assert b"first" in ran.stdout
-    assert "made anew because .git changed" in ran.result.notices[0]
+    assert "replaced because .git changed" in ran.result.notices[0]
 
 
 async def test_a_masked_file_that_was_replaced_is_masked_again(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
@@ -121,7 +121,7 @@ async def test_a_masked_file_that_was_replaced_is_masked_again(make_sandbox: Mak
     (workspace_dir / "new").rename(workspace_dir / ".env")
     ran = await run(sandbox, "cat .env")
     assert ran.stdout == b""
-    assert "made anew because .env changed" in ran.result.notices[0]
+    assert "replaced because .env changed" in ran.result.notices[0]
     assert "look like secrets (1): .env" in (await sandbox.start(lambda _: None)).warnings[0]
 
 
@@ -133,7 +133,7 @@ async def test_a_secret_that_appears_after_the_start_is_masked_before_the_next_c
     (workspace_dir / "web/.env.local").write_text("CANARY=1\n")
     ran = await run(sandbox, "cat web/.env.local; grep -r CANARY .")
     assert ran.stdout == b""
-    assert "made anew because web/.env.local changed" in ran.result.notices[0]
+    assert "replaced because web/.env.local changed" in ran.result.notices[0]
     assert (await run(sandbox, "true")).result.notices == ()
 
 

@@ -16,8 +16,7 @@ import pytest_asyncio
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.reach import engine_socket
-from codeagent.sandbox.wire import Wire, WireError
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket, engine_socket
 from tests.conftest import MakeSandbox
 from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, run, sandbox_spec
 
@@ -49,7 +48,7 @@ async def started(sandbox: DockerSandbox, text: str, *, read_only: bool = False)
 
 async def state(sandbox: DockerSandbox) -> dict[str, bool]:
     _, place = await sandbox.entrance()
-    facts = await Wire(SOCKET).request("GET", f"/containers/{place.container_id}/json")
+    facts = await EngineSocket(SOCKET).request("GET", f"/containers/{place.container_id}/json")
     return dict(facts["State"])
 
 
@@ -260,7 +259,7 @@ async def test_a_cancel_while_it_goes_on_is_not_lost(box: DockerSandbox, project
 async def test_a_container_that_died_is_nothing_to_freeze(box: DockerSandbox) -> None:
     task = await started(box, "echo go; sleep 600")
     _, place = await box.entrance()
-    await Wire(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
+    await EngineSocket(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
     async with box.frozen():
         pass
     with pytest.raises(SandboxLost):
@@ -273,7 +272,7 @@ async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(b
     task = await started(box, "echo go; sleep 600")
     _, place = await box.entrance()
     async with box.frozen():
-        await Wire(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
+        await EngineSocket(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
     with pytest.raises(SandboxLost):
         await task
     assert (await run(box, "echo again")).stdout == b"again\n"
@@ -285,9 +284,9 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
 ) -> None:
     await run(box, "sleep 300 > /dev/null 2>&1 &")
     with monkeypatch.context() as patch:
-        opened = box._ground._opened
+        opened = box._resources._opened
         assert opened is not None
-        patch.setattr(box._ground, "_opened", replace(opened, wire=Wire("/nonexistent/docker.sock")))
+        patch.setattr(box._resources, "_opened", replace(opened, engine=EngineSocket("/nonexistent/docker.sock")))
         with pytest.raises(SandboxLost, match="could not be paused"):
             async with box.frozen():
                 pass
@@ -298,14 +297,14 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
 async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
     box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = Wire.request
+    request = EngineSocket.request
 
-    async def fails(wire: Wire, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    async def fails(wire: EngineSocket, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         if path.endswith("/unpause"):
-            raise WireError("it cannot be resumed", 500)
+            raise EngineError("it cannot be resumed", 500)
         return await request(wire, method, path, body)
 
-    monkeypatch.setattr(Wire, "request", fails)
+    monkeypatch.setattr(EngineSocket, "request", fails)
     task = await started(box, "echo go; sleep 600")
     async with box.frozen():
         pass
@@ -313,7 +312,7 @@ async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
         await task
     ran = await run(box, "echo again")
     assert ran.stdout == b"again\n"
-    assert "did not go on after a pause" in ran.result.notices[0]
+    assert "could not be resumed after a pause" in ran.result.notices[0]
 
 
 async def test_closing_while_frozen_leaves_no_container(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
@@ -324,7 +323,7 @@ async def test_closing_while_frozen_leaves_no_container(make_sandbox: MakeSandbo
         await sandbox.close()
     with pytest.raises((SandboxLost, SandboxUnavailable)):
         await task
-    listed = await Wire(SOCKET).request("GET", "/containers/json?all=1")
+    listed = await EngineSocket(SOCKET).request("GET", "/containers/json?all=1")
     assert place.container_id not in {facts["Id"] for facts in listed}
 
 
@@ -335,10 +334,10 @@ async def test_both_containers_are_frozen(box: DockerSandbox) -> None:
     _, place = await box._read_only.entrance()
     path = f"/containers/{place.container_id}/json"
     async with box.frozen():
-        assert (await Wire(SOCKET).request("GET", path))["State"]["Paused"]
+        assert (await EngineSocket(SOCKET).request("GET", path))["State"]["Paused"]
 
     async def now() -> dict[str, bool]:
-        return dict((await Wire(SOCKET).request("GET", path))["State"])
+        return dict((await EngineSocket(SOCKET).request("GET", path))["State"])
 
     await goes_on(now)
     task.cancel()
@@ -373,7 +372,7 @@ async def test_a_container_that_is_paused_for_ever_is_removed_at_the_next_start(
     assert container
     sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path / "state"))
     await sandbox.start(lambda _: None)
-    listed = await Wire(SOCKET).request("GET", "/containers/json?all=1")
+    listed = await EngineSocket(SOCKET).request("GET", "/containers/json?all=1")
     await sandbox.close()
     assert container not in {facts["Id"] for facts in listed}
 

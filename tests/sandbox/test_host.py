@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
-from codeagent.sandbox import families
+from codeagent.sandbox import process_tree
 from codeagent.sandbox.host import HostSandbox
 from tests.sandboxes import Ran, run
 
@@ -147,7 +147,7 @@ async def test_what_a_command_left_behind_is_frozen_until_it_ends(host: HostSand
     await run(host, "kill -9 $(cat pid); while kill -0 $(cat pid) 2> /dev/null; do sleep 0.01; done")
     async with host.frozen():
         pass
-    assert host._families == set()
+    assert host._trees == set()
 
 
 async def test_what_was_stopped_before_stays_stopped(host: HostSandbox) -> None:
@@ -191,7 +191,7 @@ async def test_where_processes_cannot_be_listed_nobody_is_told_that_they_stand_s
     task = asyncio.create_task(host.run(Command("echo go; sleep 66.25", "call"), ran))
     await ran.printed(b"go")
     with monkeypatch.context() as patch:
-        patch.setattr(families, "processes", lambda: iter(()))
+        patch.setattr(process_tree, "processes", lambda: iter(()))
         with pytest.raises(SandboxLost, match="could not be paused"):
             async with host.frozen():
                 pass

@@ -6,7 +6,7 @@ import pytest
 
 from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.listening import ports_in
+from codeagent.sandbox.exec import ports_in
 from tests.sandboxes import Ran, run
 
 SERVER = (

@@ -22,7 +22,7 @@ def test_a_directory_that_is_no_workspace_is_refused(root: str) -> None:
 
 def test_a_directory_that_holds_what_must_stay_out_is_refused(tmp_path: Path) -> None:
     for private in (tmp_path / "state", tmp_path, tmp_path / "run" / "docker.sock"):
-        with pytest.raises(SandboxUnavailable, match="no command may reach"):
+        with pytest.raises(SandboxUnavailable, match="no command may see"):
             refuse_unsuitable(tmp_path, HOME, (private,))
 
 

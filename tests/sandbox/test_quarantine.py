@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from codeagent.core.ports import Swept
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.pinned import PinnedRoot
-from codeagent.sandbox.quarantine import set_aside
 from tests.conftest import MakeSandbox
 from tests.sandboxes import run
 from tests.workspace.trees import git

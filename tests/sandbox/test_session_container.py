@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.execution import DRAIN_SECONDS, Execution
+from codeagent.sandbox.exec import DRAIN_SECONDS, Execution
 from tests.effort import FACTOR
 from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, processes_become, run
 

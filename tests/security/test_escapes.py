@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.sandbox.docker import Engine
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.execution import Execution, Mark, Place
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import EngineSocket, engine_socket
+from codeagent.sandbox.exec import CallMark, ExecTarget, Execution
 from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
-from codeagent.sandbox.reach import engine_socket
-from codeagent.sandbox.wire import Wire
 from tests.sandboxes import MIB, Ran, batch, make_repository, parts, run, sandbox_spec
 from tests.security.escape_probes import ALONE, FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
 
@@ -162,7 +161,9 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     container, stdin = engine.run(arguments)
     ran = Ran()
     try:
-        execution = await Execution.start(Wire(path), Place(container, "0:0", here), text, Mark("0" * 16, 1), ran)
+        execution = await Execution.start(
+            EngineSocket(path), ExecTarget(container, "0:0", here), text, CallMark("0" * 16, 1), ran
+        )
         await execution.finish()
         await execution.close()
         return ran

@@ -1,1 +1,1 @@
-"""The one way out of a container: a proxy on this side of a unix socket, which asks before it connects."""
+"""Egress, the only way out of a container: a proxy on this side of a unix socket, which checks before it connects."""

@@ -1,4 +1,4 @@
-"""The inner end of the way out: a port of loopback in one container, passed on to the proxy's socket."""
+"""The inner end of egress: a loopback port in one container, forwarded to the proxy's socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,18 +7,18 @@ from importlib import resources
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.egress.proxy import SOCKET
-from codeagent.sandbox.execution import Place, exec_body, start_exec
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket, ExecStream
+from codeagent.sandbox.exec import ExecTarget, exec_body, start_exec
 from codeagent.sandbox.profile import KEEPER
-from codeagent.sandbox.wire import Stream, Wire, WireError
 
 FOLDER = "/run/codeagent"
-"""Where the socket's folder is seen inside."""
+"""Where the socket's folder is mounted."""
 _START_SECONDS = 20.0
 _LONGEST_WORD = 4096
 
 
 class Forwarder:
-    """Runs inside as the keeper's user, so that no command can end it or take its place; ends with the container."""
+    """Runs inside as the keeper's user, so that no command can end or replace it; ends with the container."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -26,17 +26,17 @@ class Forwarder:
         self._watch: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
-    async def ready(self, wire: Wire, container_id: str) -> int:
-        """Its port, started where it does not run. Raises SandboxUnavailable, WireError, SandboxLost."""
+    async def ready(self, engine: EngineSocket, container_id: str) -> int:
+        """Start it unless it runs; return its port. Raises SandboxUnavailable, EngineError, SandboxLost."""
         async with self._turn:
             if container_id != self._container or self._watch is None or self._watch.done():
                 self.close()
-                await self._start(wire, container_id)
+                await self._start(engine, container_id)
             return self.port
 
     @property
     def processes(self) -> int:
-        """How many of the container's processes it is."""
+        """How many of the container's processes are its own."""
         return 0 if self._watch is None or self._watch.done() else 1
 
     def close(self) -> None:
@@ -45,10 +45,10 @@ class Forwarder:
             self._watch.cancel()
         self._watch, self._container, self.port = None, "", 0
 
-    async def _start(self, wire: Wire, container_id: str) -> None:
-        place = Place(container_id, f"{KEEPER}:{KEEPER}", "/")
-        body = exec_body(place, "forward", [f"{FOLDER}/{SOCKET}", _source("py"), _source("pl")])
-        _, stream = await start_exec(wire, place, body)
+    async def _start(self, engine: EngineSocket, container_id: str) -> None:
+        target = ExecTarget(container_id, f"{KEEPER}:{KEEPER}", "/")
+        body = exec_body(target, "forward", [f"{FOLDER}/{SOCKET}", _source("py"), _source("pl")])
+        _, stream = await start_exec(engine, target, body)
         try:
             pieces = stream.pieces()
             said = await _first_line(pieces)
@@ -59,16 +59,16 @@ class Forwarder:
         if len(words) != 2 or words[0] != "ready" or not words[1].isdigit():
             stream.close()
             if said.strip() == "none":
-                problem = "the sandbox's image has neither python3 nor perl, so nothing can be let out of it"
+                problem = "the sandbox's image has neither python3 nor perl, so commands cannot get network access"
                 raise SandboxUnavailable(problem, "choose an image with one of them (codeagent sandbox status)")
-            problem = f"the way out of the sandbox did not start: {said.strip()[-200:] or 'no answer'}"
+            problem = f"network access for the sandbox did not start: {said.strip()[-200:] or 'no answer'}"
             raise SandboxUnavailable(problem, "run the command without network access")
         self.port, self._container = int(words[1]), container_id
         self._watch = asyncio.create_task(_until_it_ends(stream, pieces))
 
 
 async def _first_line(pieces: AsyncIterator[tuple[bool, bytes]]) -> str:
-    """What it says first on standard output; with what it says of errors where that is all. Raises WireError."""
+    """Return its first line on standard output, or its errors if there is nothing else. Raises EngineError."""
     out, errors = b"", b""
     try:
         async with asyncio.timeout(_START_SECONDS):
@@ -80,11 +80,11 @@ async def _first_line(pieces: AsyncIterator[tuple[bool, bytes]]) -> str:
                 if b"\n" in out or len(out) > _LONGEST_WORD:
                     return out.decode("utf-8", "replace")
     except TimeoutError as error:
-        raise WireError(f"the container did not answer within {_START_SECONDS:g} s") from error
+        raise EngineError(f"the container did not answer within {_START_SECONDS:g} s") from error
     return (out + errors).decode("utf-8", "replace")
 
 
-async def _until_it_ends(stream: Stream, pieces: AsyncIterator[tuple[bool, bytes]]) -> None:
+async def _until_it_ends(stream: ExecStream, pieces: AsyncIterator[tuple[bool, bytes]]) -> None:
     try:
         async for _ in pieces:
             continue

@@ -1,31 +1,42 @@
 """What one command may reach while it runs, and what became of its requests."""
 
 import asyncio
+import ipaddress
 import secrets
 from collections import Counter
 
 from codeagent.core.hosts import WEB_PORTS, HostRule
-from codeagent.sandbox.egress.addresses import Address
-from codeagent.sandbox.egress.refused import Refused
+from codeagent.sandbox.spec import GIB
 
-GIB = 1024**3
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 MOST_CONNECTIONS = 128
 _MOST_NAMED = 8
 MOST_HOSTS = 1000
-"""Different hosts that are counted each, and that are looked up; a command may ask for as many as it likes."""
+"""Hosts that are looked up, and counted one by one; a command may ask for as many as it likes."""
 _OTHERS = "other hosts"
 _UNREADABLE = "a host that could not be read"
 
 
+class RequestRefused(Exception):
+    """A request is not passed on; the text says why, as a phrase for the model.
+
+    `status` is the HTTP answer to it, 0 if an answer has begun already.
+    """
+
+    def __init__(self, reason: str, status: int = 403) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
 class Grant:
-    """Its token opens the proxy until `end`; every connection under it ends then, too."""
+    """What one command may reach: its token opens the proxy until `end`, which also ends its connections."""
 
     def __init__(self, rules: tuple[HostRule, ...], byte_limit: int = GIB) -> None:
         """`byte_limit` is for both directions and all connections together."""
         self.token = secrets.token_hex(24)
         self.ended = False
         self.pinned: dict[str, tuple[Address, ...]] = {}
-        """What a name led to when it was first asked for; it is not asked for again."""
+        """The addresses of a name when it was first resolved; it is not resolved again."""
         self._rules = rules
         self._left = byte_limit
         self._limit = byte_limit
@@ -34,26 +45,26 @@ class Grant:
         self._refused: Counter[tuple[str, str]] = Counter()
 
     def rule_for(self, name: str, port: int) -> HostRule:
-        """The one that allows it, one that says least first. Raises Refused."""
+        """Return the narrowest rule that allows it. Raises RequestRefused."""
         matching = [rule for rule in self._rules if rule.matches(name, port)]
         if not matching:
-            raise Refused("not among the hosts of this command")
+            raise RequestRefused("not among the hosts of this command")
         return min(matching, key=lambda rule: (rule.is_any, rule.below, rule.port is None))
 
     def join(self, connection: asyncio.Task[None]) -> None:
-        """Raises Refused where it has ended, or has too many of them."""
+        """Add a connection. Raises RequestRefused if the command has ended, or has too many."""
         if self.ended:
-            raise Refused("the command has ended")
+            raise RequestRefused("the command has ended")
         if len(self._connections) >= MOST_CONNECTIONS:
-            raise Refused(f"more than {MOST_CONNECTIONS} connections at a time")
+            raise RequestRefused(f"more than {MOST_CONNECTIONS} connections at a time")
         self._connections.add(connection)
         connection.add_done_callback(self._connections.discard)
 
     def spend(self, size: int) -> None:
-        """Count bytes that are passed on. Raises Refused past the limit."""
+        """Count bytes that are passed on. Raises RequestRefused past the limit."""
         self._left -= size
         if self._left < 0:
-            raise Refused(f"more than {self._limit} bytes in one command")
+            raise RequestRefused(f"more than {self._limit} bytes in one command")
 
     def allowed(self, name: str, port: int) -> None:
         key = _label(name, port)
@@ -70,7 +81,7 @@ class Grant:
             connection.cancel()
 
     def notice(self) -> str:
-        """One line about all requests."""
+        """Return one line about all requests."""
         allowed = [f"{_requests(count)} to {name}" for name, count in self._allowed.most_common()]
         refused = [
             f"{_requests(count)} to {name} refused ({why})" for (name, why), count in self._refused.most_common()

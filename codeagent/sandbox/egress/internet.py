@@ -1,7 +1,8 @@
-"""Connections to the outside: a name is resolved once, what it leads to is looked at, and that is connected to."""
+"""Connections to the Internet: a name is resolved once, its addresses are checked, and only those are connected to."""
 
 import asyncio
 import base64
+import errno
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,16 +10,48 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from codeagent.core.hosts import is_address
-from codeagent.sandbox.egress.addresses import Address, is_public
-from codeagent.sandbox.egress.grant import MOST_HOSTS, Grant
-from codeagent.sandbox.egress.refused import Refused
+from codeagent.sandbox.egress.grant import MOST_HOSTS, Address, Grant, RequestRefused
 
 Resolve = Callable[[str], Awaitable[tuple[Address, ...]]]
-"""All addresses of a name, version 4 and 6. Raises OSError."""
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+"""Returns all addresses of a name, version 4 and 6. Raises OSError."""
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _CONNECT_SECONDS = 10.0
 _RESOLVE_SECONDS = 10.0
 _MOST_TRIED = 4
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
+        "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+    )
+)  # fmt: skip
+"""The special-purpose registries of IANA, and the address at which one cloud answers its machines about themselves.
+
+Version 6 forms that carry a version 4 address (mapped, translated, 6to4, Teredo) are among them or not in _GLOBAL.
+"""
+_GLOBAL = ipaddress.IPv6Network("2000::/3")
+
+
+def is_public(address: Address) -> bool:
+    """Tell whether an address is public: not private, local, shared, multicast, reserved or this machine's own."""
+    if isinstance(address, ipaddress.IPv6Address) and (address not in _GLOBAL or address.scope_id is not None):
+        return False
+    if any(address in network for network in _NOT_PUBLIC if network.version == address.version):
+        return False
+    return not is_ours(address)
+
+
+def is_ours(address: Address) -> bool:
+    """Tell whether this machine has the address: only then can a socket be bound to it. True when in doubt."""
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError as error:
+        return error.errno != errno.EADDRNOTAVAIL
+    return True
 
 
 @dataclass(frozen=True)
@@ -33,14 +66,14 @@ class UpstreamProxy:
 
 
 def upstream_of(environment: Mapping[str, str]) -> UpstreamProxy | None:
-    """The one this machine's environment names. Raises ValueError where that cannot be used."""
+    """Return the proxy that the environment names. Raises ValueError if it cannot be used."""
     names = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     address = next((environment[name] for name in names if environment.get(name, "").strip()), None)
     if address is None:
         return None
     parts = urlsplit(address if "://" in address else f"http://{address}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("the proxy in https_proxy is no http:// or https:// address")
+        raise ValueError("the proxy in https_proxy is not an http:// or https:// address")
     authorization = None
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -48,18 +81,18 @@ def upstream_of(environment: Mapping[str, str]) -> UpstreamProxy | None:
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as error:
-        raise ValueError("the proxy in https_proxy has no port that can be read") from error
+        raise ValueError("the proxy in https_proxy has an unreadable port") from error
     return UpstreamProxy(parts.hostname, port, parts.scheme == "https", authorization)
 
 
 async def system_resolve(name: str) -> tuple[Address, ...]:
-    """As this machine resolves names."""
+    """Resolve a name as this machine does."""
     found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(ipaddress.ip_address(entry[4][0]) for entry in found))
 
 
 class Internet:
-    """Who a connection is made to is decided by the address it is made to."""
+    """Makes connections; whether one is allowed is decided by the very address it goes to."""
 
     def __init__(
         self,
@@ -68,7 +101,7 @@ class Internet:
         allowed: Callable[[Address], bool] = is_public,
         problem: str | None = None,
     ) -> None:
-        """With `upstream`, names are left to it that this machine cannot resolve, and so is what it connects to.
+        """With `upstream`, names that this machine cannot resolve are left to it, and so is the connection.
 
         `problem`: why nothing can be reached at all.
         """
@@ -77,10 +110,10 @@ class Internet:
         self._resolve = resolve
         self._allowed = allowed
 
-    async def connect(self, name: str, port: int, grant: Grant) -> Streams:
-        """Raises Refused, also where there is no answer."""
+    async def connect(self, name: str, port: int, grant: Grant) -> Connection:
+        """Connect to a host. Raises RequestRefused, also if there is no answer."""
         if self._problem is not None:
-            raise Refused(self._problem, 502)
+            raise RequestRefused(self._problem, 502)
         addresses = await self._addresses(name, grant)
         if self._upstream is not None:
             return await _through(self._upstream, name, port)
@@ -90,16 +123,16 @@ class Internet:
                     return await asyncio.open_connection(str(address), port)
             except OSError:
                 continue
-        raise Refused("no connection", 502)
+        raise RequestRefused("no connection", 502)
 
     async def _addresses(self, name: str, grant: Grant) -> tuple[Address, ...]:
         if name not in grant.pinned:
             if len(grant.pinned) >= MOST_HOSTS:
-                raise Refused(f"more than {MOST_HOSTS} hosts in one command")
+                raise RequestRefused(f"more than {MOST_HOSTS} hosts in one command")
             grant.pinned[name] = await self._looked_up(name)
         addresses = grant.pinned[name]
         if not all(map(self._allowed, addresses)):
-            raise Refused("it leads to an address that is not public")
+            raise RequestRefused("it leads to an address that is not public")
         return addresses
 
     async def _looked_up(self, name: str) -> tuple[Address, ...]:
@@ -111,19 +144,19 @@ class Internet:
         except (OSError, UnicodeError, ValueError):
             found = ()
         if not found and self._upstream is None:
-            raise Refused("no such name", 502)
+            raise RequestRefused("no such name", 502)
         return found
 
 
 def internet_of(environment: Mapping[str, str]) -> Internet:
-    """As this machine's environment reaches it; where that cannot be done, nothing is reached any other way."""
+    """Return the Internet as this machine's environment reaches it; if that fails, nothing is reached another way."""
     try:
         return Internet(upstream_of(environment))
     except ValueError as error:
         return Internet(problem=str(error))
 
 
-async def _through(proxy: UpstreamProxy, name: str, port: int) -> Streams:
+async def _through(proxy: UpstreamProxy, name: str, port: int) -> Connection:
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(2 * _CONNECT_SECONDS):
@@ -133,11 +166,11 @@ async def _through(proxy: UpstreamProxy, name: str, port: int) -> Streams:
             head = await reader.readuntil(b"\r\n\r\n")
         words = head.split(None, 2)
         if len(words) < 2 or not words[1].startswith(b"2"):
-            raise Refused("this machine's own proxy refused it", 502)
+            raise RequestRefused("this machine's own proxy refused it", 502)
     except BaseException as error:
         if writer is not None:
             writer.close()
         if isinstance(error, OSError | EOFError | asyncio.LimitOverrunError):
-            raise Refused("this machine's own proxy did not answer", 502) from error
+            raise RequestRefused("this machine's own proxy did not answer", 502) from error
         raise
     return reader, writer

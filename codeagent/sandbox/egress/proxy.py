@@ -1,25 +1,30 @@
-"""The proxy of one session: HTTP on a unix socket, for who shows a token that is good right now."""
+"""The proxy of one session: HTTP on a unix socket, for whoever shows a token that is valid now.
+
+Requests are read strictly: whatever two readers could read in two ways is refused.
+"""
 
 import asyncio
+import base64
+import binascii
 import os
+import re
 import secrets
 import shutil
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.hosts import HostRule
-from codeagent.sandbox.egress.grant import Grant
+from codeagent.core.hosts import HostRule, split_port
+from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
-from codeagent.sandbox.egress.refused import Refused
 from codeagent.sandbox.egress.relay import Relay
-from codeagent.sandbox.egress.request import LONGEST_HEAD, Request, parse_request
 
 SOCKET = "proxy.sock"
 _HEAD_SECONDS = 30.0
 _BACKLOG = 128
 _MOST_STRANGERS = 64
-"""Connections at a time that have not shown a token yet."""
+"""Connections at a time that have not yet shown a token."""
 _WORDS = {
     400: "Bad Request",
     403: "Forbidden",
@@ -27,10 +32,135 @@ _WORDS = {
     431: "Too Large",
     502: "Bad Gateway",
 }
+LONGEST_HEAD = 32 * 1024
+USER = "codeagent"
+"""The name beside the token in a proxy's address."""
+_MOST_HEADERS = 100
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TARGET = re.compile(rb"[!-~]+")
+_VALUE = re.compile(rb"[\t -~\x80-\xff]*")
+_ONCE = (b"host", b"content-length", b"transfer-encoding", b"proxy-authorization")
+_BETWEEN_TWO = frozenset({
+    b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"trailer", b"upgrade",
+    b"http2-settings",
+})  # fmt: skip
+"""Headers for the next hop only, besides those that `Connection` names."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came."""
+
+    method: bytes
+    target: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    """Names in lower case."""
+
+    @property
+    def is_connect(self) -> bool:
+        return self.method == b"CONNECT"
+
+    @property
+    def token(self) -> str | None:
+        """The token in its credentials, if any."""
+        kind, _, encoded = (self.one(b"proxy-authorization") or b"").partition(b" ")
+        if kind.lower() != b"basic":
+            return None
+        try:
+            user, _, token = base64.b64decode(encoded.strip(), validate=True).decode("ascii").partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+        return token if user == USER else None
+
+    def one(self, name: bytes) -> bytes | None:
+        return next((value for found, value in self.headers if found == name), None)
+
+    def where(self) -> tuple[str, int, bytes]:
+        """Return host and port in their one spelling, and the path, empty for a tunnel. Raises RequestRefused.
+
+        A Host header must name the same host.
+        """
+        name, port, path = self._tunnel() if self.is_connect else self._plain()
+        said = self.one(b"host")
+        if said is None and not self.is_connect:
+            raise RequestRefused("a request without a Host header", 400)
+        if said is not None:
+            host, host_port = split_port(said.decode("latin-1"))
+            default = port if self.is_connect else 80
+            if (host, default if host_port is None else host_port) != (name, port):
+                raise RequestRefused("the Host header names another host", 400)
+        return name, port, path
+
+    def onward(self, name: str, port: int, path: bytes) -> bytes:
+        """Return the head for the server itself; the connection is for this one request."""
+        dropped = _BETWEEN_TWO | {b"host"} | {word.strip().lower() for word in self._connection_words()}
+        lines = [
+            self.method + b" " + path + b" HTTP/1.1",
+            b"Host: " + (name if port == 80 else f"{name}:{port}").encode(),
+        ]
+        lines += [found + b": " + value for found, value in self.headers if found not in dropped]
+        return b"\r\n".join([*lines, b"Connection: close", b"", b""])
+
+    def body_size(self) -> int | None:
+        """Return the size of the body in bytes, None if it comes in chunks. Raises RequestRefused."""
+        size, coding = self.one(b"content-length"), self.one(b"transfer-encoding")
+        if coding is not None:
+            if size is not None or coding.lower() != b"chunked":
+                raise RequestRefused("a body whose end is not clear", 400)
+            return None
+        if size is not None and not re.fullmatch(rb"[0-9]{1,15}", size):
+            raise RequestRefused("a body whose end is not clear", 400)
+        return int(size or 0)
+
+    def _connection_words(self) -> list[bytes]:
+        protected = (b"content-length", b"transfer-encoding")
+        named = [value for found, value in self.headers if found == b"connection"]
+        return [word for value in named for word in value.split(b",") if word.strip().lower() not in protected]
+
+    def _tunnel(self) -> tuple[str, int, bytes]:
+        name, port = split_port(self.target.decode("ascii"))
+        if name is None or not port:
+            raise RequestRefused("no readable host name and port", 400)
+        return name, port, b""
+
+    def _plain(self) -> tuple[str, int, bytes]:
+        scheme, separator, rest = self.target.partition(b"://")
+        if not separator or scheme.lower() != b"http":
+            raise RequestRefused("only http:// and CONNECT are understood", 400)
+        end = re.search(rb"[/?#]", rest)
+        authority, path = (rest, b"") if end is None else (rest[: end.start()], rest[end.start() :])
+        name, port = split_port(authority.decode("ascii"))
+        if name is None or port == 0 or b"#" in path:
+            raise RequestRefused("no readable host name", 400)
+        return name, 80 if port is None else port, path if path.startswith(b"/") else b"/" + path
+
+
+def parse_request(head: bytes) -> Request:
+    """Read `head`, up to and including the empty line. Raises RequestRefused."""
+    first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    words = first.split(b" ")
+    if len(words) != 3 or words[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
+        raise RequestRefused("not an HTTP/1 request", 400)
+    if not _TOKEN.fullmatch(words[0]) or not _TARGET.fullmatch(words[1]):
+        raise RequestRefused("not an HTTP/1 request", 400)
+    if len(lines) > _MOST_HEADERS:
+        raise RequestRefused("too many headers", 431)
+    headers = tuple(map(_header, lines))
+    names = [name for name, _ in headers]
+    if any(names.count(name) > 1 for name in _ONCE):
+        raise RequestRefused("a header that may occur once occurs twice", 400)
+    return Request(words[0], words[1], headers)
+
+
+def _header(line: bytes) -> tuple[bytes, bytes]:
+    name, colon, value = line.partition(b":")
+    if not colon or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+        raise RequestRefused("an unreadable header", 400)
+    return name.lower(), value.strip(b" \t")
 
 
 class EgressProxy:
-    """Listens from the first `open` to `close`; nobody without a token of a running command gets anything."""
+    """Listens from the first `open` to `close`; without a running command's token nobody gets anything."""
 
     def __init__(self, state_dir: Path, internet: Internet) -> None:
         self._folder = state_dir / "sandbox" / f"egress-{secrets.token_hex(8)}"
@@ -42,11 +172,11 @@ class EgressProxy:
 
     @property
     def folder(self) -> Path:
-        """Holds the socket and nothing else. Who may go in is decided by the folder around it, which is ours alone."""
+        """Holds only the socket. The folder around it, which is ours alone, decides who may enter."""
         return self._folder / "socket"
 
     async def open(self) -> None:
-        """Idempotent. Raises SandboxUnavailable where this machine has no such sockets."""
+        """Start listening; idempotent. Raises SandboxUnavailable if this machine has no such sockets."""
         if self._server is not None:
             return
         self._folder.mkdir(mode=0o700, parents=True)
@@ -55,12 +185,12 @@ class EgressProxy:
         try:
             listener = _listen(self.folder)
         except OSError as error:
-            problem = f"no way out of the sandbox can be made ({error.strerror})"
+            problem = f"the sandbox's network access cannot be set up ({error.strerror})"
             raise SandboxUnavailable(problem, "run the command without network access") from error
         self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=LONGEST_HEAD)
 
     def grant(self, rules: tuple[HostRule, ...]) -> Grant:
-        """For one command; `end` it."""
+        """Make the grant of one command; `end` it."""
         grant = Grant(rules)
         self._grants[grant.token] = grant
         return grant
@@ -105,13 +235,13 @@ class EgressProxy:
             request = await self._request(reader)
             grant = self._grants.get(request.token or "")
             if grant is None:
-                raise Refused("no credential of a running command", 407)
+                raise RequestRefused("no credential of a running command", 407)
             task = asyncio.current_task()
             assert task is not None
             grant.join(task)
             name, port, path = request.where()
             await self._pass_on(request, grant, (name, port, path), (reader, writer))
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if grant is not None:
                 grant.refused(name, port, str(refusal))
             if refusal.status:
@@ -119,13 +249,13 @@ class EgressProxy:
 
     async def _request(self, reader: asyncio.StreamReader) -> Request:
         if self._strangers >= _MOST_STRANGERS:
-            raise Refused("too many connections", 403)
+            raise RequestRefused("too many connections", 403)
         self._strangers += 1
         try:
             async with asyncio.timeout(_HEAD_SECONDS):
                 return parse_request(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError as error:
-            raise Refused("a head that is too long", 431) from error
+            raise RequestRefused("a head that is too long", 431) from error
         finally:
             self._strangers -= 1
 
@@ -149,8 +279,8 @@ class EgressProxy:
             client[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await client[1].drain()
             await relay.tunnel(name, port, rule, server, to_server)
-        except Refused as refusal:
-            raise Refused(str(refusal), status=0) from refusal
+        except RequestRefused as refusal:
+            raise RequestRefused(str(refusal), status=0) from refusal
         except asyncio.CancelledError:
             to_server.transport.abort()
             raise
@@ -158,7 +288,7 @@ class EgressProxy:
             to_server.close()
 
 
-async def _say_no(writer: asyncio.StreamWriter, refusal: Refused) -> None:
+async def _say_no(writer: asyncio.StreamWriter, refusal: RequestRefused) -> None:
     text = f"the sandbox's proxy: {refusal}\n".encode()
     ask = "Proxy-Authenticate: Basic realm=codeagent\r\n" if refusal.status == 407 else ""
     head = (
@@ -170,7 +300,7 @@ async def _say_no(writer: asyncio.StreamWriter, refusal: Refused) -> None:
 
 
 def _listen(folder: Path) -> socket.socket:
-    """Bound through a descriptor of the folder: a path may be too long for a socket's address."""
+    """Listen on the socket, bound through the folder's descriptor: a path may be too long for a socket's address."""
     listener = socket.socket(socket.AF_UNIX)
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,24 +1,32 @@
-"""Bytes on their way through the proxy: tunnels whose TLS name is looked at, bodies with a known end."""
+"""Passes bytes through the proxy: bodies with a known end, and tunnels whose TLS server name is checked.
+
+The server name is in the ClientHello (RFC 8446 4.1.2, RFC 6066 3), which is read before any of it is passed on.
+"""
 
 import asyncio
 import re
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.hosts import HostRule, host_name
-from codeagent.sandbox.egress.client_hello import NoClientHello, read_client_hello
-from codeagent.sandbox.egress.grant import Grant
-from codeagent.sandbox.egress.refused import Refused
+from codeagent.sandbox.egress.grant import Grant, RequestRefused
 
 IDLE_SECONDS = 300.0
 _HELLO_SECONDS = 30.0
 _PIECE = 64 * 1024
 _TLS = b"\x16"
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})(?:[ \t]*;[\t -~]*)?\r\n")
+_HANDSHAKE = 22
+_CLIENT_HELLO = 1
+_SERVER_NAME = 0
+_ENCRYPTED_HELLO = 0xFE0D
+_LONGEST = 64 * 1024
+_LONGEST_RECORD = 2**14
 
 
 class Relay:
-    """One connection of a grant; nothing passes for IDLE_SECONDS ends it."""
+    """Passes on one connection of a grant; IDLE_SECONDS without a byte end it."""
 
     def __init__(self, grant: Grant, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self._grant = grant
@@ -29,7 +37,7 @@ class Relay:
     async def tunnel(
         self, name: str, port: int, rule: HostRule, server: asyncio.StreamReader, to_server: asyncio.StreamWriter
     ) -> None:
-        """Both ways, to both ends. Raises Refused before the first byte of a client that wants another host.
+        """Pass bytes both ways, to both ends. Raises RequestRefused before the first byte for another host.
 
         Only a rule that names its port lets something other than TLS through.
         """
@@ -45,7 +53,7 @@ class Relay:
     async def exchange(
         self, head: bytes, size: int | None, server: asyncio.StreamReader, to_server: asyncio.StreamWriter
     ) -> None:
-        """One request and its answer; what the client sends behind it is not read. `size`: see Request.body_size."""
+        """Pass on one request and its answer, and nothing the client sends after it. `size`: see Request.body_size."""
 
         async def up() -> None:
             await self._pass(head, to_server)
@@ -78,16 +86,16 @@ class Relay:
                 try:
                     hello = read_client_hello(data)
                 except NoClientHello as error:
-                    raise Refused("a tunnel is for TLS") from error
+                    raise RequestRefused("a tunnel is for TLS") from error
                 if hello is None:
                     continue
                 if hello.server_name is not None and host_name(hello.server_name) != name:
-                    raise Refused("the name in TLS is another one")
+                    raise RequestRefused("TLS names another host")
                 if hello.hides_name and not rule.is_any:
-                    raise Refused("the name in TLS may be hidden")
+                    raise RequestRefused("the name in TLS may be hidden")
                 return data
         if data:
-            raise Refused("a tunnel is for TLS")
+            raise RequestRefused("a tunnel is for TLS")
         return b""
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -111,20 +119,128 @@ class Relay:
             await self._pass(data, writer)
 
     async def _chunks(self, writer: asyncio.StreamWriter) -> None:
-        """Each chunk anew, without extensions; trailers are dropped."""
+        """Write each chunk again, without extensions; trailers are dropped."""
         while True:
             line = await self._client.readuntil(b"\r\n")
             match = _CHUNK.fullmatch(line)
             if match is None:
-                raise Refused("a body whose end is not clear", 400)
+                raise RequestRefused("a body whose end is not clear", 400)
             size = int(match[1], 16)
             if size == 0:
                 break
             await self._pass(b"%x\r\n" % size, writer)
             await self._counted(size, writer)
             if await self._client.readexactly(2) != b"\r\n":
-                raise Refused("a body whose end is not clear", 400)
+                raise RequestRefused("a body whose end is not clear", 400)
             await self._pass(b"\r\n", writer)
         while await self._client.readuntil(b"\r\n") != b"\r\n":
             continue
         await self._pass(b"0\r\n\r\n", writer)
+
+
+class NoClientHello(Exception):
+    """The bytes are not a ClientHello as any client sends it."""
+
+
+@dataclass(frozen=True)
+class ClientHello:
+    server_name: str | None
+    """As it was sent; None if there is none."""
+    hides_name: bool
+    """The hello may carry another, encrypted name."""
+
+
+def read_client_hello(data: bytes) -> ClientHello | None:
+    """Read a ClientHello; None if there is more to come. Raises NoClientHello."""
+    message = _message(data)
+    if message is None:
+        return None
+    try:
+        return _hello(_Bytes(message))
+    except IndexError as error:
+        raise NoClientHello from error
+
+
+def _message(data: bytes) -> bytes | None:
+    """Return the first handshake message, from as many records as it takes, without its head."""
+    message, at = b"", 0
+    while True:
+        if len(message) >= 4:
+            size = int.from_bytes(message[1:4], "big")
+            if message[0] != _CLIENT_HELLO or size > _LONGEST:
+                raise NoClientHello
+            if len(message) >= 4 + size:
+                return message[4 : 4 + size]
+        head = data[at : at + 5]
+        if head and (head[0] != _HANDSHAKE or head[1:2] not in (b"", b"\x03")):
+            raise NoClientHello
+        if len(head) < 5:
+            return None
+        size = int.from_bytes(head[3:5], "big")
+        if not 0 < size <= _LONGEST_RECORD:
+            raise NoClientHello
+        if len(data) < at + 5 + size:
+            return None
+        message += data[at + 5 : at + 5 + size]
+        at += 5 + size
+
+
+def _hello(hello: "_Bytes") -> ClientHello:
+    hello.take(2 + 32)
+    hello.vector(1)
+    hello.vector(2)
+    hello.vector(1)
+    if not hello.more():
+        return ClientHello(None, hides_name=False)
+    extensions = hello.vector(2)
+    if hello.more():
+        raise NoClientHello
+    name: str | None = None
+    seen: set[int] = set()
+    while extensions.more():
+        kind = extensions.number(2)
+        content = extensions.vector(2)
+        if kind in seen:
+            raise NoClientHello
+        seen.add(kind)
+        if kind == _SERVER_NAME:
+            name = _server_name(content)
+    return ClientHello(name, _ENCRYPTED_HELLO in seen)
+
+
+def _server_name(content: "_Bytes") -> str:
+    names = content.vector(2)
+    kind, name = names.number(1), names.vector(2)
+    if kind != 0 or names.more() or content.more():
+        raise NoClientHello
+    try:
+        return name.rest().decode("ascii")
+    except UnicodeDecodeError as error:
+        raise NoClientHello from error
+
+
+class _Bytes:
+    """Reads bytes from the front; raises IndexError past the end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def more(self) -> bool:
+        return self._at < len(self._data)
+
+    def take(self, size: int) -> bytes:
+        if self._at + size > len(self._data):
+            raise IndexError
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def rest(self) -> bytes:
+        return self.take(len(self._data) - self._at)
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+    def vector(self, size: int) -> "_Bytes":
+        """Read a vector after its own length, which is a number of `size` bytes."""
+        return _Bytes(self.take(self.number(size)))

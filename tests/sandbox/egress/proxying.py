@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codeagent.core.hosts import HostRule
-from codeagent.sandbox.egress.addresses import Address
-from codeagent.sandbox.egress.grant import Grant
+from codeagent.sandbox.egress.grant import Address, Grant
 from codeagent.sandbox.egress.internet import Internet, UpstreamProxy
 from codeagent.sandbox.egress.proxy import SOCKET, EgressProxy
 

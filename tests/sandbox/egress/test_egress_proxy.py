@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.hosts import HostRule
-from codeagent.sandbox.egress.grant import Grant
+from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import SOCKET
-from codeagent.sandbox.egress.refused import Refused
 from tests.sandbox.egress.proxying import Ground, Names, Origin, client_hello, connect, get, listening, login, proxying
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -165,7 +164,7 @@ async def test_a_tunnel_is_for_tls_to_the_host_that_was_asked_for(tmp_path: Path
             assert await tunnelled(ground, grant, "pypi.org:443", first) == b""
         assert origin.received == b"", "not a byte of them is passed on"
     assert "3 requests to pypi.org allowed" in grant.notice()
-    assert "3 requests to pypi.org refused (the name in TLS is another one)" in grant.notice()
+    assert "3 requests to pypi.org refused (TLS names another host)" in grant.notice()
 
 
 async def test_a_tunnel_that_hides_its_name_is_only_for_who_may_reach_every_host(tmp_path: Path) -> None:
@@ -256,5 +255,5 @@ def test_hosts_are_counted_each_up_to_a_thousand_and_together_after_that() -> No
 async def test_names_are_looked_up_for_a_thousand_hosts_in_one_command() -> None:
     grant = Grant((HostRule.parse("*"),))
     grant.pinned = dict.fromkeys((f"{number}.example" for number in range(1000)), ())
-    with pytest.raises(Refused, match="more than 1000 hosts"):
+    with pytest.raises(RequestRefused, match="more than 1000 hosts"):
         await Internet(resolve=Names(), allowed=lambda _: True).connect("one.more.example", 443, grant)

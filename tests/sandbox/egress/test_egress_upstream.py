@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.sandbox.egress.addresses import is_public
-from codeagent.sandbox.egress.internet import UpstreamProxy, internet_of, upstream_of
+from codeagent.sandbox.egress.internet import UpstreamProxy, internet_of, is_public, upstream_of
 from tests.sandbox.egress.proxying import Origin, client_hello, connect, get, listening, proxying
 
 

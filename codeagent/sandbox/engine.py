@@ -1,8 +1,10 @@
 """The one importer of docker: what happens to engines, images and containers outside a command.
 
-Everything here blocks and belongs into a thread.
+Everything here blocks and belongs in a thread.
 """
 
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +14,15 @@ import requests
 from docker.errors import APIError, DockerException
 
 from codeagent.core.errors import SandboxError, SandboxUnavailable
-from codeagent.sandbox.reach import unanswered
+from codeagent.sandbox.engine_socket import unanswered
+from codeagent.sandbox.thaw import is_stray, owner
 
 TIMEOUT = 30
-"""Seconds for one request that is no pull and no import."""
+"""Seconds for one request that is neither a pull nor an import."""
 FAILURES = (DockerException, requests.RequestException, OSError)
+LABEL = "codeagent=1"
+_FIXED = ((1, 2, 8), (1, 3, 3))
+"""The first versions of 1.2 and 1.3 without CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class ContainerFacts:
 
 
 class EngineRefused(SandboxError):
-    """The engine answered with an error; the text is its own, in one line."""
+    """The engine answered with an error; the text is its own, on one line."""
 
     def __init__(self, error: APIError) -> None:
         super().__init__(str(error.explanation or error).replace("\n", " ").strip())
@@ -47,10 +53,10 @@ class EngineRefused(SandboxError):
 
 
 class Engine:
-    """A local engine over docker-py.
+    """A local engine, through docker-py.
 
-    Every method raises SandboxUnavailable where the engine does not answer, EngineRefused where
-    it answers with an error that the method does not expect.
+    Every method raises SandboxUnavailable if the engine does not answer, EngineRefused if it
+    answers with an error that the method does not expect.
     """
 
     def __init__(self, socket_path: str) -> None:
@@ -79,7 +85,7 @@ class Engine:
         return ImageFacts(facts["Id"], tuple((facts.get("Config") or {}).get("Env") or ()))
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
-        """None when the image has come, otherwise why not."""
+        """Pull an image; return None if it has come, otherwise why not."""
         repository, _, tag = reference.partition("@")
         layers: dict[str, tuple[int, int]] = {}
         try:
@@ -96,7 +102,7 @@ class Engine:
         return None
 
     def import_image(self, tar: bytes | str, tag: str, changes: list[str]) -> str:
-        """Make an image of a root file system: the tar's bytes, or the path of one. Returns its id."""
+        """Make an image of a root file system, given as a tar's bytes or path; return its id."""
         repository, _, version = tag.partition(":")
         names = {"repository": repository, "tag": version}
         if isinstance(tar, bytes):
@@ -109,7 +115,7 @@ class Engine:
         return made.image_id
 
     def images(self, repository: str) -> tuple[str, ...]:
-        """Tags of the repository's images."""
+        """Return the tags of the repository's images."""
         found = self._ask(lambda: self._api.images(name=repository))
         return tuple(tag for image in found for tag in image.get("RepoTags") or [])
 
@@ -121,9 +127,9 @@ class Engine:
                 raise
 
     def run(self, arguments: dict[str, Any]) -> tuple[str, Any]:
-        """Create and start a container; returns its id and the connection to its standard input.
+        """Create and start a container; return its id and the connection to its standard input.
 
-        The container ends when that connection closes, with this process at the latest.
+        The container ends when that connection closes, at the latest with this process.
         """
         create = self._api.create_container_from_config
         created = self._ask(lambda: create(arguments))  # type: ignore[no-untyped-call]  # as published
@@ -137,7 +143,7 @@ class Engine:
         return container_id, stdin
 
     def remove(self, container_id: str) -> None:
-        """Kill and remove; a container that is gone is fine."""
+        """Kill and remove a container; one that is gone is fine."""
         try:
             self._ask(lambda: self._api.remove_container(container_id, force=True, v=True))
         except EngineRefused as refusal:
@@ -156,3 +162,37 @@ class Engine:
             raise EngineRefused(error) from error
         except FAILURES as error:
             raise unanswered(self._socket_path, error) from error
+
+
+def labels(session: str, instance: str, root: str) -> dict[str, str]:
+    """Return the labels of every container, so that nobody adopts or removes another program's."""
+    return {
+        "codeagent": "1",
+        "codeagent.session": session,
+        "codeagent.instance": instance,
+        "codeagent.pid": str(os.getpid()),
+        "codeagent.owner": owner(os.getpid()) or "",
+        "codeagent.workspace": root,
+    }
+
+
+def reap(engine: Engine) -> int:
+    """Remove our containers whose process is dead; return how many."""
+    strays = [facts for facts in engine.containers(LABEL) if is_stray(facts.labels.get("codeagent.owner", ""))]
+    for facts in strays:
+        engine.remove(facts.container_id)
+    return len(strays)
+
+
+def runtime_warning(runc: str | None) -> str | None:
+    """Return a warning if runc is older than the fixes (SECURITY.md T47); a distribution may have patched it."""
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", runc or "")
+    if numbers is None:
+        return "the version of runc is unknown: make sure that it has the fixes for CVE-2025-31133"
+    version = tuple(map(int, numbers.groups()))
+    newest_line = version[:2] >= _FIXED[-1][:2]
+    fixed = next((fix for fix in _FIXED if fix[:2] == version[:2]), _FIXED[-1] if newest_line else _FIXED[0])
+    if version >= fixed:
+        return None
+    wanted = ".".join(map(str, fixed))
+    return f"runc {runc} is older than {wanted}: escapes are known (CVE-2025-31133), unless your distribution fixed it"

@@ -1,4 +1,4 @@
-"""Processes of this machine that belong to a command: found by its mark, its session, or their parents."""
+"""Finds, pauses and stops the processes of a command on this machine: by its mark, its session, or their parents."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codeagent.sandbox.pausing import not_held
-from codeagent.sandbox.thaw import Frozen
+from codeagent.sandbox.freeze import not_paused
+from codeagent.sandbox.thaw import FrozenList
 
 MARK = "CODEAGENT_CALL"
 """The environment variable that holds a command's mark."""
@@ -29,28 +29,28 @@ class _Process:
     session: int
     state: str
     started: int
-    """In ticks since boot: with the pid it names the process for ever."""
+    """In ticks since boot: together with the pid it identifies the process for ever."""
     marks: frozenset[bytes]
 
 
-class Family:
+class ProcessTree:
     """A command's processes, while it runs and after."""
 
     def __init__(self, leader: int, mark: str) -> None:
         self._leader = leader
         self._mark = f"{MARK}={mark}".encode()
         self.left: frozenset[tuple[int, int]] = frozenset()
-        """Pid and start of what it left behind, empty where that is nothing; only after `ended`."""
+        """Pid and start of what the command left behind; only after `ended`."""
         self.runs = True
 
     def ended(self) -> int:
-        """To be called when the leader has ended; returns how many processes it left behind."""
+        """Note that the leader has ended; return how many processes it left behind."""
         self.left = frozenset((process.pid, process.started) for process in self.members(tuple(processes())))
         self.runs = False
         return len(self.left)
 
     def members(self, everything: tuple[_Process, ...]) -> tuple[_Process, ...]:
-        """The session counts while the command runs only: afterwards its number may be given to a stranger."""
+        """Return the tree's processes; the session counts only while the command runs: its number may be reused."""
         found = {
             process.pid: process
             for process in everything
@@ -63,19 +63,19 @@ class Family:
         return tuple(found.values())
 
 
-def alive(families: Collection[Family]) -> set[Family]:
-    """Those that run or have processes that live."""
-    everything = tuple(processes()) if families else ()
-    return {family for family in families if family.runs or family.members(everything)}
+def living(trees: Collection[ProcessTree]) -> set[ProcessTree]:
+    """Return the trees that run or still have processes."""
+    everything = tuple(processes()) if trees else ()
+    return {tree for tree in trees if tree.runs or tree.members(everything)}
 
 
-async def stop_all(process: asyncio.subprocess.Process, family: Family) -> int:
-    """TERM, two seconds, KILL to everything the command started; returns how many there were."""
+async def stop_all(process: asyncio.subprocess.Process, tree: ProcessTree) -> int:
+    """Send TERM, and KILL after two seconds, to everything the command started; return how many there were."""
     seen: set[int] = set()
     for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
         end = time.monotonic() + seconds
         signalled: set[int] = set()
-        while (pids := _pids(family)) and time.monotonic() < end:
+        while (pids := _pids(tree)) and time.monotonic() < end:
             for pid in pids if number == signal.SIGKILL else pids - signalled:
                 _signal(pid, number)
             signalled |= pids
@@ -86,20 +86,20 @@ async def stop_all(process: asyncio.subprocess.Process, family: Family) -> int:
     return len(seen)
 
 
-async def pause_all(families: Collection[Family], frozen: Frozen) -> frozenset[tuple[int, int]]:
-    """Stop all that runs of them; pids and starts of those that are to go on afterwards, which are on the list first.
+async def pause_all(trees: Collection[ProcessTree], frozen: FrozenList) -> frozenset[tuple[int, int]]:
+    """Stop all running processes; return the pids and starts of those to resume, which are recorded first.
 
-    Raises SandboxLost where some cannot be stopped; what was stopped goes on then.
+    Raises SandboxLost if some cannot be stopped; those that were are resumed then.
     """
     if next(processes(), None) is None:
-        raise not_held("this system does not list its processes")
+        raise not_paused("this system does not list its processes")
     stopped: set[tuple[int, int]] = set()
     end = time.monotonic() + _PAUSE_SECONDS
     try:
-        while running := _running(families):
+        while running := _running(trees):
             if time.monotonic() > end:
-                raise not_held(f"{len(running)} processes did not stop")
-            _write_down(running - stopped, frozen)
+                raise not_paused(f"{len(running)} processes did not stop")
+            _record(running - stopped, frozen)
             for pid, _ in running - stopped:
                 _signal(pid, signal.SIGSTOP)
             stopped |= running
@@ -110,22 +110,22 @@ async def pause_all(families: Collection[Family], frozen: Frozen) -> frozenset[t
     return frozenset(stopped)
 
 
-def _write_down(processes: Collection[tuple[int, int]], frozen: Frozen) -> None:
-    """Raises SandboxLost."""
+def _record(processes: Collection[tuple[int, int]], frozen: FrozenList) -> None:
+    """Record what is about to be stopped. Raises SandboxLost."""
     try:
         frozen.add(processes)
     except OSError as error:
-        raise not_held(f"it cannot be written down: {error.strerror}") from error
+        raise not_paused(f"that cannot be recorded: {error.strerror}") from error
 
 
-def resume_all(stopped: Collection[tuple[int, int]], frozen: Frozen) -> None:
+def resume_all(stopped: Collection[tuple[int, int]], frozen: FrozenList) -> None:
     for pid, _ in stopped:
         _signal(pid, signal.SIGCONT)
     frozen.remove(stopped)
 
 
 def processes() -> Iterator[_Process]:
-    """All that live on this machine; none where there is no /proc."""
+    """Yield all living processes of this machine; none if there is no /proc."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text(errors="replace").rpartition(") ")[2].split()
@@ -138,13 +138,13 @@ def processes() -> Iterator[_Process]:
             yield _Process(int(folder.name), parent, session, fields[0], started, marks)
 
 
-def _pids(family: Family) -> set[int]:
-    return {process.pid for process in family.members(tuple(processes()))}
+def _pids(tree: ProcessTree) -> set[int]:
+    return {process.pid for process in tree.members(tuple(processes()))}
 
 
-def _running(families: Collection[Family]) -> set[tuple[int, int]]:
+def _running(trees: Collection[ProcessTree]) -> set[tuple[int, int]]:
     everything = tuple(processes())
-    members = {process for family in families for process in family.members(everything)}
+    members = {process for tree in trees for process in tree.members(everything)}
     return {(process.pid, process.started) for process in members if process.state not in _STOPPED}
 
 

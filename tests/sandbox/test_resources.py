@@ -6,27 +6,29 @@ from pathlib import Path
 import pytest
 
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.ground import Ground
+from codeagent.sandbox.resources import SessionResources
 from tests.conftest import MakeSandbox
 from tests.sandboxes import make_repository, outside, run, sandbox_spec
 
 
 @pytest.fixture
-def grounds(tmp_path: Path) -> Iterator[list[Ground]]:
-    made: list[Ground] = []
+def grounds(tmp_path: Path) -> Iterator[list[SessionResources]]:
+    made: list[SessionResources] = []
     yield made
     for ground in made:
         ground.close()
 
 
 def test_a_repository_that_holds_keys_is_not_shown_around_one_of_its_folders(
-    tmp_path: Path, grounds: list[Ground]
+    tmp_path: Path, grounds: list[SessionResources]
 ) -> None:
     home = make_repository(tmp_path / "home")
     (home / "project").mkdir()
     (home / "keys").mkdir()
     for fields in ({"home": home}, {"private": (home / "keys",)}):
-        grounds.append(Ground(sandbox_spec(home / "project", tmp_path / "state", docker_host="unix:///x", **fields)))
+        grounds.append(
+            SessionResources(sandbox_spec(home / "project", tmp_path / "state", docker_host="unix:///x", **fields))
+        )
         grounds[-1].open()
         assert grounds[-1].around.root is None
         assert "are not there" in grounds[-1].around.warnings[0]

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.docker import Engine
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.reach import engine_socket, probe_socket, unanswered
-from codeagent.sandbox.reaper import is_stray, labels, owner
-from codeagent.sandbox.runtime_holes import runtime_warning
+from codeagent.sandbox.engine import Engine, is_stray, labels, owner, runtime_warning
+from codeagent.sandbox.engine_socket import engine_socket, probe_socket, unanswered
 from codeagent.sandbox.selftest import judge
 from tests.sandboxes import sandbox_spec
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.sandbox.stillness import Stillness
+from codeagent.sandbox.freeze import FreezeLock
 
 
 class World:
@@ -15,13 +15,13 @@ class World:
 
     def __init__(self, failing: frozenset[int] = frozenset()) -> None:
         self.stopped = False
-        self.moving = 0
+        self.activity = 0
         self.stops = 0
         self._failing = failing
-        self.stillness = Stillness(self._stop, self._go_on)
+        self.freeze_lock = FreezeLock(self._stop, self._go_on)
 
     async def _stop(self) -> None:
-        assert (self.moving, self.stopped) == (0, False)
+        assert (self.activity, self.stopped) == (0, False)
         self.stopped = True
         self.stops += 1
         await asyncio.sleep(0)
@@ -33,25 +33,25 @@ class World:
         self.stopped = False
 
     async def hold(self, steps: int) -> None:
-        async with self.stillness.hold():
+        async with self.freeze_lock.hold():
             for _ in range(steps + 1):
                 assert self.stopped
                 await asyncio.sleep(0)
 
     async def nested(self, steps: int) -> None:
-        async with self.stillness.hold():
+        async with self.freeze_lock.hold():
             await self.hold(steps)
             assert self.stopped
 
     async def move(self, steps: int) -> None:
-        async with self.stillness.moving():
-            self.moving += 1
+        async with self.freeze_lock.activity():
+            self.activity += 1
             try:
                 for _ in range(steps + 1):
                     assert not self.stopped
                     await asyncio.sleep(0)
             finally:
-                self.moving -= 1
+                self.activity -= 1
 
 
 Act = Callable[[World, int], Awaitable[None]]
@@ -81,7 +81,7 @@ def test_always_nothing_moves_while_it_is_held_and_everything_goes_on_at_the_end
             await asyncio.sleep(0)
         ends = await asyncio.wait_for(asyncio.gather(*(task for task, _ in tasks), return_exceptions=True), 10)
         assert [end for end in ends if isinstance(end, AssertionError)] == []
-        assert (world.stopped, world.moving, world.stillness.held) == (False, 0, False)
+        assert (world.stopped, world.activity, world.freeze_lock.held) == (False, 0, False)
         await world.move(0)
 
     asyncio.run(story())
@@ -98,14 +98,14 @@ async def test_what_stopping_raises_reaches_who_asked_and_everything_goes_on() -
 async def test_a_cancel_during_the_end_of_a_hold_is_raised_after_it() -> None:
     world = World()
     at_the_end = asyncio.Event()
-    go_on = world.stillness._go_on
+    go_on = world.freeze_lock._resume
 
     async def slowly() -> None:
         at_the_end.set()
         await asyncio.sleep(0.05)
         await go_on()
 
-    world.stillness._go_on = slowly
+    world.freeze_lock._resume = slowly
     task = asyncio.create_task(world.hold(0))
     await at_the_end.wait()
     task.cancel()
@@ -126,7 +126,7 @@ async def test_a_stop_that_is_under_way_comes_to_its_end_before_everything_goes_
         happened.append("goes on")
 
     async def hold() -> None:
-        async with Stillness(stop, go_on).hold():
+        async with FreezeLock(stop, go_on).hold():
             raise AssertionError("it was cancelled before")
 
     task = asyncio.create_task(hold())

@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.sandbox.execution import Execution, Mark, TrailerFilter
-from codeagent.sandbox.wire import Stream, Wire
+from codeagent.sandbox.engine_socket import EngineSocket, ExecStream
+from codeagent.sandbox.exec import CallMark, Execution, TrailerFilter
 
 MARK = "0123456789abcdef"
 TRAILER = f"\0{MARK} 2 0\n".encode()
@@ -23,7 +23,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 def filtered(pieces: list[bytes]) -> tuple[bytes, bytes | None]:
     trailer = TrailerFilter(MARK)
     output = b"".join(trailer.feed(piece) for piece in pieces)
-    return output + trailer.flush(), trailer.told
+    return output + trailer.flush(), trailer.report
 
 
 @given(st.binary() | tricky, st.binary(max_size=40), st.lists(st.integers(0, 10_000)))
@@ -53,7 +53,7 @@ def test_frames_come_apart_however_the_connection_cuts_them(
 
     async def read() -> dict[bool, bytes]:
         reader = asyncio.StreamReader()
-        stream = Stream(reader, None)  # type: ignore[arg-type]  # nothing is sent
+        stream = ExecStream(reader, None)  # type: ignore[arg-type]  # nothing is sent
         got = {False: b"", True: b""}
         chunks = cut(raw, places)
 
@@ -78,17 +78,17 @@ def test_that_a_command_has_begun_is_known_however_the_stream_is_cut(places: lis
     trailer = TrailerFilter(MARK)
     data = f"\0{MARK} begun\nhello".encode() + TRAILER
     output = b"".join(trailer.feed(piece) for piece in cut(data, places)) + trailer.flush()
-    assert (output, trailer.begun, trailer.told) == (b"hello", True, b"2 0")
+    assert (output, trailer.begun, trailer.report) == (b"hello", True, b"2 0")
 
 
 async def test_output_that_overtakes_the_word_of_its_begin_is_a_begin_too_however_slow_its_reader() -> None:
     reader, go_on = asyncio.StreamReader(), asyncio.Event()
-    stream = Stream(reader, None)  # type: ignore[arg-type]  # nothing is sent
+    stream = ExecStream(reader, None)  # type: ignore[arg-type]  # nothing is sent
 
     async def on_output(stream: str, data: bytes) -> None:
         await go_on.wait()
 
-    execution = Execution(Wire("/nonexistent"), "exec", stream, Mark(MARK, 1), on_output)
+    execution = Execution(EngineSocket("/nonexistent"), "exec", stream, CallMark(MARK, 1), on_output)
     reader.feed_data(b"\1\0\0\0\0\0\0\5first")
     reader.feed_eof()
     await asyncio.wait_for(execution._begun.wait(), 30)

@@ -1,4 +1,4 @@
-"""What all containers of one session stand on: the workspace, pinned once, what is around it, and the engine."""
+"""What all containers of one session share: the workspace, pinned once, what is around it, and the engine."""
 
 import os
 from dataclasses import dataclass
@@ -6,22 +6,21 @@ from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.repository import OutsideGit, repository_of
+from codeagent.sandbox.engine_socket import EngineSocket, engine_socket
 from codeagent.sandbox.masks import Mask, Secrets, SecretScan
 from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
-from codeagent.sandbox.reach import engine_socket
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.thaw import Frozen
-from codeagent.sandbox.wire import Wire
+from codeagent.sandbox.thaw import FrozenList
 
 
 @dataclass(frozen=True)
-class Around:
-    """What of the workspace's repository is not in the workspace; mounted read-only."""
+class RepositoryMounts:
+    """The parts of the workspace's repository outside the workspace; mounted read-only."""
 
     root: PinnedRoot | None = None
     """The work tree that the workspace is a folder of."""
     git: OutsideGit | None = None
-    """A git directory elsewhere that the user has agreed to."""
+    """A git directory elsewhere that the user has agreed to share."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -34,25 +33,25 @@ class Around:
 @dataclass(frozen=True)
 class _Opened:
     root: PinnedRoot
-    wire: Wire
-    around: Around
+    engine: EngineSocket
+    around: RepositoryMounts
     scans: tuple[SecretScan, ...]
 
 
-class Ground:
-    """Opened when first asked for, so that every container of the session is over the very same directory."""
+class SessionResources:
+    """The shared resources of one session, opened once, so that every container has the very same directory."""
 
     def __init__(self, spec: SandboxSpec) -> None:
         self._spec = spec
         self._opened: _Opened | None = None
         self.guarded: frozenset[str] | None = None
-        """What was protected, by name, when the last container was made; None before the first."""
-        self.frozen = Frozen(spec.state_dir)
+        """Names that were protected when the last container was made; None before the first."""
+        self.frozen = FrozenList(spec.state_dir)
         self.shut = False
-        """Nothing may be made on it any more."""
+        """No container may be made any more."""
 
-    def open(self) -> tuple[PinnedRoot, Wire]:
-        """Raises SandboxUnavailable."""
+    def open(self) -> tuple[PinnedRoot, EngineSocket]:
+        """Open everything on the first call. Raises SandboxUnavailable."""
         if self.shut:
             raise _closed()
         if self._opened is None:
@@ -66,21 +65,21 @@ class Ground:
             scans = [SecretScan(root)]
             if around.root is not None:
                 scans.append(SecretScan(around.root, without=str(path.relative_to(around.root.path))))
-            self._opened = _Opened(root, Wire(socket), around, tuple(scans))
-        return self._opened.root, self._opened.wire
+            self._opened = _Opened(root, EngineSocket(socket), around, tuple(scans))
+        return self._opened.root, self._opened.engine
 
-    def opened(self) -> tuple[PinnedRoot, Wire]:
-        """For what is under way, also while everything is being closed. Raises SandboxUnavailable after that."""
+    def opened(self) -> tuple[PinnedRoot, EngineSocket]:
+        """Return what is open, also while everything is being closed. Raises SandboxUnavailable after that."""
         if self._opened is None:
             raise _closed()
-        return self._opened.root, self._opened.wire
+        return self._opened.root, self._opened.engine
 
     @property
-    def around(self) -> Around:
-        return Around() if self._opened is None else self._opened.around
+    def around(self) -> RepositoryMounts:
+        return RepositoryMounts() if self._opened is None else self._opened.around
 
     def secrets(self) -> Secrets:
-        """Files to mask as they are now; blocks. Raises SandboxUnavailable."""
+        """Search for the files to mask as they are now; blocks. Raises SandboxUnavailable."""
         if self._opened is None:
             raise _closed()
         looks = [scan.look() for scan in self._opened.scans]
@@ -99,11 +98,11 @@ class Ground:
             opened.around.root.close()
 
 
-def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset[str]) -> Around:
-    """What cannot be had is said, and left out."""
+def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset[str]) -> RepositoryMounts:
+    """Open what is around the workspace; warn about what cannot be shown, and leave it out."""
     repository = repository_of(root)
     if repository is None:
-        return Around()
+        return RepositoryMounts()
     warnings, top, git = [], None, repository.outside
     no_git = "git does not work in bash: "
     if repository.problem:
@@ -120,11 +119,11 @@ def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset
         top = None if why else PinnedRoot(repository.top)
         said = f"not there: {why}" if why else "read-only; only this folder can be changed"
         warnings.append(f"this is a folder of the repository {repository.top}, whose other files are {said}")
-    return Around(top, git, tuple(warnings))
+    return RepositoryMounts(top, git, tuple(warnings))
 
 
 def _refused(directory: Path, home: Path, private: tuple[Path, ...]) -> str:
-    """Why commands may never see this directory, as a phrase; empty where they may. `private`: see pinned."""
+    """Return why commands may never see this directory, as a phrase; empty if they may. `private`: see pinned."""
     try:
         refuse_unsuitable(directory, home, private)
         PinnedRoot(directory).close()

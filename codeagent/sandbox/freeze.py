@@ -1,0 +1,205 @@
+"""Freezes the sandbox: while somebody needs the workspace unchanged, nothing starts and containers are paused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from codeagent.core.errors import SandboxLost
+from codeagent.sandbox.engine_socket import EngineError, EngineSocket
+from codeagent.sandbox.tasks import run_to_end
+from codeagent.sandbox.thaw import FrozenList
+
+_KEEPERS = 2
+"""Processes of a container in which nothing runs: the engine's init and the keeper."""
+_ENDING_SECONDS = 1.0
+_TRIES = 3
+
+
+class FreezeLock:
+    """Keeps things from starting while it is held. Holds are counted: the first stops all, the last resumes it."""
+
+    def __init__(self, stop: Callable[[], Awaitable[None]], resume: Callable[[], Awaitable[None]]) -> None:
+        """`stop` may raise: then `resume` is called too. `resume` must not raise. A cancel cuts neither short."""
+        self._stop = stop
+        self._resume = resume
+        self._turn = asyncio.Lock()
+        self._holds = 0
+        self._activities = 0
+        self._released = asyncio.Event()
+        self._released.set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    @property
+    def held(self) -> bool:
+        return not self._released.is_set()
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Hold the lock. Raises what `stop` raises, and CancelledError only after everything was resumed."""
+        await self._begin()
+        try:
+            yield
+        finally:
+            await _uncancelled(self._end)
+
+    async def released(self) -> None:
+        """Wait until nobody holds it."""
+        while self.held:
+            await self._released.wait()
+
+    def begin_activity(self) -> Callable[[], None]:
+        """Announce that something starts: the next holder waits until the returned function is called.
+
+        Only while not `held`.
+        """
+        self._activities += 1
+        self._quiet.clear()
+        return self._activity_ended
+
+    @asynccontextmanager
+    async def activity(self) -> AsyncIterator[None]:
+        """Wait until nobody holds the lock, and keep the next holder waiting during the block."""
+        await self.released()
+        moved = self.begin_activity()
+        try:
+            yield
+        finally:
+            moved()
+
+    def _activity_ended(self) -> None:
+        self._activities -= 1
+        if self._activities == 0:
+            self._quiet.set()
+
+    async def _begin(self) -> None:
+        async with self._turn:
+            if self._holds == 0:
+                self._released.clear()
+                try:
+                    await self._quiet.wait()
+                    # What the engine was asked happens even if nobody waits for it: resuming must come after it.
+                    await _uncancelled(self._stop)
+                except BaseException:
+                    await _uncancelled(self._release)
+                    raise
+            self._holds += 1
+
+    async def _end(self) -> None:
+        async with self._turn:
+            self._holds -= 1
+            if self._holds == 0:
+                await self._release()
+
+    async def _release(self) -> None:
+        try:
+            await self._resume()
+        finally:
+            self._released.set()
+
+
+async def _uncancelled(work: Callable[[], Awaitable[None]]) -> None:
+    """Await `work` to its end; a cancel that comes in the meantime is raised after it."""
+
+    async def whole() -> None:
+        await work()
+
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    await run_to_end(whole())
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+
+
+async def pause(engine: EngineSocket, container_id: str, frozen: FrozenList) -> None:
+    """Pause a container: afterwards nothing runs in it. Raises SandboxLost if that is not certain."""
+    path = f"/containers/{container_id}"
+    try:
+        frozen.add(containers=[(engine.socket_path, container_id)])
+    except OSError as error:
+        raise not_paused(f"that cannot be recorded: {error.strerror}") from error
+    for left in reversed(range(_TRIES)):
+        try:
+            await _pause(engine, path)
+            return
+        except EngineError as error:
+            if error.status is None or not left:
+                raise not_paused(str(error)) from error
+
+
+async def _pause(engine: EngineSocket, path: str) -> None:
+    """Pause it. Raises EngineError if it still runs; on a busy machine the kernel's freezer sometimes gives up."""
+    try:
+        await engine.request("POST", f"{path}/pause")
+    except EngineError as error:
+        if error.status != 404 and (error.status is None or await _runs(engine, path)):
+            raise
+
+
+def not_paused(reason: str) -> SandboxLost:
+    """Return the error for processes that may go on changing the workspace."""
+    return SandboxLost(f"the sandbox could not be paused ({reason}), so nothing that needs a pause was done; try again")
+
+
+async def resume(engine: EngineSocket, container_id: str, frozen: FrozenList) -> bool:
+    """Resume a container; False if that failed: then it is removed, at the latest by the next start."""
+    goes_on, answers = True, await engine.answers()
+    try:
+        if answers:
+            await engine.request("POST", f"/containers/{container_id}/unpause")
+    except EngineError as error:
+        goes_on = error.status in (404, 409)
+    if (answers and goes_on) or (answers and await kill(engine, container_id)):
+        frozen.remove(containers=[(engine.socket_path, container_id)])
+    return answers and goes_on
+
+
+async def is_idle(engine: EngineSocket, container_id: str, beside: int = 0) -> bool:
+    """Tell whether only its keepers and `beside` others live in it, by the engine's own list, without the dead.
+
+    False when in doubt. A command is not asked about itself: it may lie.
+    """
+    try:
+        listed = await engine.request("GET", f"/containers/{container_id}/top?ps_args=-eo%20pid,stat")
+    except EngineError as error:
+        return error.status == 404
+    living = [state for *_, state in listed["Processes"] if not state.startswith(("Z", "X"))]
+    return 0 < len(living) <= _KEEPERS + beside
+
+
+async def kill(engine: EngineSocket, container_id: str) -> bool:
+    """Kill and remove a container; return whether it is gone."""
+    path = f"/containers/{container_id}"
+    try:
+        await engine.request("DELETE", f"{path}?force=1&v=1")
+    except EngineError as error:
+        return error.status == 404 or (error.status == 409 and await _goes(engine, path))
+    return True
+
+
+async def is_ending(engine: EngineSocket, path: str) -> bool:
+    """Tell whether the container is just ending: its processes go first, the engine's word follows."""
+    try:
+        await EngineSocket(engine.socket_path, timeout=_ENDING_SECONDS).request(
+            "POST", f"{path}/wait?condition=not-running"
+        )
+    except EngineError as error:
+        return error.status is not None
+    return True
+
+
+async def _goes(engine: EngineSocket, path: str) -> bool:
+    """Wait for somebody else who is removing it already; return whether it is gone."""
+    try:
+        await engine.request("POST", f"{path}/wait?condition=removed")
+    except EngineError as error:
+        return error.status == 404
+    return True
+
+
+async def _runs(engine: EngineSocket, path: str) -> bool:
+    try:
+        state = (await engine.request("GET", f"{path}/json"))["State"]
+    except EngineError as error:
+        return error.status != 404
+    return bool(state["Running"]) and not state["Paused"]

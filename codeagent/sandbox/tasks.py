@@ -1,0 +1,126 @@
+"""Runs blocking work in threads, carries work through to its end, and keeps it within the room on the disk."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codeagent.core.ports import CommandResult
+from codeagent.sandbox.spec import GIB
+
+T = TypeVar("T")
+_TELL_SECONDS = 2.0
+LOOK_SECONDS = 0.5
+_MUST_STAY_FREE = GIB
+_MOST_TAKEN = 5 * GIB
+_ALWAYS_TAKEN = GIB // 64
+"""What a command may take even if less than `_MUST_STAY_FREE` was left before it."""
+
+
+async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
+    """Run `work` in a thread that never keeps the program from ending; return its result.
+
+    If the caller is cancelled in the meantime, `unwanted` gets the result.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            if error is None:
+                unwanted(result)  # type: ignore[arg-type]  # without an error it is the result
+        elif error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]  # without an error it is the result
+
+    def target() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as caught:
+            error = caught
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            if error is None:
+                unwanted(result)  # type: ignore[arg-type]  # the loop is closed; nobody is waiting
+
+    threading.Thread(target=target, name="sandbox", daemon=True).start()
+    return await future
+
+
+@asynccontextmanager
+async def report_waiting(what: str, tell: Callable[[str], None]) -> AsyncIterator[None]:
+    """Report every two seconds, until the block ends, what is being waited for and for how long."""
+
+    async def again() -> None:
+        began = asyncio.get_running_loop().time()
+        while True:
+            await asyncio.sleep(_TELL_SECONDS)
+            tell(f"{what} ({asyncio.get_running_loop().time() - began:.0f} s)")
+
+    task = asyncio.create_task(again())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` even while this task is being cancelled; the caller must know that it ends soon."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            continue
+    return task.result()
+
+
+class Room:
+    """The room on the file system of one folder, and how much of it may be taken from now on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._before = free_bytes(folder)
+
+    def exceeded(self) -> str:
+        """Return why commands must be stopped, as a phrase; empty while they need not."""
+        free = free_bytes(self._folder)
+        taken = self._before - free
+        if taken > _MOST_TAKEN:
+            return f"{taken / GIB:.1f} GiB of the disk were filled while it ran, and the limit is {_MOST_TAKEN // GIB}"
+        if free < _MUST_STAY_FREE and taken > _ALWAYS_TAKEN:
+            return f"the disk has only {free / GIB:.1f} GiB left, and {_MUST_STAY_FREE // GIB} must stay free"
+        return ""
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the bytes free for this user on the folder's file system; a huge number if that is unknown."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 2**63
+    return found.f_bavail * found.f_frsize
+
+
+async def within_disk(folder: Path, work: Coroutine[Any, Any, CommandResult]) -> CommandResult:
+    """Return the result of a `Sandbox.run`, cancelling it if it fills the disk. A cancel is passed on to it."""
+    task, room, why = asyncio.ensure_future(work), Room(folder), ""
+    while not task.done():
+        try:
+            await asyncio.wait({task}, timeout=LOOK_SECONDS)
+        except asyncio.CancelledError:
+            task.cancel()
+            continue
+        if not why and not task.done() and (why := room.exceeded()):
+            task.cancel()
+    if task.cancelled():
+        return CommandResult(exit_code=None, stopped=True)
+    result = task.result()
+    return replace(result, notices=(*result.notices, f"it was stopped: {why}")) if why and result.stopped else result
