@@ -62,6 +62,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     for waits_for_the_next_key in ("screens.rewind_picker._PAUSE", "widgets.composer._PAUSE"):
         monkeypatch.setattr(f"codeagent.tui.{waits_for_the_next_key}", 0)
     monkeypatch.setattr("textual.pilot.wait_for_idle", nothing_left_to_do)
+    monkeypatch.setattr("textual.app.wait_for_idle", nothing_left_to_do)
 
 
 @pytest.fixture(autouse=True, scope="session")
