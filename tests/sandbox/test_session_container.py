@@ -239,15 +239,6 @@ async def test_a_child_in_the_background_holds_nothing_up_and_is_counted(box: Do
         await processes_become(box, "sleep 611", number)
 
 
-async def test_a_child_in_the_background_may_go_on_printing(box: DockerSandbox) -> None:
-    writer = "(until [ -e enough ]; do echo tick; echo tock >&2; touch began; done; touch survived) &"
-    before = await processes(box, "cat")
-    ran = await run(box, f"{writer} until [ -e began ]; do :; done")
-    assert (ran.result.left_running > 0, ran.stdout[:5], ran.stderr[:5]) == (True, b"tick\n", b"tock\n")
-    assert (await run(box, "touch enough; until [ -e survived ]; do :; done")).result.exit_code == 0
-    await processes_become(box, "cat", before)  # what took the child's output has ended with it
-
-
 async def test_a_child_that_writes_for_ever_holds_nothing_up(box: DockerSandbox, project: Path) -> None:
     ran = await run(box, "(until [ -e read ]; do echo y; done) & exit 5")
     assert (ran.result.exit_code, ran.result.left_running) == (5, 1)
