@@ -13,8 +13,8 @@ from textual.css.types import CSSLocation
 
 from tests.tui.guards import stop_time
 
-SOON = 0.02
-"""Seconds: a timer due that soon belongs to what a test waits for."""
+SOON = 0.04
+"""Seconds: a timer due that soon belongs to what a test waits for. Textual draws up to two frames of 1/60 s later."""
 _in_threads: set[asyncio.Future[Any]] = set()
 
 
