@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from codeagent.tools.function_schema import NotATool, function_schema
+from codeagent.tools.user.function_schema import NotATool, function_schema
 
 PRELUDE = """
 from __future__ import annotations

@@ -26,7 +26,7 @@ _HOMES = {
     "ToolError": "codeagent.core.tool",
     "ToolResult": "codeagent.core.tool",
     "hook": "codeagent.agent.hook_decorator",
-    "register_tool": "codeagent.tools.decorator",
+    "register_tool": "codeagent.tools.user.decorator",
 }
 __all__ = [*_HOMES, "__version__"]
 

@@ -39,7 +39,7 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
 )
-from codeagent.tools.sources.yaml_model import file_schema
+from codeagent.tools.user.yaml_model import file_schema
 from codeagent.tui.actions import SCOPES
 from codeagent.tui.commands import help_markdown
 from codeagent.tui.keymap import Keymap

@@ -43,10 +43,9 @@ from codeagent.tools.extra.python import Python
 from codeagent.tools.extra.scratchpad import ScratchpadTool
 from codeagent.tools.extra.search_memory import SearchMemory
 from codeagent.tools.source import Loaded, ToolLoader
-from codeagent.tools.sources.python import PythonLoader
-from codeagent.tools.sources.python_packages import entry_point_tools
-from codeagent.tools.sources.yaml_loader import YamlLoader
 from codeagent.tools.tool_folder import ToolFolder
+from codeagent.tools.user.python import PythonLoader, entry_point_tools
+from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.instructions import Instructions, load_instructions
 from codeagent.workspace.skills import SkillFolders, open_skills

@@ -12,9 +12,9 @@ from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.source import ToolFile, ToolLoader
-from codeagent.tools.sources.python import PythonLoader
-from codeagent.tools.sources.python_module import marked_in
-from codeagent.tools.sources.yaml_loader import YamlLoader
+from codeagent.tools.user.python import PythonLoader
+from codeagent.tools.user.python_module import marked_in
+from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 
 _LARGEST = 1 << 20

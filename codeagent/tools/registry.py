@@ -66,7 +66,7 @@ def refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
     if _NAME.fullmatch(tool.name) is None:
         return f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -"
     if tool.name == SHELL:
-        return f"the tool name {SHELL} of {tool.source} is taken by the person's own commands"
+        return f"the tool name {SHELL} of {tool.source} is taken by the user's own commands"
     there = taken.get(tool.name)
     if there is None:
         return None

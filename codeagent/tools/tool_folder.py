@@ -119,7 +119,7 @@ def _content(folder: int, name: str) -> bytes:
     fd = os.open(name, _OPEN, dir_fd=folder)
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise OSError(0, f"it is larger than {LARGEST} bytes")

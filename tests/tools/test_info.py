@@ -53,7 +53,7 @@ async def told(box: Toolbox, name: str) -> str:
 async def test_a_tool_is_told_whole(box: Toolbox) -> None:
     text = await told(box, "deploy")
     assert text.startswith("# deploy (python, .codeagent/tools/deploy.py:12)\n\nPuts the app on staging.\n\nFirst")
-    assert "Facts: the person is asked, at most 2 calls in a run." in text
+    assert "Facts: the user is asked, at most 2 calls in a run." in text
     assert '"target": {"type": "string"}' in text
 
 

@@ -51,8 +51,8 @@ def test_across_sources_the_later_is_refused_and_both_are_named() -> None:
         ToolRegistry([make("a"), make("a", "mcp:x")])
 
 
-def test_the_name_of_the_persons_own_commands_is_refused() -> None:
-    with pytest.raises(ConfigError, match="taken by the person"):
+def test_the_name_of_the_users_own_commands_is_refused() -> None:
+    with pytest.raises(ConfigError, match="taken by the user"):
         ToolRegistry([make("shell", "mcp:x")])
 
 

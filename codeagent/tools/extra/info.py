@@ -18,7 +18,7 @@ from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, T
 from codeagent.tools.schema_check import tool_schema
 
 _MOST_NAMES = 40
-_PERMISSIONS = {"auto": "not asked about", "prompt": "the person is asked", "deny": "denied"}
+_PERMISSIONS = {"auto": "not asked about", "prompt": "the user is asked", "deny": "denied"}
 
 
 class InfoArgs(ToolArgs):

@@ -1,1 +1,0 @@
-"""Tools that people write in files: one loader for each kind of file."""

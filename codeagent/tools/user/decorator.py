@@ -1,0 +1,126 @@
+"""The `@register_tool` decorator: marks a function as a tool and leaves it unchanged."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, get_args, overload
+
+from codeagent.core.policy import Effect, Permission
+from codeagent.core.tool import ToolMode
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+_MARK = "__codeagent_tool__"
+
+
+@dataclass(frozen=True)
+class ToolMark:
+    """The arguments of the decorator; None: taken from the function, or the default of `Tool`."""
+
+    name: str | None = None
+    label: str | None = None
+    description: str | None = None
+    approval: Permission = "prompt"
+    effect: Effect = "anything"
+    timeout: float | None = None
+    max_calls: int | None = None
+    mode: ToolMode | None = None
+    hint: str = ""
+    documentation: str = ""
+    output_limit: int | None = 40_000
+    sandbox: bool = False
+
+
+_being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar("_being_loaded", default=None)
+"""Functions marked while one file is executed: a redefined name would hide one of them in the module."""
+
+
+@overload
+def register_tool(function: FunctionT, /) -> FunctionT: ...
+@overload
+def register_tool(
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    description: str | None = None,
+    approval: Permission = "prompt",
+    effect: Effect = "anything",
+    timeout: float | None = None,
+    max_calls: int | None = None,
+    mode: ToolMode | None = None,
+    hint: str = "",
+    documentation: str = "",
+    output_limit: int | None = 40_000,
+    sandbox: bool = False,
+) -> Callable[[FunctionT], FunctionT]: ...
+def register_tool(function: Any = None, /, **said: Any) -> Any:
+    """Make a tool of a typed function with a docstring: `@register_tool`, or `@register_tool(approval="auto")`.
+
+    The function is returned unchanged. `name` and `description` replace what the function has; `label` is shown to the
+    user. `approval` holds unless a rule says otherwise: auto, prompt or deny. `effect` is what it may change: nothing,
+    files or anything. `timeout` in seconds, `max_calls` in one run, `output_limit` in characters. `mode`: direct, or
+    background for a job; an async generator is stateful. `hint` is a sentence for the system prompt, `documentation`
+    Markdown for `info`. `sandbox=True` runs the function itself in the sandbox.
+    Raises TypeError and ValueError for anything else, at the line where it stands.
+    """
+    known = [about.name for about in fields(ToolMark)]
+    if unknown := [name for name in said if name not in known]:
+        raise TypeError(f"register_tool takes no {unknown[0]!r}; it takes {', '.join(known)}")
+    marked = ToolMark(**said)
+    _check(marked)
+
+    def mark(target: FunctionT) -> FunctionT:
+        if not inspect.isfunction(target):
+            raise TypeError(f"register_tool marks functions; this is {target!r:.100}")
+        setattr(target, _MARK, marked)
+        if (found := _being_loaded.get()) is not None:
+            found.append(target)
+        return target
+
+    return mark if function is None else mark(function)
+
+
+def marked_as(function: object) -> ToolMark | None:
+    """The mark that the decorator left on this function; None if it is not marked."""
+    found = getattr(function, _MARK, None) if inspect.isfunction(function) else None
+    return found if isinstance(found, ToolMark) else None
+
+
+@contextmanager
+def marks_collected() -> Iterator[list[Callable[..., Any]]]:
+    """Collect every function that is marked in this context meanwhile, in order."""
+    found: list[Callable[..., Any]] = []
+    token = _being_loaded.set(found)
+    try:
+        yield found
+    finally:
+        _being_loaded.reset(token)
+
+
+def _check(marked: ToolMark) -> None:
+    _one_of("approval", marked.approval, get_args(Permission))
+    _one_of("effect", marked.effect, get_args(Effect))
+    if marked.mode is not None:
+        _one_of("mode", marked.mode, get_args(ToolMode))
+    for what in ("name", "label", "description", "hint", "documentation"):
+        value = getattr(marked, what)
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{what} is a text, not {value!r:.100}")
+    _positive("timeout", marked.timeout, (int, float))
+    _positive("max_calls", marked.max_calls, (int,))
+    _positive("output_limit", marked.output_limit, (int,))
+    if not isinstance(marked.sandbox, bool):
+        raise TypeError(f"sandbox is True or False, not {marked.sandbox!r:.100}")
+
+
+def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} is one of {', '.join(allowed)}, not {value!r:.100}")
+
+
+def _positive(what: str, value: object, kinds: tuple[type, ...]) -> None:
+    if value is None:
+        return
+    if not isinstance(value, kinds) or isinstance(value, bool) or not value > 0:  # type: ignore[operator]  # a number
+        raise ValueError(f"{what} is a number above 0, not {value!r:.100}")

@@ -1,0 +1,341 @@
+"""A tool that is a user's function: called in this process, in a thread or awaited."""
+
+import asyncio
+import inspect
+import json
+import threading
+import traceback
+from collections.abc import AsyncGenerator, Callable
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NoReturn, TypeVar
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from codeagent.core.display import TextBlock
+from codeagent.core.messages import TextPart
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    SHARED,
+    Access,
+    Cancelled,
+    Failed,
+    Preview,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
+from codeagent.core.tool import ToolResult as Result
+from codeagent.tools.shell.run import CommandRunner
+from codeagent.tools.user.decorator import ToolMark
+from codeagent.tools.user.function_schema import FunctionArgs, FunctionSchema
+from codeagent.tools.user.printed import PrintedOutput, heard_by
+
+_LONGEST_LINE = 100
+
+
+def one_line(arguments: dict[str, Any]) -> str:
+    """The arguments as in `path='a.txt', limit=5`, never shortened."""
+    return ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+
+
+def as_call(name: str, arguments: dict[str, Any]) -> str:
+    """The call as Python, never shortened; long calls, and values of several lines, are spread over lines."""
+    short = f"{name}({one_line(arguments)})"
+    if len(short) <= _LONGEST_LINE and not any(_has_lines(value) for value in arguments.values()):
+        return short
+    lines = [f"    {key}={_spread(value)}," for key, value in arguments.items()]
+    return "\n".join([f"{name}(", *lines, ")"])
+
+
+def _has_lines(value: object) -> bool:
+    return isinstance(value, str) and "\n" in value.rstrip("\n")
+
+
+def _spread(value: object) -> str:
+    if not (isinstance(value, str) and _has_lines(value)):
+        return repr(value)
+    pieces = "".join(f"\n        {line!r}" for line in value.splitlines(keepends=True))
+    return f"({pieces}\n    )"
+
+
+NOTHING = "(no output)"
+_MAY_BE = (
+    "a tool may return text, None, anything that can be written as JSON (numbers, lists, dicts, dataclasses, pydantic "
+    "models), or a codeagent.ToolResult"
+)
+
+
+def as_result(value: Any, printed: str) -> ToolResult:
+    """The result with `printed` in front of the text; a ToolResult stays as it is. Raises Failed for other values."""
+    if isinstance(value, ToolResult):
+        return value
+    text = as_text(value)
+    if printed.strip():
+        text = f"{printed.rstrip()}\n{text}" if text != NOTHING else printed.rstrip()
+    return ToolResult.from_text(text)
+
+
+def as_text(value: Any) -> str:
+    """Text unchanged, other values as JSON. Raises Failed."""
+    match value:
+        case None | "":
+            return NOTHING
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case bytes() | bytearray() | memoryview():
+            return f"({len(value)} bytes, which a model cannot read; return text)"
+        case _:
+            return _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    try:
+        plain = to_jsonable_python(value, by_alias=True)
+        text = json.dumps(plain, ensure_ascii=False, indent=2)
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise Failed(f"it returned {type(value).__name__}, which cannot be shown ({reason}): {_MAY_BE}") from None
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+T = TypeVar("T")
+THREAD_NAME = "tool function"
+
+
+@dataclass(frozen=True)
+class Ended(Generic[T]):
+    """How work in a thread ended: with a value, or with an exception of any kind."""
+
+    value: T | None = None
+    raised: BaseException | None = None
+
+    def result(self) -> T:
+        """Raises what the work raised."""
+        if self.raised is not None:
+            raise self.raised
+        return self.value  # type: ignore[return-value]  # T may itself be None
+
+
+def in_thread(work: Callable[[], T]) -> "asyncio.Future[Ended[T]]":
+    """Run `work` in a thread of its own, in this context; what it raises is in the result.
+
+    It is a daemon thread outside of the loop's pool: work that never ends blocks neither other work nor the exit.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Ended[T]] = loop.create_future()
+
+    def settle(ended: Ended[T]) -> None:
+        if not future.done():
+            future.set_result(ended)
+
+    def run() -> None:
+        ended = outcome(work)
+        try:
+            loop.call_soon_threadsafe(settle, ended)
+        except RuntimeError:  # the loop is closed, so nobody is waiting
+            return
+
+    threading.Thread(target=copy_context().run, args=(run,), name=THREAD_NAME, daemon=True).start()
+    return future
+
+
+def within(seconds: float, work: Callable[[], T]) -> Ended[T] | None:
+    """Run `work` in a thread and wait; None if it has not ended in time and continues unheard. Blocks."""
+    done: list[Ended[T]] = []
+    run = copy_context().run
+    thread = threading.Thread(target=run, args=(lambda: done.append(outcome(work)),), name=THREAD_NAME, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return done[0] if done else None
+
+
+def outcome(work: Callable[[], T]) -> Ended[T]:
+    try:
+        return Ended(value=work())
+    except BaseException as error:
+        return Ended(raised=error)
+
+
+_SECONDS_TO_NOTICE = 2.0
+"""How long a function in a thread that sees `ToolContext.cancel` may take to end by itself."""
+
+
+@dataclass(frozen=True)
+class FunctionPlace:
+    """Where a function comes from."""
+
+    origin: str
+    """`file:line`, or the name and version of a package."""
+    shown: str
+    """The file as users write it; failures name it instead of `code_file`."""
+    code_file: str
+    """The file as its code objects name it."""
+
+
+class FunctionTool(Tool[FunctionArgs]):
+    """Runs a function; what it prints is passed on as it comes, and put in front of what it returns."""
+
+    source = "python"
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        marked: ToolMark,
+        schema: FunctionSchema,
+        place: FunctionPlace,
+        outputs: OutputStore,
+    ) -> None:
+        self.name = name
+        self.label = marked.label or name.replace("_", " ").replace("-", " ").strip().capitalize() or name
+        self.description = schema.description
+        self.Args = schema.model
+        self.mode = marked.mode or ("stateful" if inspect.isasyncgenfunction(function) else "direct")
+        self.permission = marked.approval
+        self.effect = marked.effect
+        self.timeout = marked.timeout
+        self.max_calls = marked.max_calls
+        self.output_limit = marked.output_limit
+        self.concurrency = "shared" if marked.effect == "nothing" else "exclusive"
+        self.origin = place.origin
+        self.hint = marked.hint
+        self.documentation = marked.documentation
+        self._function = function
+        self._schema = schema
+        self._place = place
+        self._outputs = outputs
+
+    def access(self, args: FunctionArgs, workspace: Workspace) -> Access:
+        return SHARED if self.effect == "nothing" else EXCLUSIVE
+
+    def approval_key(self, args: FunctionArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.canonical,))
+
+    def target(self, args: FunctionArgs) -> str:
+        return one_line(args.given)
+
+    async def preview(self, args: FunctionArgs, ctx: ToolContext) -> Preview:
+        where = "in the sandbox" if self.sandboxed else "on this machine, outside the sandbox"
+        text = f"{as_call(self.name, args.given)}\n\nRuns {where}. Source: {self._place.origin}"
+        return Preview(self.target(args), (TextBlock(text=text),))
+
+    async def run(self, args: FunctionArgs, ctx: ToolContext) -> Result:
+        if inspect.isasyncgenfunction(self._function):
+            return await self._run_to_the_end(args, ctx)
+        printed = self._printed(ctx)
+        commands = CommandRunner(ctx, self._outputs)
+        async with printed.passed_on():
+            try:
+                return as_result(await self._value(args, replace(ctx, run=commands), printed), printed.text())
+            except ToolError as error:
+                _add_printed(error, printed.text())
+                raise
+
+    async def talk(self, args: FunctionArgs, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
+        printed = self._printed(ctx)
+        positional, named = self._schema.call(args, replace(ctx, run=CommandRunner(ctx, self._outputs)))
+        generator: AsyncGenerator[Any, str | None] = self._function(*positional, **named)
+        sent: str | None = None
+        async with printed.passed_on():
+            try:
+                while True:
+                    try:
+                        with heard_by(printed.take):
+                            said = await generator.asend(sent)
+                    except StopAsyncIteration:
+                        return
+                    except (Exception, SystemExit) as error:
+                        self._fail(error)
+                    sent = yield as_text(said)
+            finally:
+                with heard_by(printed.take):
+                    await generator.aclose()
+
+    async def _run_to_the_end(self, args: FunctionArgs, ctx: ToolContext) -> Result:
+        """Run a stateful tool where there are no jobs: its updates are the result."""
+        said: list[str] = []
+        talk = self.talk(args, ctx)
+        try:
+            async for text in talk:
+                said.append(text)
+                await ctx.on_update(f"{text}\n")
+        finally:
+            await talk.aclose()
+        return as_result("\n".join(said), "")
+
+    def _printed(self, ctx: ToolContext) -> PrintedOutput:
+        return PrintedOutput(lambda: self._outputs.create(ctx.call_id), ctx.on_update)
+
+    async def _value(self, args: FunctionArgs, ctx: ToolContext, printed: PrintedOutput) -> Any:
+        """What the function returned. Raises ToolError, and only that."""
+        if inspect.iscoroutinefunction(self._function):
+            positional, named = self._schema.call(args, ctx)
+            return await self._awaited(self._function(*positional, **named), printed)
+        positional, named = self._schema.call(args, _for_a_thread(ctx))
+
+        def work() -> Any:
+            with heard_by(printed.take):
+                return self._function(*positional, **named)
+
+        ended = await self._in_thread(work)
+        if ended.raised is not None:
+            self._fail(ended.raised)
+        return await self._awaited(ended.value, printed) if inspect.isawaitable(ended.value) else ended.value
+
+    async def _awaited(self, work: Any, printed: PrintedOutput) -> Any:
+        try:
+            with heard_by(printed.take):
+                return await work
+        except asyncio.CancelledError:
+            raise Cancelled("the function was stopped") from None
+        except (Exception, SystemExit) as error:
+            self._fail(error)
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Ended[Any]:
+        running = in_thread(work)
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            if self._schema.context is not None:
+                await asyncio.wait({running}, timeout=_SECONDS_TO_NOTICE)
+            if not running.done():
+                raise Cancelled(
+                    "the function runs in a thread, which cannot be stopped: it may still be running"
+                ) from None
+        return running.result()
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Raise a ToolError unchanged, anything else as Failed with its message and its line in the tool's own file."""
+        if isinstance(error, ToolError):
+            raise error
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        lines = [
+            line
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename == self._place.code_file
+        ]
+        where = f" ({self._place.shown}:{lines[-1]})" if lines else ""
+        raise Failed(said + where) from None
+
+
+def _add_printed(error: ToolError, printed: str) -> None:
+    """Put what was printed until then into the error's content."""
+    if not printed.strip() or error.content:
+        return
+    text = printed.rstrip()
+    if error.kind not in ("cancelled", "timeout"):
+        text = f"{text}\n{error}"
+    error.content = (TextPart(text=text),)
+
+
+def _for_a_thread(ctx: ToolContext) -> ToolContext:
+    """The context without what has to be awaited: in a thread such a call would do nothing, silently."""
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise Failed("a plain function cannot await this; make the tool `async def` (print() works everywhere)")
+
+    return replace(ctx, run=refuse, receive=refuse, on_update=refuse, on_progress=refuse)

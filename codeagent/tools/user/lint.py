@@ -1,0 +1,83 @@
+"""Warns the author of a tool about weaknesses that do not keep it from working."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from codeagent.core.tool import Tool
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.schema import arguments_schema
+
+_VAGUE_NAMES = """
+    run do tool data x y f fn func function execute exec call handle process stuff thing helper util utils main test
+    my_tool mytool action task command script foo bar
+"""
+_VAGUE = frozenset(_VAGUE_NAMES.split())
+_BUILT_IN_NAMES = """
+    askuser bash edit gitcommit info joblist jobread jobsend jobstop jobwait list outputread read search write
+"""
+_BUILT_IN = frozenset(_BUILT_IN_NAMES.split())
+"""Without case, - and _."""
+_FEWEST_WORDS = 4
+_MOST_PARAMETERS = 20
+_MOST_NAMED = 5
+
+
+def lint(tool: Tool[Any], where: str) -> tuple[ToolProblem, ...]:
+    """The warnings about a tool: first its name, then its description, then its parameters.
+
+    `where` is `file:line`, or the name of a package.
+    """
+    schema = tool.schema or arguments_schema(tool.Args)
+    texts = [*_of_name(tool.name), *_of_description(tool), *_of_parameters(tool.name, schema)]
+    return tuple(ToolProblem(where, text, "warning") for text in texts)
+
+
+def _of_name(name: str) -> Iterator[str]:
+    plain = name.lower().replace("-", "").replace("_", "")
+    if name.lower() in _VAGUE or len(plain) < 2:
+        yield f"the name {name} says nothing about what the tool does; the model chooses by it"
+    if plain in _BUILT_IN:
+        yield f"the name {name} is easily mixed up with a built-in tool; choose another one"
+
+
+def _of_description(tool: Tool[Any]) -> Iterator[str]:
+    if len(tool.description.split()) < _FEWEST_WORDS:
+        yield f"the description of {tool.name} is not a sentence; say what it does, and when to use it"
+
+
+def _of_parameters(name: str, schema: dict[str, Any]) -> Iterator[str]:
+    properties: dict[str, Any] = schema.get("properties", {})
+    if len(properties) > _MOST_PARAMETERS:
+        yield f"{name} has {len(properties)} parameters; a model fills more than {_MOST_PARAMETERS} badly"
+    silent = [key for key, node in properties.items() if not (isinstance(node, dict) and node.get("description"))]
+    if silent:
+        yield f"no description of {_listed(silent)} in {name}; say what belongs there"
+    unbounded = [key for key, node in properties.items() if _is_unbounded(node)]
+    if unbounded:
+        yield f"{_listed(unbounded)} of {name} may hold anything; a narrower type lets wrong calls be found"
+
+
+def _is_unbounded(node: Any) -> bool:
+    """Whether any value fits, or any object, or a list of these."""
+    if not isinstance(node, dict):
+        return node is True
+    for union in ("anyOf", "oneOf"):
+        if union in node:
+            return any(_is_unbounded(option) for option in node[union])
+    if any(key in node for key in ("enum", "const", "allOf", "$ref")):
+        return False
+    match node.get("type"):
+        case None:
+            return True
+        case "object":
+            named = "properties" in node or "patternProperties" in node
+            return not named and _is_unbounded(node.get("additionalProperties", True))
+        case "array":
+            return "prefixItems" not in node and _is_unbounded(node.get("items", True))
+        case _:
+            return False
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(repr(name) for name in names[:_MOST_NAMED]) + more

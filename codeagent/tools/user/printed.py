@@ -1,0 +1,182 @@
+"""Captures what user-defined functions print, and passes it on to the call that it belongs to."""
+
+import asyncio
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Literal, TextIO
+
+from codeagent.core.ports import OutputSink
+from codeagent.tools.shell.output import CommandOutput
+
+PrintedStream = Literal["stdout", "stderr"]
+Listener = Callable[[PrintedStream, str], None]
+"""May be called in any thread."""
+
+_listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Send everything that this context prints meanwhile to `listener`, from its other threads, too.
+
+    A thread that was started without the context is heard by the call that began last. What a child process prints is
+    not heard.
+    """
+    _ROUTES.begin(listener)
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+        _ROUTES.end(listener)
+
+
+class _Routes:
+    """Wraps sys.stdout and sys.stderr as long as anyone listens, even if they were replaced meanwhile."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: list[Listener] = []
+        self._made: list[_Route] = []
+        """One for each stream there ever was. None is given up: until Python 3.13 `print` only borrows the stream it
+        writes to, and crashes where another thread frees it meanwhile."""
+
+    def begin(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.append(listener)
+            if not isinstance(sys.stdout, _Route):
+                sys.stdout = self._before("stdout", sys.stdout)
+            if not isinstance(sys.stderr, _Route):
+                sys.stderr = self._before("stderr", sys.stderr)
+
+    def end(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.remove(listener)
+            if self._listeners:
+                return
+            if isinstance(sys.stdout, _Route):
+                sys.stdout = sys.stdout.beyond
+            if isinstance(sys.stderr, _Route):
+                sys.stderr = sys.stderr.beyond
+
+    def _before(self, name: PrintedStream, stream: TextIO) -> "_Route":
+        found = next((route for route in self._made if route.beyond is stream and route.which == name), None)
+        if found is None:
+            found = _Route(name, stream, self)
+            self._made.append(found)
+        return found
+
+    def listener(self) -> Listener | None:
+        own = _listener.get()
+        if own is not None or threading.current_thread() is threading.main_thread():
+            return own
+        with self._lock:
+            return self._listeners[-1] if self._listeners else None
+
+
+class _Route:
+    """A stream that hands each text to the listener it belongs to."""
+
+    def __init__(self, name: PrintedStream, beyond: TextIO, routes: _Routes) -> None:
+        self.beyond = beyond
+        self.which: PrintedStream = name
+        self._routes = routes
+
+    def write(self, text: str) -> int:
+        listener = self._routes.listener()
+        if listener is None:
+            return self.beyond.write(text)
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        listener(self.which, text)
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        if self._routes.listener() is None:
+            self.beyond.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beyond, name)
+
+
+_ROUTES = _Routes()
+
+
+_MOST_WAITING = 1 << 20
+"""Characters; of more, whoever watches sees only the end."""
+
+
+class PrintedOutput:
+    """What one call prints: passed on while it runs, kept for its result.
+
+    `take` may be called in any thread; what comes after the end is dropped.
+    """
+
+    def __init__(self, open_sink: Callable[[], OutputSink], on_update: Callable[..., Awaitable[None]]) -> None:
+        self._kept = CommandOutput(open_sink)
+        self._on_update = on_update
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[PrintedStream, str]] = deque()
+        self._waiting_size = 0
+        self._news = asyncio.Event()
+        self._told = False
+        self._loop = asyncio.get_running_loop()
+        self._text: str | None = None
+
+    def take(self, stream: PrintedStream, text: str) -> None:
+        with self._lock:
+            if self._text is not None:
+                return
+            fresh = self._kept.feed(stream, text.encode("utf-8", "backslashreplace"))
+            self._waiting.append((stream, fresh[-_MOST_WAITING:]))
+            self._waiting_size += len(self._waiting[-1][1])
+            while self._waiting_size > _MOST_WAITING:
+                self._waiting_size -= len(self._waiting.popleft()[1])
+            told, self._told = self._told, True
+        if told:
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._news.set)
+        except RuntimeError:  # the loop is closed, so nobody is watching
+            return
+
+    @asynccontextmanager
+    async def passed_on(self) -> AsyncIterator[None]:
+        """Pass on what is printed meanwhile; at the end all of it has been passed on."""
+        pump = asyncio.create_task(self._pump())
+        try:
+            yield
+        finally:
+            pump.cancel()
+            await asyncio.wait({pump})
+            await self._pass_on()
+
+    def text(self) -> str:
+        """Everything that was printed, as a model may read it; from then on `take` drops what it gets."""
+        with self._lock:
+            if self._text is None:
+                self._text = self._kept.finish()
+            return self._text
+
+    async def _pump(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._pass_on()
+
+    async def _pass_on(self) -> None:
+        with self._lock:
+            waiting, self._waiting, self._waiting_size = self._waiting, deque(), 0
+            self._told = False
+        for stream, pieces in groupby(waiting, key=itemgetter(0)):
+            await self._on_update("".join(text for _, text in pieces), stream)

@@ -1,0 +1,195 @@
+"""A user's function that runs inside the sandbox, with the python3 that is there."""
+
+import base64
+import json
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Literal
+
+from codeagent.core.messages import text_of
+from codeagent.core.ports import Command, CommandResult, OnOutput, OutputStore, Sandbox, SandboxInfo, Swept
+from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
+from codeagent.tools.shell.run import CommandRun, run_command
+from codeagent.tools.user.decorator import ToolMark
+from codeagent.tools.user.function_schema import FunctionArgs, FunctionSchema
+from codeagent.tools.user.function_tool import NOTHING, FunctionPlace, FunctionTool, as_call, as_result
+
+LARGEST_ANSWER = 16 << 20
+"""Bytes."""
+
+
+class AnswerTap:
+    """A sandbox that takes one line out of what a command prints: the answer behind a secret marker.
+
+    `answer` is that line without the marker, once `run` has ended; everything else is passed on.
+    """
+
+    def __init__(self, sandbox: Sandbox, marker: bytes) -> None:
+        self.answer: bytes | None = None
+        self.too_large = False
+        self._sandbox = sandbox
+        self._marker = marker
+        self._held = b""
+        self._inside = False
+
+    @property
+    def exposed(self) -> str:
+        return self._sandbox.exposed
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        async def take(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+            passed = data if stream == "stderr" else self._without_answer(data)
+            if passed:
+                await on_output(stream, passed)
+
+        result = await self._sandbox.run(command, take)
+        if self._held and not self._inside:
+            await on_output("stdout", self._held)
+        return result
+
+    def _without_answer(self, data: bytes) -> bytes:
+        """The data that may be passed on; a beginning of what may become the marker is held back."""
+        self._held += data
+        before = b""
+        if not self._inside:
+            at = self._held.find(self._marker)
+            if at < 0:
+                return self._all_but_a_beginning()
+            before, self._held = self._held[:at], self._held[at + len(self._marker) :]
+            self._inside = True
+        end = self._held.find(b"\n")
+        if end < 0:
+            self._bound()
+            return before
+        answer, after = self._held[:end], self._held[end + 1 :]
+        self.answer = None if self.too_large else answer
+        self._held, self._inside = b"", False
+        return before + after
+
+    def _all_but_a_beginning(self) -> bytes:
+        for size in range(min(len(self._marker) - 1, len(self._held)), 0, -1):
+            if self._marker.startswith(self._held[-size:]):
+                passed, self._held = self._held[:-size], self._held[-size:]
+                return passed
+        passed, self._held = self._held, b""
+        return passed
+
+    def _bound(self) -> None:
+        if len(self._held) > LARGEST_ANSWER:
+            self.too_large, self._held = True, b""
+
+    async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
+        return await self._sandbox.start(on_progress)
+
+    def frozen(self) -> AbstractAsyncContextManager[None]:
+        return self._sandbox.frozen()
+
+    async def listening(self) -> frozenset[int]:
+        return await self._sandbox.listening()
+
+    async def sweep(self) -> Swept:
+        return await self._sandbox.sweep()
+
+    async def set_aside(self, path: str) -> str:
+        return await self._sandbox.set_aside(path)
+
+    async def close(self) -> None:
+        await self._sandbox.close()
+
+
+_KINDS: dict[str, type[ToolError]] = {"not_found": NotFound, "invalid_args": InvalidArgs, "denied": Denied}
+_NO_PROGRAM = 127
+_START = (
+    "import base64,json,os;"
+    "job=json.loads(base64.b64decode(os.fdopen(3,'rb').read()));"
+    "names={'__name__':'codeagent_sandbox_side'};"
+    "exec(compile(job['program'],'codeagent','exec'),names);"
+    "names['main'](job)"
+)
+
+
+class SandboxedFunction(FunctionTool):
+    """Sends its file along with each call, as it was when it was loaded."""
+
+    sandboxed = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        marked: ToolMark,
+        schema: FunctionSchema,
+        place: FunctionPlace,
+        outputs: OutputStore,
+        content: bytes,
+    ) -> None:
+        super().__init__(function, name, marked, schema, place, outputs)
+        self._content = content
+
+    async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
+        if ctx.sandbox is None:
+            raise Failed("there is no sandbox, and this tool runs nowhere else; nothing was run")
+        marker = f"\x1e{secrets.token_hex(16)}:"
+        tap = AnswerTap(ctx.sandbox, marker.encode())
+        command = Command(self._command(args, marker), ctx.call_id, ctx.read_only)
+        run = await run_command(tap, command, self._outputs, ctx.on_update)
+        run = replace(run, command=as_call(self.name, args.given))
+        if tap.answer is None:
+            raise self._without_answer(run, tap.too_large)
+        ran = run.answer({})
+        printed = text_of(ran.content)
+        result = self._result(json.loads(tap.answer), "" if printed == NOTHING else printed)
+        return replace(result, details={**result.details, **ran.details})
+
+    def _command(self, args: FunctionArgs, marker: str) -> str:
+        """The payload is base64 on a descriptor of its own: no shell reads it, and standard input stays empty."""
+        job = {
+            "program": _program(),
+            "source": base64.b64encode(self._content).decode(),
+            "shown": self._place.shown,
+            "tool": self.name,
+            "arguments": self._schema.plain(args),
+            "marker": marker,
+        }
+        payload = base64.b64encode(json.dumps(job).encode()).decode()
+        return f'exec python3 -IBu -X utf8 -c "{_START}" 3<<END\n{payload}\nEND\n'
+
+    def _without_answer(self, run: CommandRun, too_large: bool) -> Exception:
+        if too_large:
+            return Failed(f"the function returned more than {LARGEST_ANSWER >> 20} MiB; write it to a file instead")
+        if run.ending == "done" and run.result.exit_code == _NO_PROGRAM:
+            return Failed(
+                "the sandbox has no python3, which a tool with sandbox=True needs; choose an image that has it"
+            )
+        try:
+            run.answer({})
+        except ToolError as error:
+            return error
+        return Failed("the function ended its process before it returned")
+
+    def _result(self, answer: dict[str, Any], printed: str) -> ToolResult:
+        """Raises ToolError where the function did."""
+        before = f"{printed.rstrip()}\n" if printed else ""
+        match answer:
+            case {"kind": str(kind), "text": str(text)}:
+                raise _KINDS.get(kind, Failed)(before + text)
+            case {"raised": str(name), "text": str(text), "line": line}:
+                where = f" ({self._place.shown}:{line})" if line else ""
+                raise Failed(before + (f"{name}: {text}" if text else name) + where)
+            case {"unshown": str(name), "text": str(text)}:
+                raise Failed(f"it returned {name}, which cannot be written as JSON ({text}); return text or plain data")
+            case {"result": str(text), "details": dict(details)}:
+                return ToolResult.from_text(text, details=details)
+            case {"bytes": int(size)}:
+                return as_result(f"({size} bytes, which a model cannot read; return text)", printed)
+            case _:
+                return as_result(answer.get("value"), printed)
+
+
+@lru_cache(maxsize=1)
+def _program() -> str:
+    return resources.files("codeagent.tools.user").joinpath("sandbox_side.py").read_text(encoding="utf-8")

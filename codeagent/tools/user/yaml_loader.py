@@ -1,0 +1,358 @@
+"""Loads YAML tool files (FEATURES F16) and reports every error at once, each with file, line and key."""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from codeagent.core.hosts import HostRule
+from codeagent.core.policy import Permission
+from codeagent.core.ports import OutputStore
+from codeagent.core.tool import Denied, Tool
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.shell.syntax import command_key
+from codeagent.tools.source import Loaded, ToolFile
+from codeagent.tools.user.lint import lint
+from codeagent.tools.user.placeholders import Parameters, flaws_of_names, placeholders
+from codeagent.tools.user.shell_places import DECIDES
+from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
+from codeagent.tools.user.yaml_model import VARIABLE_NAME, ToolFields, YamlReport
+from codeagent.tools.user.yaml_parameters import YamlArguments, narrowed_arguments, own_arguments
+from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, documents
+from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Recipe, Restrictions, hosts_beyond
+from codeagent.tools.wording import kind_of, nearest_names
+
+_TIMEOUT = 120.0
+_MOST_TOOLS = 100
+_PATHS: dict[str, Literal["read", "write"]] = {
+    "read": "read", "list": "read", "search": "read", "write": "write", "edit": "write",
+}  # fmt: skip
+"""Built-in tools with an argument `path`, and what they do with it."""
+_TREES = frozenset({"list", "search"})
+"""Built-in tools that go through whole folders."""
+
+
+class YamlLoader:
+    """Loads `.yaml` and `.yml` files."""
+
+    def __init__(
+        self,
+        outputs: OutputStore,
+        reads: ReadTracker,
+        builtins: Mapping[str, Tool[Any]],
+        *,
+        always_ask: str | None = None,
+    ) -> None:
+        """`builtins` are what `builtin:` may name. `always_ask`: as of the bash tool."""
+        self._outputs = outputs
+        self._reads = reads
+        self._builtins = builtins
+        self._always_ask = always_ask
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return (".yaml", ".yml")
+
+    def load(self, file: ToolFile) -> Loaded:
+        try:
+            found = documents(file.content)
+        except Unreadable as error:
+            return Loaded((), (ToolProblem(f"{file.shown}:{error.line}", str(error)),))
+        if not found:
+            return Loaded((), (ToolProblem(f"{file.shown}:1", "there is no tool in it", "warning"),))
+        tools: list[Tool[Any]] = []
+        problems: list[ToolProblem] = []
+        names: dict[str, str] = {}
+        for document in found:
+            report = YamlReport(file, document)
+            for path, value in _entries(document, report):
+                tool = self._tool(file, path, value, report)
+                if tool is None:
+                    continue
+                if tool.name in names:
+                    report.error((*path, "name"), f"{names[tool.name]} has a tool {tool.name}, too")
+                names.setdefault(tool.name, tool.origin)
+                tools.append(tool)
+            problems += report.problems
+        if any(problem.level == "error" for problem in problems):
+            return Loaded((), tuple(problems))
+        return Loaded(tuple(tools), (*problems, *(warning for tool in tools for warning in lint(tool, tool.origin))))
+
+    def _tool(self, file: ToolFile, path: Path, value: Any, report: YamlReport) -> Tool[Any] | None:
+        """The tool; None if there is an error."""
+        if not isinstance(value, dict):
+            report.error(path, f"a tool is a mapping, not {kind_of(value)}")
+            return None
+        try:
+            fields = ToolFields.model_validate(value)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                report.invalid(path, details)
+            _check_names(value, path, report)
+            return None
+        if fields.builtin is not None:
+            tool: Tool[Any] | None = self._builtin(file, fields, path, report)
+        else:
+            tool = self._command(file, fields, path, report)
+        return None if report.has_errors else tool
+
+    def _command(self, file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any] | None:
+        if (fields.argv is None) == (fields.command is None):
+            several = fields.argv is not None
+            said = "give argv or command, not both" if several else "one of argv, command and builtin must be there"
+            report.error((*path, "command") if several else path, said)
+        if not fields.description:
+            report.error(path, "description is missing; the model chooses by it")
+        arguments = own_arguments(fields.parameters, (*path, "parameters"), report)
+        hosts = _hosts(fields, path, report)
+        template = _template(fields, arguments.parameters, path, report)
+        _check_environment(fields, arguments.parameters, path, report)
+        _check_folder(fields, path, report)
+        if template is None or report.has_errors:
+            return None
+        restrictions = _restrictions(fields)
+        _check_paths(fields, arguments, path, report)
+        _check_commands(restrictions, template, arguments.parameters, (*path, "restrictions", "commands"), report)
+        _warn_of_unused(fields, template, path, report)
+        recipe = Recipe(
+            template,
+            arguments.parameters,
+            arguments.paths,
+            dict(fields.env),
+            None if fields.cwd is None else posixpath.normpath(fields.cwd),
+            hosts,
+            restrictions,
+        )
+        timeout = fields.timeout if fields.timeout is not None or fields.mode == "background" else _TIMEOUT
+        return CommandTool(
+            fields.name,
+            fields.description or "",
+            arguments.schema,
+            recipe,
+            self._outputs,
+            self._reads,
+            origin=report.where((*path, "name")),
+            label=fields.label or "",
+            permission=_permission(file, fields, "prompt", path, report),
+            timeout=timeout,
+            mode=fields.mode,
+            max_calls=fields.max_calls,
+            hint=fields.hint,
+            documentation=fields.documentation,
+            always_ask=self._always_ask,
+        )
+
+    def _builtin(self, file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any] | None:
+        inner = self._builtins.get(fields.builtin or "")
+        for key in ("argv", "command", "network", "cwd", "env"):
+            if key in fields.model_fields_set:
+                report.error((*path, key), "not together with builtin")
+        if inner is None:
+            names = list(self._builtins)
+            hint = nearest_names(fields.builtin or "", names) or f"; there are {', '.join(names)}"
+            report.error((*path, "builtin"), f"there is no built-in tool {fields.builtin}{hint}")
+            return None
+        arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)
+        _check_builtin_restrictions(fields, inner, path, report)
+        if report.has_errors:
+            return None
+        access = _PATHS.get(inner.name)
+        tool = BuiltinTool(
+            fields.name,
+            inner,
+            arguments.schema,
+            arguments.preset,
+            _restrictions(fields),
+            origin=report.where((*path, "name")),
+            path=None if access is None else ("path", access),
+        )
+        tool.permission = _permission(file, fields, inner.permission, path, report)
+        tool.label = fields.label or fields.name
+        tool.description = fields.description or inner.description
+        tool.timeout = fields.timeout if fields.timeout is not None else inner.timeout
+        tool.max_calls = fields.max_calls if fields.max_calls is not None else inner.max_calls
+        tool.mode = fields.mode if fields.mode != "direct" else inner.mode
+        tool.hint = fields.hint or inner.hint
+        tool.documentation = fields.documentation or inner.documentation
+        return tool
+
+
+def _entries(document: YamlDocument, report: YamlReport) -> list[tuple[Path, Any]]:
+    """The tools of a document, each with its path."""
+    value = document.value
+    if not (isinstance(value, dict) and "tools" in value):
+        return [((), value)]
+    for key in value:
+        if key != "tools":
+            report.error((key,), "no other key is allowed next to tools; put it into each tool")
+    if not isinstance(value["tools"], list) or not value["tools"]:
+        report.error(("tools",), f"a list of tools is expected, not {kind_of(value['tools'])}")
+        return []
+    if len(value["tools"]) > _MOST_TOOLS:
+        report.error(("tools",), f"more than {_MOST_TOOLS} tools in one file")
+    return [(("tools", at), item) for at, item in enumerate(value["tools"][:_MOST_TOOLS])]
+
+
+def _check_names(value: dict[str, Any], path: Path, report: YamlReport) -> None:
+    """Check the placeholders of a tool that is broken elsewhere, so that everything is reported at once."""
+    parameters = value.get("parameters", [])
+    if not isinstance(parameters, list):
+        return
+    names = [one["name"] for one in parameters if isinstance(one, dict) and isinstance(one.get("name"), str)]
+    argv = value.get("argv")
+    texts: list[tuple[Path, Any]] = [(("command",), value.get("command"))]
+    texts += [(("argv", at), item) for at, item in enumerate(argv)] if isinstance(argv, list) else []
+    for place, text in texts:
+        for flaw in flaws_of_names(text, names) if isinstance(text, str) else ():
+            report.flaw((*path, *place), flaw)
+
+
+def _template(
+    fields: ToolFields, parameters: Parameters, path: Path, report: YamlReport
+) -> ArgvTemplate | ShellTemplate | None:
+    template: ArgvTemplate | ShellTemplate
+    if fields.argv is not None:
+        template, key = ArgvTemplate(fields.argv, parameters), "argv"
+    elif fields.command is not None:
+        template, key = ShellTemplate(fields.command, parameters), "command"
+    else:
+        return None
+    for flaw in template.flaws():
+        report.flaw((*path, key), flaw)
+    return template
+
+
+def _hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...]:
+    """The hosts that may be reached; empty: no network."""
+    allowed = None if fields.restrictions is None else fields.restrictions.hosts
+    if fields.network is False:
+        if allowed is not None:
+            report.error((*path, "restrictions", "hosts"), "without network there is nothing to reach; set network")
+        return ()
+    if fields.network is True:
+        return tuple(allowed or ("*",))
+    wanted = tuple(str(host).lower() for host in fields.network)
+    for host in wanted:
+        try:
+            HostRule.parse(host)
+        except ValueError as error:
+            report.error((*path, "network"), str(error))
+            return ()
+    for host in hosts_beyond(wanted, tuple(allowed)) if allowed is not None else ():
+        report.error((*path, "network"), f"{host} is not among restrictions.hosts")
+    return wanted
+
+
+def _restrictions(fields: ToolFields) -> Restrictions:
+    given = fields.restrictions
+    if given is None:
+        return Restrictions()
+    read, write = (given.paths.read, given.paths.write) if given.paths is not None else (None, None)
+    return Restrictions(_tuple(read), _tuple(write), _tuple(given.commands))
+
+
+def _tuple(items: list[str] | None) -> tuple[str, ...] | None:
+    return None if items is None else tuple(items)
+
+
+def _check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport) -> None:
+    """Refuse a list that no argument is checked against: it would be a restriction in name only."""
+    here = (*path, "restrictions", "paths")
+    rules = None if fields.restrictions is None else fields.restrictions.paths
+    if rules is None:
+        return
+    if not arguments.paths:
+        report.error(here, "no parameter is of type path, so nothing can be held against it")
+        return
+    given, wanted = {"read": rules.read, "write": rules.write}, arguments.paths.values()
+    for word, globs in given.items():
+        if globs is not None and not rules.alike and not any(access in (None, word) for access in wanted):
+            report.error((*here, word), f"no parameter of type path has access {word}")
+    for at, one in enumerate(fields.parameters):
+        if one.access is not None and given[one.access] is None:
+            report.error((*path, "parameters", at, "access"), f"restrictions.paths says nothing about {one.access}")
+
+
+def _check_commands(
+    restrictions: Restrictions,
+    template: ArgvTemplate | ShellTemplate,
+    parameters: Parameters,
+    here: Path,
+    report: YamlReport,
+) -> None:
+    """Check the command with harmless values; a call's own values are checked at the call."""
+    if restrictions.commands is None:
+        return
+    samples: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": ["x"]}
+    line = template.command_line({name: samples.get(one.type, "x") for name, one in parameters.items()})
+    key = command_key(line)
+    programs = tuple(begins.split(" ")[0] for begins in restrictions.commands)
+    held = replace(restrictions, commands=programs if template.names else restrictions.commands)
+    try:
+        held.check_commands(key, complete=True)
+    except Denied as error:
+        report.error(here, str(error))
+
+
+def _check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path, report: YamlReport) -> None:
+    here: Path = (*path, "restrictions")
+    given = fields.restrictions
+    if given is None:
+        return
+    if given.hosts is not None:
+        report.error((*here, "hosts"), f"they cannot be held against {inner.name}")
+    if given.commands is not None and inner.name != "bash":
+        report.error((*here, "commands"), f"{inner.name} runs no commands")
+    if (rules := given.paths) is None:
+        return
+    access = _PATHS.get(inner.name)
+    for word, globs in (("read", rules.read), ("write", rules.write)):
+        if globs is not None and access != word and not (rules.alike and access is not None):
+            does = "has no argument path" if access is None else f"does not {word} its path"
+            report.error((*here, "paths", word), f"it cannot be held against {inner.name}, which {does}")
+        elif inner.name in _TREES and any(not glob.endswith("**") for glob in globs or ()):
+            report.error((*here, "paths", word), f"{inner.name} goes through whole folders: each glob must end in **")
+
+
+def _check_environment(fields: ToolFields, parameters: Parameters, path: Path, report: YamlReport) -> None:
+    for name, text in fields.env.items():
+        here = (*path, "env", name)
+        if re.fullmatch(VARIABLE_NAME, name) is None:
+            report.error(here, f"{name!r} is not the name of a variable")
+        if "\0" in text:
+            report.error(here, "a variable cannot hold a NUL character")
+        for flaw in flaws_of_names(text, list(parameters)):
+            report.flaw(here, flaw)
+        if placeholders(text) and DECIDES.fullmatch(name):
+            report.error(here, f"{name} decides what is run, so it must not hold an argument")
+
+
+def _check_folder(fields: ToolFields, path: Path, report: YamlReport) -> None:
+    if fields.cwd is None:
+        return
+    folder = posixpath.normpath(fields.cwd)
+    if "\0" in fields.cwd or placeholders(fields.cwd):
+        report.error((*path, "cwd"), "it is fixed: no placeholders")
+    elif folder.startswith("/") or folder.split("/")[0] == "..":
+        report.error((*path, "cwd"), "it must be a folder of the workspace, relative to its root")
+
+
+def _warn_of_unused(fields: ToolFields, template: ArgvTemplate | ShellTemplate, path: Path, report: YamlReport) -> None:
+    used = template.names | {one.name for text in fields.env.values() for one in placeholders(text)}
+    for at, one in enumerate(fields.parameters):
+        if one.name not in used:
+            report.warn((*path, "parameters", at), f"{one.name} is used nowhere")
+
+
+def _permission(file: ToolFile, fields: ToolFields, default: Permission, path: Path, report: YamlReport) -> Permission:
+    """The approval that applies: a project can only tighten it (SECURITY.md T17)."""
+    wanted: Permission = fields.approval or default
+    if file.place == "project" and wanted == "auto" and default != "auto":
+        said = "a project's file cannot allow itself, so it asks; a rule of yours, or the file in your own folder, can"
+        report.warn((*path, "approval"), said)
+        return default
+    return wanted

@@ -1,0 +1,363 @@
+"""The tools that YAML files define: a command in the sandbox, or a built-in tool with set arguments and limits."""
+
+import json
+import posixpath
+import shlex
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from codeagent.core.display import TerminalBlock, TextBlock
+from codeagent.core.errors import ConfigError, WorkspaceError
+from codeagent.core.hosts import HostRule
+from codeagent.core.policy import ApprovalKey, Deed, Permission, Policy, Rule
+from codeagent.core.ports import Command, OutputStore, Workspace
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    Access,
+    Denied,
+    Failed,
+    InvalidArgs,
+    OpenArgs,
+    Preview,
+    Tool,
+    ToolContext,
+    ToolMode,
+    ToolResult,
+)
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.shell.rules import path_proposal
+from codeagent.tools.shell.run import run_for_model
+from codeagent.tools.shell.syntax import command_key
+from codeagent.tools.user.placeholders import Parameters, Values, placeholders, refuse_nul, text_of
+from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
+
+AccessWord = Literal["read", "write"]
+
+
+@dataclass(frozen=True)
+class Restrictions:
+    """What a tool must not go beyond, whatever its arguments are (FEATURES F14); None: not restricted.
+
+    Globs and beginnings of commands mean what they mean in rules.
+    """
+
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    commands: tuple[str, ...] | None = None
+    """Beginnings of commands by whole words, as `git log`."""
+
+    def told(self, hosts: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+        """The restrictions as the user is shown them: `Tool.restricted`."""
+        found = {"paths.read": self.read, "paths.write": self.write, "commands": self.commands, "hosts": hosts or None}
+        return {name: values for name, values in found.items() if values is not None}
+
+    def check_path(self, workspace: Workspace, name: str, path: str, access: AccessWord | None) -> None:
+        """Raises Denied unless the path fits, both as it is written and where its links lead.
+
+        `access` None: every list that is given applies.
+        """
+        try:
+            places = dict.fromkeys((workspace.relative(path), workspace.resolve(path)))
+        except WorkspaceError as error:
+            raise Denied(f"argument '{name}': {error}") from None
+        lists = {"read": self.read, "write": self.write}
+        for word, globs in lists.items():
+            if globs is None or access not in (None, word):
+                continue
+            for place in places:
+                if not any(Rule("auto", "x", glob).matches(place, "path") for glob in globs):
+                    led = "" if place == path else f" (which is {one_line(place, 200)})"
+                    only = f"this tool may {word} only {', '.join(globs)}"
+                    raise Denied(f"argument '{name}' is {one_line(path, 200)!r}{led}; {only}")
+
+    def check_commands(self, key: ApprovalKey, *, complete: bool) -> None:
+        """Raises Denied unless every command of the line begins like one of those allowed.
+
+        `complete`: a line that may run more than can be seen is denied, too.
+        """
+        if self.commands is None:
+            return
+        allowed = ", ".join(self.commands)
+        if complete and key.opaque:
+            raise Denied(f"the line may run more than can be seen; this tool may run only {allowed}")
+        for part in key.parts:
+            if not any(Rule("auto", "x", f"{begins} *").matches(part, "command") for begins in self.commands):
+                raise Denied(f"{one_line(part, 200)!r} is not among what this tool may run: {allowed}")
+
+
+def hosts_beyond(wanted: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts of `wanted` that `allowed` does not cover. Raises ValueError for what is not a host."""
+    rules = [HostRule.parse(text) for text in allowed]
+    return tuple(text for text in wanted if not any(rule.covers(HostRule.parse(text)) for rule in rules))
+
+
+class BuiltinTool(Tool[OpenArgs]):
+    """Does what the inner tool does; rules about the inner tool that deny or ask apply to it, too."""
+
+    Args = OpenArgs
+    source = "yaml"
+
+    def __init__(
+        self,
+        name: str,
+        inner: Tool[Any],
+        schema: dict[str, Any],
+        preset: dict[str, Any],
+        restrictions: Restrictions,
+        *,
+        origin: str,
+        path: tuple[str, AccessWord] | None,
+    ) -> None:
+        """`preset` are arguments that the model neither sees nor sets; `path` is the argument that the restrictions
+        are about. The caller sets whatever else differs from the inner tool."""
+        self.name, self.schema, self.origin = name, schema, origin
+        self.label, self.description, self.permission = inner.label, inner.description, inner.permission
+        self.effect, self.concurrency, self.sandboxed = inner.effect, inner.concurrency, inner.sandboxed
+        self.timeout, self.max_calls, self.output_limit = inner.timeout, inner.max_calls, inner.output_limit
+        self.waits_for_person, self.mode = inner.waits_for_person, inner.mode
+        self.hint, self.documentation = inner.hint, inner.documentation
+        self.repeatable, self.restricted = inner.repeatable, restrictions.told()
+        self._inner = inner
+        self._preset = preset
+        self._restrictions = restrictions
+        self._path = path
+
+    def access(self, args: OpenArgs, workspace: Workspace) -> Access:
+        inner = self._given(args)
+        return EXCLUSIVE if inner is None else self._inner.access(inner, workspace)
+
+    def time_limit(self, args: OpenArgs) -> float | None:
+        inner = self._given(args)
+        limits = [self.timeout, None if inner is None else self._inner.time_limit(inner)]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def in_background(self, args: OpenArgs) -> bool:
+        inner = self._given(args)
+        return self.mode != "direct" or (inner is not None and self._inner.in_background(inner))
+
+    def target(self, args: OpenArgs) -> str:
+        inner = self._given(args)
+        return args.model_dump_json() if inner is None else self._inner.target(inner)
+
+    def approval_key(self, args: OpenArgs) -> ApprovalKey:
+        inner = self._given(args)
+        if inner is None:
+            return ApprovalKey("text", (args.model_dump_json(),), opaque=True)
+        key = self._inner.approval_key(inner)
+        return replace(key, does=(*key.does, Deed(self._inner.name, key)))
+
+    def proposal(self, args: OpenArgs) -> str:
+        key = self.approval_key(args)
+        return path_proposal(self.name, key) if key.kind == "path" else ""
+
+    async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
+        return await self._inner.preview(self._checked(args, ctx.workspace), ctx)
+
+    async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
+        return await self._inner.run(self._checked(args, ctx.workspace), ctx)
+
+    def talk(self, args: OpenArgs, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
+        return self._inner.talk(self._checked(args, ctx.workspace), ctx)
+
+    def _checked(self, args: OpenArgs, workspace: Workspace) -> BaseModel:
+        """Raises InvalidArgs, Denied."""
+        try:
+            inner = self._inner_args(args)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False)
+            said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
+            raise InvalidArgs(f"they do not fit {self._inner.name}: {'; '.join(said)}") from None
+        if self._path is not None:
+            name, access = self._path
+            self._restrictions.check_path(workspace, name, str(getattr(inner, name)), access)
+        command = getattr(inner, "command", None)
+        if isinstance(command, str):
+            self._restrictions.check_commands(command_key(command), complete=True)
+        return inner
+
+    def _given(self, args: OpenArgs) -> BaseModel | None:
+        """The inner tool's arguments; None if they do not fit: then the call fails before it does anything."""
+        try:
+            return self._inner_args(args)
+        except ValidationError:
+            return None
+
+    def _inner_args(self, args: OpenArgs) -> BaseModel:
+        given = {**(args.model_extra or {}), **self._preset}
+        inner: BaseModel = self._inner.Args.model_validate_json(json.dumps(given))
+        return inner
+
+
+_LONGEST_RULE = 200
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a command tool does, according to its file."""
+
+    template: ArgvTemplate | ShellTemplate
+    parameters: Parameters
+    paths: dict[str, AccessWord | None] = field(default_factory=dict)
+    """For each parameter that names a file, which list of the restrictions applies."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """The values of variables, which may hold placeholders."""
+    folder: str | None = None
+    """Relative to the workspace."""
+    hosts: tuple[str, ...] = ()
+    restrictions: Restrictions = field(default_factory=Restrictions)
+
+    def script(self, values: Values) -> str:
+        """The script for bash. Raises InvalidArgs."""
+        refuse_nul(values)
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in self._variables(values)]
+        if self.folder is not None:
+            lines.append(f"cd -- {shlex.quote(self.folder)} || exit")
+        match self.template:
+            case ArgvTemplate() as argv:
+                lines.append(f"exec -- {argv.command_line(values)}")
+            case ShellTemplate() as shell:
+                lines.append(shell.render(values))
+        return "\n".join(lines)
+
+    def _variables(self, values: Values) -> list[tuple[str, str]]:
+        """The variables whose arguments are all given."""
+        out = []
+        for name, text in self.environment.items():
+            found = placeholders(text)
+            if any(one.name not in values for one in found):
+                continue
+            filled, at = "", 0
+            for one in found:
+                filled += text[at : one.start] + text_of(values[one.name])
+                at = one.end
+            out.append((name, filled + text[at:]))
+        return out
+
+
+class CommandTool(Tool[OpenArgs]):
+    """Runs a command. It runs alone, as bash does: nothing is known about what it touches."""
+
+    Args = OpenArgs
+    effect = "anything"
+    sandboxed = True
+    source = "yaml"
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        schema: dict[str, Any],
+        recipe: Recipe,
+        outputs: OutputStore,
+        reads: ReadTracker,
+        *,
+        origin: str,
+        label: str = "",
+        permission: Permission = "prompt",
+        timeout: float | None = None,
+        mode: ToolMode = "direct",
+        max_calls: int | None = None,
+        hint: str = "",
+        documentation: str = "",
+        always_ask: str | None = None,
+    ) -> None:
+        """`always_ask` is why no mode may answer for the user, only one of their rules."""
+        self.name, self.label, self.description, self.schema = name, label or name, description, schema
+        self.origin, self.permission, self.timeout, self.mode = origin, permission, timeout, mode
+        self.max_calls, self.hint, self.documentation = max_calls, hint, documentation
+        self.recipe, self.restricted = recipe, recipe.restrictions.told(recipe.hosts)
+        self._outputs = outputs
+        self._reads = reads
+        self._always_ask = always_ask
+
+    def approval_key(self, args: OpenArgs) -> ApprovalKey:
+        """The arguments in the order of the parameters, each quoted as in a shell where it must be; an argument that
+        is missing in the middle is `''`."""
+        values, hosts = self._values(args), self.recipe.hosts
+        words = [self._word(name, values) for name in self.recipe.parameters]
+        while words and words[-1] is None:
+            words.pop()
+        parts = (" ".join("''" if word is None else shlex.quote(word) for word in words),)
+        does: tuple[Deed, ...] = ()
+        try:
+            key = command_key(self.recipe.template.command_line(values))
+            does = (Deed("bash", key), *key.does)
+        except InvalidArgs:
+            pass
+        why = [self._always_ask] if self._always_ask else []
+        why += [f"with network access to {', '.join(hosts)}"] if hosts else []
+        return ApprovalKey("command", parts, sensitive="; ".join(why) or None, network=bool(hosts), does=does)
+
+    def proposal(self, args: OpenArgs) -> str:
+        """A rule for exactly this call."""
+        key = self.approval_key(args)
+        network = "network: " if key.network else ""
+        rule = f"{self.name}({network}{key.parts[0]})"
+        if not key.parts[0] or len(rule) > _LONGEST_RULE or not rule.isprintable():
+            return ""
+        try:
+            parsed = Rule.parse(rule, "auto")
+        except ConfigError:
+            return ""
+        allowed = Policy(rules=(parsed,)).check(self.name, key, "prompt", "anything").permission == "auto"
+        return rule if parsed.is_exact and allowed else ""
+
+    def target(self, args: OpenArgs) -> str:
+        try:
+            line = self.recipe.template.command_line(self._values(args)).strip()
+        except InvalidArgs:
+            line = " ".join(self.approval_key(args).parts)
+        first, _, rest = line.partition("\n")
+        return f"{first} …" if rest.strip() else first
+
+    async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
+        script = self._checked(args, ctx.workspace)
+        facts = [f"{self.name} comes from {self.origin}."]
+        if self.recipe.hosts:
+            facts.append(f"It may reach {', '.join(self.recipe.hosts)}.")
+        return Preview(self.target(args), (TerminalBlock(command=script), TextBlock(text=" ".join(facts))))
+
+    async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
+        script = self._checked(args, ctx.workspace)
+        if ctx.sandbox is None:
+            raise Failed(f"there is no sandbox, so {self.name} cannot run; the file tools still work")
+        command = Command(script, ctx.call_id, ctx.read_only, self.recipe.hosts)
+        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._reads)
+
+    def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
+        """The script. Raises ToolError for what is not allowed."""
+        values, recipe = self._values(args), self.recipe
+        for name, access in recipe.paths.items():
+            if name in values:
+                recipe.restrictions.check_path(workspace, name, text_of(values[name]), access)
+        script = recipe.script(values)
+        recipe.restrictions.check_commands(command_key(recipe.template.command_line(values)), complete=False)
+        if recipe.folder is not None:
+            try:
+                workspace.resolve(recipe.folder)
+            except WorkspaceError as error:
+                raise Denied(f"its folder {one_line(recipe.folder, 100)}: {error}") from None
+        return script
+
+    def _values(self, args: OpenArgs) -> Values:
+        return _values(args, self.recipe.parameters)
+
+    def _word(self, name: str, values: Values) -> str | None:
+        if name not in values:
+            return None
+        text = text_of(values[name])
+        return posixpath.normpath(text) if name in self.recipe.paths and text else text
+
+
+def _values(args: OpenArgs, parameters: Parameters) -> Values:
+    """The arguments that are given; a list that is not meant to be several arguments is one text."""
+    given = {name: value for name, value in (args.model_extra or {}).items() if value is not None}
+    return {
+        name: text_of(value) if isinstance(value, list) and parameters[name].type != "array" else value
+        for name, value in given.items()
+        if name in parameters
+    }
