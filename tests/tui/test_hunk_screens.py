@@ -1,6 +1,5 @@
 """The review of a change by hunks and /diff as pictures, at two sizes, over the real app."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -116,7 +115,6 @@ def test_what_changed_in_the_session(name: str, size: tuple[int, int], snap_comp
         for key in changed.keys:
             await pilot.press(key)
             await pilot.pause()
-            await asyncio.sleep(0.05)  # the file is read by a worker
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=run)
