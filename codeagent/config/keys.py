@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from codeagent.config.private_file import read_private, write_private
+from codeagent.config.private_file import read_private
 from codeagent.core.errors import ConfigError
+from codeagent.disk.private import replace_private
 
 SERVICE = "codeagent"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
@@ -89,7 +90,7 @@ class KeyStore:
         """Values are printable ASCII, for which JSON's strings are TOML's."""
         text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items()))
         try:
-            write_private(self._file, text.encode())
+            replace_private(self._file, text.encode())
         except OSError as error:
             raise ConfigError(f"the key could not be kept in {self._file} ({error.strerror})") from error
 

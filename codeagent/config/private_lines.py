@@ -7,9 +7,10 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from codeagent.config.private_file import locked, read_private, write_private
+from codeagent.config.private_file import read_private
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
+from codeagent.disk.private import locked, replace_private
 
 EntryT = TypeVar("EntryT", bound=BaseModel)
 
@@ -40,7 +41,7 @@ class PrivateLines(Generic[EntryT]):
 
     def write(self, entries: Iterable[EntryT]) -> None:
         """Raises OSError: the old content is still there then."""
-        write_private(self._file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())
+        replace_private(self._file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())
 
     @contextmanager
     def changing(self, outcome: str) -> Iterator[None]:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from codeagent.core.errors import SessionError
 from codeagent.core.redact import Redactor
 from codeagent.core.scratchpad import Note, ScratchpadFull
-from codeagent.session.kept_file import kept_alone, read_kept, write_kept
+from codeagent.disk.confined import read_regular
+from codeagent.disk.private import locked, replace_private
 
 NAME = "scratchpad.json"
 _MOST_CHARACTERS = 32_000
@@ -82,20 +83,24 @@ class ScratchpadFile:
     def _changing(self) -> Iterator[dict[str, str]]:
         """The notes, to be changed; written where they are others at the end. Raises SessionError."""
         try:
-            with kept_alone(self._path):
+            with locked(self._path.with_name(f"{self._path.name}.lock")):
                 before = self._read()
                 notes = dict(before)
                 yield notes
                 if notes != before:
                     data = _Pages(notes=notes).model_dump_json().encode()
-                    write_kept(self._path, data)
+                    replace_private(self._path, data)
         except OSError as error:
             raise SessionError(f"{self._path} cannot be changed ({error.strerror}); nothing was changed") from error
 
     def _read(self) -> dict[str, str]:
         try:
-            raw = read_kept(self._path, _LARGEST_FILE)
-            return {} if raw is None else dict(_Pages.model_validate_json(raw).notes)
+            raw = read_regular(self._path, _LARGEST_FILE + 1)
+            if len(raw) > _LARGEST_FILE:
+                raise OSError(0, f"it has more than {_LARGEST_FILE} bytes")
+            return dict(_Pages.model_validate_json(raw).notes)
+        except FileNotFoundError:
+            return {}
         except OSError as error:
             raise SessionError(f"{self._path} cannot be read ({error.strerror}); nothing was changed") from error
         except ValidationError as error:

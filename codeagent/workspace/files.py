@@ -11,8 +11,8 @@ from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, Prote
 from codeagent.core.paths import protected_part
 from codeagent.core.ports import DirEntry, FileKind, FileStat
 from codeagent.core.repository import work_tree_of
-from codeagent.workspace import atomic
-from codeagent.workspace.confined import ConfinedRoot, read_regular
+from codeagent.disk import atomic
+from codeagent.disk.confined import ConfinedRoot, read_regular
 from codeagent.workspace.ignore import IgnoreTree
 
 _LARGEST_IGNORE_FILE = 1 << 20

@@ -20,7 +20,7 @@ from pathlib import Path
 from codeagent.core.commits import CommitRefused
 from codeagent.core.programs import find_program
 from codeagent.core.repository import work_tree_of
-from codeagent.workspace.confined import read_regular
+from codeagent.disk.confined import read_regular
 from codeagent.workspace.repository import CommitRepository
 
 _STATUS_SECONDS = 5.0

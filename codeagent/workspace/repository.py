@@ -10,7 +10,7 @@ from pathlib import Path
 
 from codeagent.core.commits import CommitRefused
 from codeagent.core.repository import OutsideGit, repository_of
-from codeagent.workspace.confined import read_regular
+from codeagent.disk.confined import read_regular
 
 _SECONDS = 20.0
 _LARGEST_HEAD = 4096

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from codeagent.core.paths import watched, watched_folder
 from codeagent.core.repository import repository_of, work_tree_of
-from codeagent.workspace.confined import read_regular
+from codeagent.disk.confined import read_regular
+from codeagent.disk.private import write_private
 from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope
-from codeagent.workspace.snapshots.store import UMASK, SnapshotStore, write_private
+from codeagent.workspace.snapshots.store import UMASK, SnapshotStore
 
 _MOST_PHRASES = 50
 _MOST_RECORDED = 5000

@@ -9,10 +9,10 @@ from typing import assert_never
 
 from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
 from codeagent.core.errors import CheckpointError, CodeagentError
+from codeagent.disk.private import replace_private, sync_folder
 from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import Coverage, decode
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
-from codeagent.workspace.snapshots.store import open_private
 from codeagent.workspace.snapshots.writer import FileState, FileWriter
 
 _KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
@@ -48,13 +48,7 @@ class Journal:
     def write(self, token: str, steps: Sequence[RestoreStep]) -> None:
         """Write the steps down. Raises OSError; then no restore is in progress."""
         record = {"token": token, "steps": [(step.path, _pair(step.old), _pair(step.new)) for step in steps]}
-        draft = self._path.with_suffix(".tmp")
-        with open_private(draft) as file:
-            file.write(json.dumps(record).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(self._path)
-        self._sync()
+        replace_private(self._path, json.dumps(record).encode())
 
     def read(self) -> tuple[str, tuple[RestoreStep, ...]]:
         """Return token and steps. Raises CheckpointError."""
@@ -70,14 +64,7 @@ class Journal:
 
     def clear(self) -> None:
         self._path.unlink(missing_ok=True)
-        self._sync()
-
-    def _sync(self) -> None:
-        fd = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_folder(self._path.parent)
 
 
 def _pair(state: FileState | None) -> tuple[str, str] | None:

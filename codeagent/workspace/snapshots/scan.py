@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
-from codeagent.workspace.atomic import LEFTOVER, is_leftover
+from codeagent.disk.atomic import LEFTOVER, is_leftover
 from codeagent.workspace.ignore import IgnoreScope
 from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of, trusted
 from codeagent.workspace.snapshots.coverage import SnapshotRecord

@@ -18,10 +18,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.programs import find_program, why_not_found
+from codeagent.disk.private import replace_private
 from codeagent.workspace.git import isolated_environment
 
 UMASK = 0o077
@@ -47,18 +47,6 @@ _CONFIG = """\
 [maintenance]
 \tauto = false
 """
-
-
-def open_private(path: Path) -> BinaryIO:
-    """Open a new or emptied file that only its owner may read, whatever the user's umask is. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    return os.fdopen(fd, "wb")
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read. Raises OSError."""
-    with open_private(path) as file:
-        file.write(data)
 
 
 class GitRefused(CheckpointError):
@@ -261,11 +249,8 @@ def _own_folder(folder: Path) -> None:
 
 
 def _write_if_missing(path: Path, data: bytes) -> None:
-    if path.exists():
-        return
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    write_private(draft, data)
-    draft.rename(path)
+    if not path.exists():
+        replace_private(path, data)
 
 
 def _wait_for(lock: int, stop: threading.Event) -> None:

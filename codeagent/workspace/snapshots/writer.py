@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.errors import ContentChanged, ProtectedPath
 from codeagent.core.paths import protected_part
-from codeagent.workspace import atomic
-from codeagent.workspace.confined import Location
+from codeagent.disk import atomic
+from codeagent.disk.confined import Location
 from codeagent.workspace.snapshots.contents import FOLDER, Content, NotCovered, read_content
 from codeagent.workspace.snapshots.objects import blob_name
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
-from codeagent.workspace.confined import Location
+from codeagent.disk.confined import Location
 
 LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""

@@ -1,0 +1,1 @@
+"""Files on disk, below everything that touches them: confined opens, atomic writes, private files and locks."""
