@@ -9,15 +9,15 @@ from typing import Any
 
 __version__ = "0.1.0"
 _HOMES = {
-    "AddContext": "codeagent.agent.hooks",
+    "AddContext": "codeagent.agent.hooks.hook",
     "Agent": "codeagent.agent.agent",
-    "Allow": "codeagent.agent.hooks",
-    "Deny": "codeagent.agent.hooks",
+    "Allow": "codeagent.agent.hooks.hook",
+    "Deny": "codeagent.agent.hooks.hook",
     "Denied": "codeagent.core.tool",
     "Event": "codeagent.core.events",
     "Failed": "codeagent.core.tool",
     "InvalidArgs": "codeagent.core.tool",
-    "Modify": "codeagent.agent.hooks",
+    "Modify": "codeagent.agent.hooks.hook",
     "NotFound": "codeagent.core.tool",
     "SessionStore": "codeagent.session.store",
     "Tool": "codeagent.core.tool",
@@ -25,7 +25,7 @@ _HOMES = {
     "ToolContext": "codeagent.core.tool",
     "ToolError": "codeagent.core.tool",
     "ToolResult": "codeagent.core.tool",
-    "hook": "codeagent.agent.hook_decorator",
+    "hook": "codeagent.agent.hooks.python",
     "register_tool": "codeagent.tools.user.decorator",
 }
 __all__ = [*_HOMES, "__version__"]

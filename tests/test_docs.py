@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import get_args
 
-from codeagent.agent.python_hooks import load_python_hooks
+from codeagent.agent.hooks.python import load_python_hooks
 from codeagent.agent.rule_examples import decides
 from codeagent.cli import COMMANDS
 from codeagent.config.loader import ENVIRONMENT, load_settings, parse_rules

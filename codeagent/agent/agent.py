@@ -14,7 +14,7 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.floor import Floor
 from codeagent.agent.gate import Gate
 from codeagent.agent.going_back import GoingBack
-from codeagent.agent.hook_subjects import SessionFacts
+from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Contact, Inspection
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.loop import Conversation
@@ -87,7 +87,7 @@ class Agent:
         self._journal = journal
         self._emitter = emitter = Emitter(journal)
         self._hooks = around.hooks
-        self._session: SessionFacts | None = None
+        self._session: HookSession | None = None
         submission = Submission(around.hooks, emitter)
         self._steering = Steering(emitter, submission, past.queued, past.notes)
         self._approvals = Approvals(emitter)
@@ -221,7 +221,7 @@ class Agent:
 
     async def begin_session(self, *, resumed: bool) -> None:
         """Tell the hooks that a session starts; they are told of its end when it is closed."""
-        self._session = SessionFacts(self.session_id, str(self._parts.root), resumed)
+        self._session = HookSession(self.session_id, str(self._parts.root), resumed)
         await self._hooks.session_start(self._session)
 
     def begin_checkpoints(self) -> None:

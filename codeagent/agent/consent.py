@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from codeagent.agent.approvals import Approvals, Question, fingerprint
-from codeagent.agent.hooks import Deny, Hooks, Modify
+from codeagent.agent.hooks.hook import Deny, Hooks, Modify
 from codeagent.agent.outcome import result_of_refusal
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prepared import Permit, Prepared, Refused

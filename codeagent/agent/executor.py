@@ -12,7 +12,7 @@ from codeagent.agent.approvals import Approvals
 from codeagent.agent.consent import Consent
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
-from codeagent.agent.hooks import Deny, Modify
+from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.job_placeholder import TOO_MANY, TOO_MANY_RUN, placeholder
 from codeagent.agent.job_run import JobRun

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from codeagent.agent.hooks import Hooks
+from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.permissions import Objection
 from codeagent.core.hunks import HunkAnswer

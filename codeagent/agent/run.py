@@ -5,7 +5,7 @@ import time
 
 from codeagent import __version__
 from codeagent.agent.deadline import Deadline
-from codeagent.agent.hooks import Deny
+from codeagent.agent.hooks.hook import Deny
 from codeagent.agent.loop import Conversation, Loop
 from codeagent.agent.mode_notes import mode_note
 from codeagent.agent.parts import Parts

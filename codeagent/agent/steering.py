@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.hooks import Deny
+from codeagent.agent.hooks.hook import Deny
 from codeagent.agent.submission import Submission
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import MessageAdded, QueueKind, SteerDelivered, SteerQueued

@@ -1,8 +1,7 @@
 """Asks the hooks about the text of a person before any of it is sent (FEATURES F11)."""
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.hook_subjects import Prompt, PromptSource
-from codeagent.agent.hooks import Deny, Hooks
+from codeagent.agent.hooks.hook import Deny, Hooks, PromptSource, SubmittedPrompt
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
@@ -21,7 +20,7 @@ class Submission:
 
     async def ask(self, text: str, source: PromptSource, token: CancelToken) -> Deny | tuple[UserMessage, ...]:
         """The denial, or the notes that go with the text. Raises RunCancelled."""
-        answer = await token.guard(self._hooks.prompt_submit(Prompt(text, source)))
+        answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
         if isinstance(answer, Deny):
             return answer
         return tuple(UserMessage.from_text(added, source="note") for added in answer)

@@ -5,7 +5,7 @@ from typing import get_args
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.flood import Flood
-from codeagent.agent.hooks import Hooks
+from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.job_output import JobOutput
 from codeagent.core.events import JobUpdated, ToolProgress, ToolUpdated
 from codeagent.core.messages import OutputStream, ToolCall

@@ -9,12 +9,12 @@ from functools import partial
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.briefing import Briefing
-from codeagent.agent.hooks import Hook, Hooks
+from codeagent.agent.hooks.hook import Hook, Hooks
+from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
 from codeagent.agent.jobs import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prepared import Surroundings
-from codeagent.agent.python_hooks import HookFileProblem, load_python_hooks
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.describing import prompt_for
 from codeagent.bootstrap.models import (
@@ -221,6 +221,6 @@ def _hooks(
 def _programs(settings: Settings, workspace: Workspace) -> tuple[Hook, ...]:
     if not settings.hooks:
         return ()
-    from codeagent.agent.command_hooks import CommandHook, command_hooks  # a contract that only programs need
+    from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
     return command_hooks([CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks])

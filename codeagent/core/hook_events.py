@@ -13,5 +13,4 @@ HookEvent = Literal[
     "run_finished",
     "session_start",
     "session_end",
-    "compaction",
 ]

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from codeagent.agent.hook_subjects import Prompt, SessionFacts
-from codeagent.agent.hooks import Hook, TextAnswer, ToolAnswer
+from codeagent.agent.hooks.hook import Hook, HookSession, SubmittedPrompt, TextAnswer, ToolAnswer
 from codeagent.core.events import (
     KnownEvent,
     MessageAdded,
@@ -30,7 +29,7 @@ class Recorder:
         *,
         tool: Callable[[ToolCall], ToolAnswer] = lambda call: True,
         update: Callable[[str], bool] = lambda text: True,
-        prompt: Callable[[Prompt], TextAnswer] = lambda prompt: True,
+        prompt: Callable[[SubmittedPrompt], TextAnswer] = lambda prompt: True,
         judges_calls: bool = True,
         judges_prompts: bool = False,
     ) -> None:
@@ -81,15 +80,15 @@ class Recorder:
     async def _after_update(self, call: ToolCall, text: str) -> None:
         self.lines.append(f"> after_update {call.id} {text}")
 
-    async def _prompt_submit(self, prompt: Prompt) -> TextAnswer:
+    async def _prompt_submit(self, prompt: SubmittedPrompt) -> TextAnswer:
         self.lines.append(f"> prompt_submit {prompt.source}: {prompt.text}")
         return self._prompt(prompt)
 
     async def _run_finished(self, finished: RunFinished) -> None:
         self.lines.append(f"> run_finished {finished.reason}: {finished.text}")
 
-    async def _session_start(self, session: SessionFacts) -> None:
+    async def _session_start(self, session: HookSession) -> None:
         self.lines.append(f"> session_start {session.id}")
 
-    async def _session_end(self, session: SessionFacts) -> None:
+    async def _session_end(self, session: HookSession) -> None:
         self.lines.append(f"> session_end {session.id}")

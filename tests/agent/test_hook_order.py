@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from codeagent.agent.hooks import AddContext, Deny, Hooks, Modify
+from codeagent.agent.hooks.hook import AddContext, Deny, Hooks, Modify
 from codeagent.agent.limits import Limits
 from codeagent.core.events import KnownEvent, ToolFinished, ToolStarted
 from tests.agent.doubles import Doing, Scene, Turn, do, scene

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.hooks import Deny, Hook, Hooks, Modify
+from codeagent.agent.hooks.hook import Deny, Hook, Hooks, Modify
 from codeagent.agent.limits import Limits
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.agent import Past
-from codeagent.agent.hook_subjects import Prompt
-from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Hooks, TextAnswer
+from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     KnownEvent,
@@ -31,12 +30,12 @@ from tests.effort import times
 NEVER = "secret"
 
 
-def judge(prompt: Prompt) -> TextAnswer:
+def judge(prompt: SubmittedPrompt) -> TextAnswer:
     return Deny("that word stays here") if NEVER in prompt.text else True
 
 
 def judged(*turns: Turn, answer=judge, timeout: float = 5, **options: object) -> Scene:  # type: ignore[no-untyped-def]  # any answer, also wrong ones
-    async def prompt_submit(prompt: Prompt) -> TextAnswer:
+    async def prompt_submit(prompt: SubmittedPrompt) -> TextAnswer:
         return answer(prompt) if callable(answer) else answer
 
     hooks = Hooks((Hook("guard", prompt_submit=prompt_submit),), timeout)
@@ -54,7 +53,7 @@ def sent(s: Scene) -> str:
         (Deny("not on a Friday"), "not on a Friday"),
         (Deny(), "denied by the hook guard"),
         (False, "denied by the hook guard"),
-        (None, "the hook guard failed: it answered NoneType, which is no decision here"),
+        (None, "the hook guard failed: it answered NoneType, which is not a decision here"),
     ],
 )
 async def test_a_denied_prompt_is_not_sent_no_run_begins_and_the_prompt_comes_back(answer: object, reason: str) -> None:
@@ -67,10 +66,10 @@ async def test_a_denied_prompt_is_not_sent_no_run_begins_and_the_prompt_comes_ba
 
 
 async def test_a_hook_that_crashes_or_hangs_denies_the_prompt() -> None:
-    def crash(prompt: Prompt) -> TextAnswer:
+    def crash(prompt: SubmittedPrompt) -> TextAnswer:
         raise RuntimeError("no")
 
-    async def hang(prompt: Prompt) -> TextAnswer:
+    async def hang(prompt: SubmittedPrompt) -> TextAnswer:
         await asyncio.sleep(60)
         return True
 
@@ -94,10 +93,10 @@ async def test_after_a_denial_the_next_prompt_begins_a_run() -> None:
 
 
 async def test_what_hooks_add_follows_the_prompt_as_notes_in_order() -> None:
-    async def first(prompt: Prompt) -> TextAnswer:
+    async def first(prompt: SubmittedPrompt) -> TextAnswer:
         return AddContext("it is Friday")
 
-    async def second(prompt: Prompt) -> TextAnswer:
+    async def second(prompt: SubmittedPrompt) -> TextAnswer:
         return AddContext("the build is red")
 
     s = scene(Turn("ok"), hooks=Hooks((Hook("a", prompt_submit=first), Hook("b", prompt_submit=second))))
@@ -160,7 +159,7 @@ async def test_queued_text_in_other_words_is_judged_again() -> None:
 async def test_what_is_taken_back_while_the_hook_thinks_is_not_sent() -> None:
     s: Scene
 
-    def take_back(prompt: Prompt) -> TextAnswer:
+    def take_back(prompt: SubmittedPrompt) -> TextAnswer:
         if prompt.source == "follow_up":
             s.agent.take_back(s.agent.queued[0].id)
         return True
@@ -206,7 +205,7 @@ async def test_a_run_begins_with_the_first_that_is_allowed_of_what_was_queued() 
 async def test_an_abort_while_a_hook_thinks_sends_nothing_and_gives_everything_back() -> None:
     thinking = asyncio.Event()
 
-    async def think(prompt: Prompt) -> TextAnswer:
+    async def think(prompt: SubmittedPrompt) -> TextAnswer:
         thinking.set()
         await asyncio.sleep(60)
         return True
@@ -228,7 +227,7 @@ async def test_an_abort_while_a_hook_thinks_sends_nothing_and_gives_everything_b
 
 
 async def test_closing_while_a_hook_thinks_ends_and_keeps_the_prompt_in_the_log() -> None:
-    async def think(prompt: Prompt) -> TextAnswer:
+    async def think(prompt: SubmittedPrompt) -> TextAnswer:
         await asyncio.sleep(60)
         return True
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from codeagent.agent.hooks import Allow, Deny, Hook, Hooks, Modify
+from codeagent.agent.hooks.hook import Allow, Deny, Hook, Hooks, Modify
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import (

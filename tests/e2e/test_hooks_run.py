@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.agent.hooks import Hooks
+from codeagent.agent.hooks.hook import Hooks
 from codeagent.bootstrap import runtime
 from tests.e2e.product import Event, Product, bash, calls, of, results, running, say, text_of
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.agent.hook_subjects import Compaction, Prompt
-from codeagent.agent.hooks import AddContext, Allow, Deny, Hook, Hooks, Modify, TextAnswer
+from codeagent.agent.hooks.hook import Allow, Deny, Hook, Hooks, Modify, SubmittedPrompt
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import RunFinished, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import ToolCall, text_of
@@ -168,11 +167,10 @@ async def test_an_answer_that_is_none_of_the_four_denies_always(answer: object) 
     async def odd(*subjects: object) -> object:
         return answer
 
-    hooks = Hooks((Hook("odd", odd, before_update=odd, prompt_submit=odd, compaction=odd),))  # type: ignore[arg-type]  # wrong answers are the test
-    denied = Deny(f"the hook odd failed: it answered {type(answer).__name__}, which is no decision here")
+    hooks = Hooks((Hook("odd", odd, before_update=odd, prompt_submit=odd),))  # type: ignore[arg-type]  # wrong answers are the test
+    denied = Deny(f"the hook odd failed: it answered {type(answer).__name__}, which is not a decision here")
     assert await hooks.before_tool(CALL) == denied
-    assert await hooks.prompt_submit(Prompt("go")) == denied
-    assert await hooks.compaction(Compaction(3, 1000)) == denied
+    assert await hooks.prompt_submit(SubmittedPrompt("go")) == denied
     assert not await hooks.before_update(CALL, "piece")
 
 
@@ -226,7 +224,7 @@ async def test_a_hook_for_some_tools_is_not_called_for_others() -> None:
         (Allow(), True, []),
         (False, False, []),
         (Deny("no"), False, []),
-        (None, False, ["the hook h failed: it answered NoneType, which is no decision here"]),
+        (None, False, ["the hook h failed: it answered NoneType, which is not a decision here"]),
     ],
 )
 async def test_an_update_is_shown_or_suppressed(answer: object, shown: bool, told: list[str]) -> None:
@@ -268,23 +266,3 @@ async def test_the_same_hooks_hold_for_every_agent() -> None:
         (result,) = of(await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run(), ToolResultAdded)
         assert (result.approval, text_of(result.content)) == ("hook", "for all")
     assert len(seen) == 2
-
-
-async def test_hints_for_a_compaction_come_in_order_and_the_first_denial_ends_it() -> None:
-    def hook(answer: TextAnswer) -> Hook:
-        async def compaction(told: Compaction) -> TextAnswer:
-            assert told == Compaction(messages=12, tokens=90_000)
-            return answer
-
-        return Hook("h", compaction=compaction)
-
-    async def judged(*answers: TextAnswer) -> Deny | tuple[str, ...]:
-        return await Hooks(tuple(hook(answer) for answer in answers)).compaction(Compaction(12, 90_000))
-
-    assert await judged() == ()
-    assert await judged(True, AddContext("keep the plan"), Allow(), AddContext("and the paths")) == (
-        "keep the plan",
-        "and the paths",
-    )
-    assert await judged(AddContext("x"), Deny("not now"), AddContext("y")) == Deny("not now")
-    assert await judged(False) == Deny("denied by the hook h")

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.agent.hook_subjects import Compaction, Prompt
-from codeagent.agent.hooks import Deny, Hooks, Modify
-from codeagent.agent.python_hooks import HookFileProblem, load_python_hooks
+from codeagent.agent.hooks.hook import Deny, Hooks, Modify, SubmittedPrompt
+from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
 from codeagent.core.events import ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall, text_of
 from tests.agent.doubles import Turn, do, of, scene
@@ -105,12 +104,12 @@ async def test_an_async_function_that_will_not_be_cancelled_is_given_up(tmp_path
     [
         ("return 1 / 0", "division by zero"),
         ("raise SystemExit", "it raised SystemExit"),
-        ("return None", "it answered NoneType, which is no decision here"),
-        ("return 1", "it answered int, which is no decision here"),
-        ("return AddContext('x')", "it answered AddContext, which is no decision here"),
+        ("return None", "it answered NoneType, which is not a decision here"),
+        ("return 1", "it answered int, which is not a decision here"),
+        ("return AddContext('x')", "it answered AddContext, which is not a decision here"),
         ("return Modify({1, 2})", "its arguments are set, not a dict"),
-        ("return Modify({'x': {1}})", "its arguments are no JSON: Object of type set is not JSON serializable"),
-        ("return Modify({'x': float('nan')})", "its arguments are no JSON"),
+        ("return Modify({'x': {1}})", "its arguments are not JSON: Object of type set is not JSON serializable"),
+        ("return Modify({'x': float('nan')})", "its arguments are not JSON"),
     ],
 )
 async def test_whatever_a_function_does_wrong_denies(tmp_path: Path, kind: str, body: str, why: str) -> None:
@@ -156,11 +155,11 @@ async def test_files_that_begin_with_an_underscore_or_a_dot_are_left_alone(tmp_p
         ("\0", "a.py:1: source code string cannot contain null bytes"),
         (
             "from codeagent import hook\n\n@hook\ndef f(call): ...\n",
-            'a.py:3: TypeError: say what the hook is for: @hook("',
+            'a.py:3: TypeError: name the event that the hook is for: @hook("',
         ),
         (
             "from codeagent import hook\nhook('before_lunch')\n",
-            "a.py:2: TypeError: there is no event 'before_lunch' for hooks; there are before_tool, after_tool, ",
+            "a.py:2: TypeError: 'before_lunch' is not an event for hooks; they are before_tool, after_tool, ",
         ),
         (
             "from codeagent import hook\n@hook('before_tool')\ndef f(): ...\n",
@@ -182,7 +181,7 @@ async def test_a_broken_file_is_named_with_its_line_and_denies_every_call(
     (tmp_path / "a.py").write_text(text)
     hooks, (problem,) = loaded(tmp_path)
     assert str(problem).startswith(f"{tmp_path}/{where}")
-    assert str(problem).endswith("is denied until you repair or remove it and start again")
+    assert str(problem).endswith("is denied until you fix or remove it and start again")
     if "run_finished" not in text:
         assert await hooks.before_tool(CALL) == Deny(str(problem))
 
@@ -200,8 +199,8 @@ async def test_a_file_that_is_no_text_or_no_file_denies_every_call(tmp_path: Pat
     (tmp_path / "c.py").symlink_to(tmp_path / "nowhere")
     hooks, problems = loaded(tmp_path)
     assert [(problem.file.name, problem.what) for problem in problems[1:]] == [
-        ("b.py", "it is no file"),
-        ("c.py", "it is no file"),
+        ("b.py", "it is not a file"),
+        ("c.py", "it is not a file"),
     ]
     assert await hooks.before_tool(CALL) == Deny(str(problems[0]))
 
@@ -232,11 +231,10 @@ async def test_a_broken_file_denies_what_it_names_and_nothing_else(tmp_path: Pat
     write(tmp_path, a="@hook('prompt_submit')\ndef f(prompt): return True\n1 / 0")
     hooks, (problem,) = loaded(tmp_path)
     assert await hooks.before_tool(CALL) is None
-    assert await hooks.prompt_submit(Prompt("go")) == Deny(str(problem))
-    write(tmp_path, a="# before_update, compaction\n1 / 0")
+    assert await hooks.prompt_submit(SubmittedPrompt("go")) == Deny(str(problem))
+    write(tmp_path, a="# before_update\n1 / 0")
     hooks, (problem,) = loaded(tmp_path)
     assert not await hooks.before_update(CALL, "piece")
-    assert await hooks.compaction(Compaction(3, 1000)) == Deny(str(problem))
     write(tmp_path, a="@hook('after_tool')\ndef f(call): return True\n1 / 0")
     assert await answer(tmp_path) is None
 
@@ -275,8 +273,8 @@ def test_a_hook_that_hangs_does_not_keep_the_program_from_ending(tmp_path: Path)
     write(tmp_path, b="import time\n@hook('before_update')\nasync def check(call, text): time.sleep(60)")
     code = f"""
 import asyncio, pathlib
-from codeagent.agent.hooks import Hooks
-from codeagent.agent.python_hooks import load_python_hooks
+from codeagent.agent.hooks.hook import Hooks
+from codeagent.agent.hooks.python import load_python_hooks
 from codeagent.core.messages import ToolCall
 hooks = Hooks(load_python_hooks(pathlib.Path({str(tmp_path)!r}))[0], 0.05)
 call = ToolCall(id="c", name="bash")

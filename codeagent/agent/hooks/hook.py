@@ -1,22 +1,40 @@
-"""Callbacks around calls, updates, prompts, runs and sessions; one that is asked and fails or hangs denies (F11)."""
+"""Hooks: callbacks around calls, updates, prompts, runs and sessions; one that judges denies if it fails (F11)."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from codeagent.agent.hook_subjects import Compaction, Prompt, SessionFacts
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ToolCall
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolResult
 
+PromptSource = Literal["prompt", "steer", "interrupt", "follow_up"]
 T = TypeVar("T")
-_LAST_WORDS = 2.0
-"""Seconds a hook that took too long may clean up; then it is left behind."""
+_CLEANUP_SECONDS = 2.0
+"""How long a hook that took too long may clean up; then it is left behind."""
 _LONGEST_REASON = 400
+
+
+@dataclass(frozen=True)
+class SubmittedPrompt:
+    """Text of the user's that is about to be sent to the model."""
+
+    text: str
+    source: PromptSource = "prompt"
+    """`prompt` begins a run; the others were typed during one."""
+
+
+@dataclass(frozen=True)
+class HookSession:
+    """The session that starts or ends."""
+
+    id: str
+    workspace: str
+    resumed: bool
 
 
 @dataclass(frozen=True)
@@ -26,6 +44,8 @@ class Allow:
 
 @dataclass(frozen=True)
 class Deny:
+    """An objection, with the reason that the model or the user reads."""
+
     reason: str = ""
 
 
@@ -38,7 +58,7 @@ class Modify:
 
 @dataclass(frozen=True)
 class AddContext:
-    """No objection, and the model is told this as well: behind a prompt, or for the summary of a compaction."""
+    """No objection, and the model reads this text after the prompt."""
 
     text: str
 
@@ -51,16 +71,15 @@ BeforeTool = Callable[[ToolCall], Awaitable[ToolAnswer]]
 AfterTool = Callable[[ToolCall, ToolResult], Awaitable[None]]
 BeforeUpdate = Callable[[ToolCall, str], Awaitable[UpdateAnswer]]
 AfterUpdate = Callable[[ToolCall, str], Awaitable[None]]
-PromptSubmit = Callable[[Prompt], Awaitable[TextAnswer]]
+PromptSubmit = Callable[[SubmittedPrompt], Awaitable[TextAnswer]]
 OnRun = Callable[[RunFinished], Awaitable[None]]
-OnSession = Callable[[SessionFacts], Awaitable[None]]
-OnCompaction = Callable[[Compaction], Awaitable[TextAnswer]]
+OnSession = Callable[[HookSession], Awaitable[None]]
 OnFailure = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Hook:
-    """One registration; what is None is not called."""
+    """The callbacks of one registration; those that are None are not called."""
 
     name: str
     before_tool: BeforeTool | None = None
@@ -71,13 +90,12 @@ class Hook:
     run_finished: OnRun | None = None
     session_start: OnSession | None = None
     session_end: OnSession | None = None
-    compaction: OnCompaction | None = None
     tools: str = "*"
-    """The first four are called for tools of such names only; a pattern with `*`, `?` and `[…]`."""
+    """The names of the tools that the first four are called for: a pattern with `*`, `?` and `[…]`."""
 
 
-class _Failed(Exception):
-    """A hook gave no answer that makes sense; the text is one line."""
+class _HookFailed(Exception):
+    """A hook gave no valid answer; the text is one line."""
 
 
 @dataclass(frozen=True)
@@ -88,18 +106,19 @@ class Hooks:
     timeout: float = 10.0
     """Seconds one hook may take."""
     on_failure: OnFailure = field(default=lambda text: None)
-    """Told of a hook that failed and could deny nothing, in one line."""
+    """Gets one line about a hook that failed where it could not deny anything."""
 
     def may_modify(self, tool: str) -> bool:
-        """A hook is asked about calls of the tool, and may give them other arguments."""
+        """Whether a hook judges calls of the tool, and may change their arguments."""
         return any(hook.before_tool is not None and fnmatchcase(tool, hook.tools) for hook in self.registered)
 
     @property
     def judges_prompts(self) -> bool:
+        """Whether a hook judges what the user typed before it is sent."""
         return any(hook.prompt_submit is not None for hook in self.registered)
 
     async def before_tool(self, call: ToolCall) -> Deny | Modify | None:
-        """The first denial, or the arguments as the hooks left them; None: as they were."""
+        """The first denial, or the arguments as the hooks left them; None where they left them unchanged."""
         modified: Modify | None = None
         for hook in self._for(call):
             if hook.before_tool is None:
@@ -115,14 +134,12 @@ class Hooks:
                         call = replace(call, arguments=text)
                     case _:
                         return _denial(hook.name, answer)
-            except _Failed as failure:
+            except _HookFailed as failure:
                 return Deny(str(failure))
         return modified
 
     async def after_tool(self, call: ToolCall, result: ToolResult) -> None:
-        for hook in self._for(call):
-            if hook.after_tool is not None:
-                await self._tell(hook.name, hook.after_tool, call, result)
+        await self._tell([(hook.name, hook.after_tool) for hook in self._for(call)], call, result)
 
     async def before_update(self, call: ToolCall, text: str) -> bool:
         """False where a hook suppresses this one update; a failing hook suppresses it too."""
@@ -137,113 +154,103 @@ class Hooks:
                     case _:
                         _denial(hook.name, answer)
                         return False
-            except _Failed as failure:
+            except _HookFailed as failure:
                 self.on_failure(str(failure))
                 return False
         return True
 
     async def after_update(self, call: ToolCall, text: str) -> None:
-        for hook in self._for(call):
-            if hook.after_update is not None:
-                await self._tell(hook.name, hook.after_update, call, text)
+        await self._tell([(hook.name, hook.after_update) for hook in self._for(call)], call, text)
 
-    async def prompt_submit(self, prompt: Prompt) -> Deny | tuple[str, ...]:
-        """The first denial, or what the model is told behind the prompt."""
-        asked = [(hook.name, hook.prompt_submit) for hook in self.registered if hook.prompt_submit is not None]
-        return await self._judge(asked, prompt)
-
-    async def compaction(self, compaction: Compaction) -> Deny | tuple[str, ...]:
-        """The first denial, or the hints for the summary."""
-        asked = [(hook.name, hook.compaction) for hook in self.registered if hook.compaction is not None]
-        return await self._judge(asked, compaction)
-
-    async def run_finished(self, finished: RunFinished) -> None:
-        for hook in self.registered:
-            if hook.run_finished is not None:
-                await self._tell(hook.name, hook.run_finished, finished)
-
-    async def session_start(self, session: SessionFacts) -> None:
-        for hook in self.registered:
-            if hook.session_start is not None:
-                await self._tell(hook.name, hook.session_start, session)
-
-    async def session_end(self, session: SessionFacts) -> None:
-        for hook in self.registered:
-            if hook.session_end is not None:
-                await self._tell(hook.name, hook.session_end, session)
-
-    def _for(self, call: ToolCall) -> Iterator[Hook]:
-        return (hook for hook in self.registered if fnmatchcase(call.name, hook.tools))
-
-    async def _judge(
-        self, asked: list[tuple[str, Callable[[T], Awaitable[TextAnswer]]]], subject: T
-    ) -> Deny | tuple[str, ...]:
+    async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[str, ...]:
+        """The first denial, or the texts that the model reads after the prompt."""
         added: list[str] = []
-        for name, ask in asked:
+        for hook in self.registered:
+            if hook.prompt_submit is None:
+                continue
             try:
-                answer = await self._answer(name, ask, subject)
+                answer = await self._answer(hook.name, hook.prompt_submit, prompt)
                 match answer:
                     case Allow() | True:
                         continue
                     case AddContext(str() as text):
                         added.append(text)
                     case _:
-                        return _denial(name, answer)
-            except _Failed as failure:
+                        return _denial(hook.name, answer)
+            except _HookFailed as failure:
                 return Deny(str(failure))
         return tuple(text for text in added if text.strip())
 
-    async def _tell(self, name: str, tell: Callable[..., Awaitable[None]], *subjects: object) -> None:
-        try:
-            await self._answer(name, tell, *subjects)
-        except _Failed as failure:
-            self.on_failure(str(failure))
+    async def run_finished(self, finished: RunFinished) -> None:
+        await self._tell([(hook.name, hook.run_finished) for hook in self.registered], finished)
+
+    async def session_start(self, session: HookSession) -> None:
+        await self._tell([(hook.name, hook.session_start) for hook in self.registered], session)
+
+    async def session_end(self, session: HookSession) -> None:
+        await self._tell([(hook.name, hook.session_end) for hook in self.registered], session)
+
+    def _for(self, call: ToolCall) -> Iterator[Hook]:
+        return (hook for hook in self.registered if fnmatchcase(call.name, hook.tools))
+
+    async def _tell(
+        self, callbacks: Sequence[tuple[str, Callable[..., Awaitable[None]] | None]], *subjects: object
+    ) -> None:
+        for name, callback in callbacks:
+            if callback is None:
+                continue
+            try:
+                await self._answer(name, callback, *subjects)
+            except _HookFailed as failure:
+                self.on_failure(str(failure))
 
     async def _answer(self, name: str, ask: Callable[..., Awaitable[T]], *subjects: object) -> T:
-        """What the hook answers in time. Raises _Failed, whatever else it does."""
+        """The hook's answer. Raises _HookFailed where it raises, is cancelled or does not answer in time."""
 
         async def work() -> T:
             return await ask(*subjects)
 
         task = asyncio.ensure_future(work())
-        task.add_done_callback(_look_at)
+        task.add_done_callback(_retrieve_exception)
         try:
             done, _ = await asyncio.wait({task}, timeout=self.timeout)
         finally:
             if not task.done():
                 task.cancel()
-                await asyncio.wait({task}, timeout=_LAST_WORDS)
+                await asyncio.wait({task}, timeout=_CLEANUP_SECONDS)
         if not done:
-            raise _Failed(f"the hook {name} did not answer within {self.timeout:g} s")
+            raise _HookFailed(f"the hook {name} did not answer within {self.timeout:g} s")
         if task.cancelled():
-            raise _Failed(f"the hook {name} failed: it was cancelled")
+            raise _HookFailed(f"the hook {name} failed: it was cancelled")
         if (error := task.exception()) is not None:
             text = one_line(str(error), _LONGEST_REASON) or type(error).__name__
-            raise _Failed(f"the hook {name} failed: {text}")
+            raise _HookFailed(f"the hook {name} failed: {text}")
         return task.result()
 
 
 def _denial(name: str, answer: object) -> Deny:
-    """Raises _Failed where the answer is no denial either."""
+    """The answer as a denial. Raises _HookFailed where it is not one."""
     match answer:
         case Deny(reason):
             return Deny(str(reason) or f"denied by the hook {name}")
         case False:
             return Deny(f"denied by the hook {name}")
         case _:
-            raise _Failed(f"the hook {name} failed: it answered {type(answer).__name__}, which is no decision here")
+            raise _HookFailed(
+                f"the hook {name} failed: it answered {type(answer).__name__}, which is not a decision here"
+            )
 
 
 def _as_json(name: str, arguments: object) -> str:
     if not isinstance(arguments, dict):
-        raise _Failed(f"the hook {name} failed: its arguments are {type(arguments).__name__}, not a dict")
+        raise _HookFailed(f"the hook {name} failed: its arguments are {type(arguments).__name__}, not a dict")
     try:
         return json.dumps(arguments, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _Failed(f"the hook {name} failed: its arguments are no JSON: {error}") from error
+        raise _HookFailed(f"the hook {name} failed: its arguments are not JSON: {error}") from error
 
 
-def _look_at(task: "asyncio.Future[Any]") -> None:
-    """What a hook that was left behind raises later concerns nobody."""
+def _retrieve_exception(task: "asyncio.Future[Any]") -> None:
+    """Keep asyncio from warning about what a hook that was left behind raises later."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""What a hook program is told and what it may answer: the models its JSON is checked against (FEATURES F11)."""
+"""What a hook program reads and what it may answer: the models its JSON is checked against (FEATURES F11)."""
 
 import json
 from functools import cache
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from codeagent.agent.hook_subjects import PromptSource
+from codeagent.agent.hooks.hook import PromptSource
 from codeagent.core.events import RunReason
 from codeagent.core.hook_events import HookEvent
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage
@@ -18,7 +18,7 @@ class _Strict(BaseModel):
 
 
 class CallResult(_Strict):
-    """What a call answered."""
+    """The outcome of a call."""
 
     content: str
     """The text the model gets."""
@@ -30,7 +30,7 @@ class CallResult(_Strict):
 class ToldBeforeTool(_Strict):
     event: Literal["before_tool"] = "before_tool"
     call: ToolCall
-    """`arguments` is text: the JSON of the model, as the hooks before this one left it."""
+    """`arguments` is text: the model's JSON, as the hooks before this one left it."""
 
 
 class ToldAfterTool(_Strict):
@@ -56,7 +56,7 @@ class ToldPromptSubmit(_Strict):
     event: Literal["prompt_submit"] = "prompt_submit"
     text: str
     source: PromptSource
-    """`prompt` begins a run; the others were typed while one was going on."""
+    """`prompt` begins a run; the others were typed during one."""
 
 
 class ToldRunFinished(_Strict):
@@ -86,14 +86,6 @@ class ToldSessionEnd(_Strict):
     resumed: bool
 
 
-class ToldCompaction(_Strict):
-    event: Literal["compaction"] = "compaction"
-    messages: int
-    """How many of them the summary would replace."""
-    tokens: int
-    """How many they take, about."""
-
-
 Told = (
     ToldBeforeTool
     | ToldAfterTool
@@ -103,7 +95,6 @@ Told = (
     | ToldRunFinished
     | ToldSessionStart
     | ToldSessionEnd
-    | ToldCompaction
 )
 
 
@@ -116,7 +107,7 @@ class AnswerAllow(_Strict):
 class AnswerDeny(_Strict):
     decision: Literal["deny"]
     reason: str = ""
-    """What the model, or the person, is told."""
+    """What the model or the user reads."""
 
 
 class AnswerModify(_Strict):
@@ -124,11 +115,11 @@ class AnswerModify(_Strict):
 
     decision: Literal["modify"]
     arguments: dict[str, JsonValue]
-    """All of them, not only those that changed."""
+    """All of them, not only the changed ones."""
 
 
 class AnswerContext(_Strict):
-    """Allow, and tell the model something as well."""
+    """Allow, and add text that the model reads after the prompt."""
 
     decision: Literal["context"]
     text: str
@@ -140,26 +131,25 @@ ANSWERS: dict[HookEvent, Any] = {
     "before_tool": Annotated[AnswerAllow | AnswerDeny | AnswerModify, _Decision],
     "before_update": Annotated[AnswerAllow | AnswerDeny, _Decision],
     "prompt_submit": Annotated[AnswerAllow | AnswerDeny | AnswerContext, _Decision],
-    "compaction": Annotated[AnswerAllow | AnswerDeny | AnswerContext, _Decision],
 }
-"""Of each event that is asked about; what is printed for the others is not looked at."""
+"""The valid answers, for each event that a hook judges; output for the other events is ignored."""
 TOLD: dict[HookEvent, type[BaseModel]] = {kind.model_fields["event"].default: kind for kind in get_args(Told)}
 
 
 def parse_answer(event: HookEvent, printed: bytes) -> ProgramAnswer:
-    """The answer to that event; no output allows. Raises ValueError, in one line, for what makes no sense."""
+    """The program's answer to the event; no output allows. Raises ValueError, in one line, where it is not valid."""
     if not printed.strip():
         return AnswerAllow(decision="allow")
     try:
-        value = json.loads(printed, object_pairs_hook=_once, parse_constant=_no_number)
+        value = json.loads(printed, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
         return _adapter(event).validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"its answer makes no sense: {place}{': ' * bool(place)}{first['msg'].lower()}") from error
+        raise ValueError(f"its answer is not valid: {place}{': ' * bool(place)}{first['msg'].lower()}") from error
     except (ValueError, RecursionError) as error:
         shown = one_line(printed.decode(errors="replace"), 80)
-        raise ValueError(f"its answer is no JSON object that can be used: {error}: {shown!r}") from error
+        raise ValueError(f"its answer is not a valid JSON object: {error}: {shown!r}") from error
 
 
 @cache
@@ -168,7 +158,7 @@ def _adapter(event: HookEvent) -> TypeAdapter[ProgramAnswer]:
 
 
 def contract_schema() -> dict[str, Any]:
-    """JSON Schema of both sides: for each event what is told, and what may be answered."""
+    """JSON Schema of both sides: for each event what the program reads, and what it may answer."""
     inputs: list[Any] = [((event, "told"), "validation", TypeAdapter(told)) for event, told in TOLD.items()]
     inputs += [((event, "answer"), "validation", _adapter(event)) for event in ANSWERS]
     schemas, rest = TypeAdapter.json_schemas(inputs)
@@ -185,12 +175,12 @@ def contract_schema() -> dict[str, Any]:
     }
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,227 @@
+"""Hooks that are programs: they read JSON about the event on standard input and answer with JSON on standard output.
+
+A program that judges allows by exiting with 0 and printing nothing or `{"decision": "allow"}`. Any other exit code
+denies, with its standard error as the reason; so does an answer that is not valid in `hooks.contract`.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from errno import ENOENT
+from pathlib import Path
+from typing import assert_never
+
+from pydantic import BaseModel
+
+from codeagent.agent.hooks.contract import (
+    AnswerAllow,
+    AnswerContext,
+    AnswerDeny,
+    AnswerModify,
+    CallResult,
+    ToldAfterTool,
+    ToldAfterUpdate,
+    ToldBeforeTool,
+    ToldBeforeUpdate,
+    ToldPromptSubmit,
+    ToldRunFinished,
+    ToldSessionEnd,
+    ToldSessionStart,
+    parse_answer,
+)
+from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, HookSession, Modify, SubmittedPrompt
+from codeagent.core.events import RunFinished
+from codeagent.core.hook_events import HookEvent
+from codeagent.core.messages import ToolCall, text_of
+from codeagent.core.programs import find_program
+from codeagent.core.tool import ToolResult
+
+_MOST_OUTPUT = 1024 * 1024
+"""Bytes that a program may print on either stream."""
+_CHUNK = 64 * 1024
+_CLEANUP_SECONDS = 1.0
+_LONGEST_REASON = 500
+
+
+class _ProgramFailed(Exception):
+    """The program exited with a code other than 0; the text says why."""
+
+
+@dataclass(frozen=True)
+class CommandHook:
+    """One configured program, and the event it is for."""
+
+    event: HookEvent
+    command: tuple[str, ...]
+    """Program and arguments; no shell."""
+    folder: Path
+    """Where it runs."""
+    tools: str = "*"
+    """A pattern over the names of the tools whose calls it is for."""
+
+    def hook(self) -> Hook:
+        name, tools = self.command[0], self.tools
+        match self.event:
+            case "before_tool":
+                return Hook(name, before_tool=self._before_tool, tools=tools)
+            case "after_tool":
+                return Hook(name, after_tool=self._after_tool, tools=tools)
+            case "before_update":
+                return Hook(name, before_update=self._before_update, tools=tools)
+            case "after_update":
+                return Hook(name, after_update=self._after_update, tools=tools)
+            case "prompt_submit":
+                return Hook(name, prompt_submit=self._prompt_submit)
+            case "run_finished":
+                return Hook(name, run_finished=self._run_finished)
+            case "session_start":
+                return Hook(name, session_start=self._session_start)
+            case "session_end":
+                return Hook(name, session_end=self._session_end)
+            case _:
+                assert_never(self.event)
+
+    async def _before_tool(self, call: ToolCall) -> Allow | Deny | Modify:
+        answer = await self._ask(ToldBeforeTool(call=call))
+        assert not isinstance(answer, AddContext)  # not valid for this event: the contract has refused it
+        return answer
+
+    async def _after_tool(self, call: ToolCall, result: ToolResult) -> None:
+        facts = CallResult(
+            content=text_of(result.content), is_error=result.is_error, executed=result.executed, error=result.error
+        )
+        await self._tell(ToldAfterTool(call=call, result=facts))
+
+    async def _before_update(self, call: ToolCall, text: str) -> Allow | Deny:
+        answer = await self._ask(ToldBeforeUpdate(call=call, text=text))
+        assert isinstance(answer, Allow | Deny)  # no other answer is valid for this event
+        return answer
+
+    async def _after_update(self, call: ToolCall, text: str) -> None:
+        await self._tell(ToldAfterUpdate(call=call, text=text))
+
+    async def _prompt_submit(self, prompt: SubmittedPrompt) -> Allow | Deny | AddContext:
+        answer = await self._ask(ToldPromptSubmit(text=prompt.text, source=prompt.source))
+        assert not isinstance(answer, Modify)  # not valid for this event: the contract has refused it
+        return answer
+
+    async def _run_finished(self, finished: RunFinished) -> None:
+        await self._tell(
+            ToldRunFinished(
+                session=finished.session,
+                reason=finished.reason,
+                text=finished.text,
+                usage=finished.usage,
+                error=finished.error,
+                turns=finished.turns,
+                calls=finished.calls,
+                duration_ms=finished.duration_ms,
+            )
+        )
+
+    async def _session_start(self, session: HookSession) -> None:
+        await self._tell(ToldSessionStart(session=session.id, workspace=session.workspace, resumed=session.resumed))
+
+    async def _session_end(self, session: HookSession) -> None:
+        await self._tell(ToldSessionEnd(session=session.id, workspace=session.workspace, resumed=session.resumed))
+
+    async def _ask(self, told: BaseModel) -> Allow | Deny | Modify | AddContext:
+        """Raises OSError where the program does not start, ValueError where its answer is not valid."""
+        try:
+            printed = await self._run(told)
+        except _ProgramFailed as failure:
+            return Deny(str(failure))
+        answer = parse_answer(self.event, printed)
+        match answer:
+            case AnswerAllow():
+                return Allow()
+            case AnswerDeny(reason=reason):
+                return Deny(reason)
+            case AnswerModify(arguments=arguments):
+                return Modify(arguments)
+            case AnswerContext(text=text):
+                return AddContext(text)
+            case _:
+                assert_never(answer)
+
+    async def _tell(self, told: BaseModel) -> None:
+        """Run it and ignore what it prints. Raises OSError where it does not start, _ProgramFailed where it fails."""
+        await self._run(told)
+
+    async def _run(self, told: BaseModel) -> bytes:
+        """The program's standard output. Raises OSError, ValueError, _ProgramFailed."""
+        output = await _run_program(self.command, self.folder, json.dumps(told.model_dump()).encode())
+        if output.code != 0:
+            reason = output.err.decode(errors="replace").strip()[:_LONGEST_REASON]
+            raise _ProgramFailed(reason or f"the hook {self.command[0]} exited with {output.code}")
+        return output.out
+
+
+def command_hooks(hooks: Sequence[CommandHook]) -> tuple[Hook, ...]:
+    """The hooks in the order of the configuration, which is the order they are called in."""
+    return tuple(hook.hook() for hook in hooks)
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """The exit code of a program and everything it printed."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+async def _run_program(command: Sequence[str], folder: Path, told: bytes) -> ProgramOutput:
+    """Write `told` to the program's standard input, and wait until it has exited and its output has ended.
+
+    A caller that is cancelled kills it, with everything in its process group. Raises OSError where it does not start,
+    ValueError where it prints too much.
+    """
+    program = command[0] if "/" in command[0] else find_program(command[0], folder)
+    if program is None:
+        raise FileNotFoundError(ENOENT, "not found on PATH outside the workspace", command[0])
+    process = await asyncio.create_subprocess_exec(
+        program, *command[1:], cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    reading = [asyncio.create_task(_read_all(stream)) for stream in (process.stdout, process.stderr)]
+    writing = asyncio.create_task(_write(process, told))
+    try:
+        out, err = await asyncio.gather(*reading)
+        await writing
+        return ProgramOutput(await process.wait(), out, err)
+    finally:
+        for task in (*reading, writing):
+            task.cancel()
+        await asyncio.wait((*reading, writing))
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            # Read to the end: asyncio reports an exit only once the pipes are closed.
+            await asyncio.wait({asyncio.ensure_future(process.communicate())}, timeout=_CLEANUP_SECONDS)
+
+
+async def _read_all(stream: asyncio.StreamReader | None) -> bytes:
+    assert stream is not None  # it is a pipe
+    chunks, size = [], 0
+    while chunk := await stream.read(_CHUNK):
+        size += len(chunk)
+        if size > _MOST_OUTPUT:
+            raise ValueError(f"it printed more than {_MOST_OUTPUT // 1024} KiB")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def _write(process: Process, told: bytes) -> None:
+    """Write it all, as far as the program reads it."""
+    assert process.stdin is not None  # it is a pipe
+    try:
+        process.stdin.write(told)
+        await process.stdin.drain()
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    process.stdin.close()
