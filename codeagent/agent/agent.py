@@ -44,7 +44,7 @@ from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import Queued
 from codeagent.core.toolbox import ToolKeeper
-from codeagent.tools.catalog import Change
+from codeagent.tools.catalog import CatalogChange
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ class Agent:
         """Log and show a warning that belongs to the session, such as a missing sandbox."""
         self._emitter.emit(Notice(level="warning", code=code, text=text))
 
-    def tell_tools(self, found: Change | None) -> None:
+    def tell_tools(self, found: CatalogChange | None) -> None:
         """Say what the first look at the tool files brought, where something of it has to be known."""
         if found is not None:
             tell(replace(found, added=(), removed=(), changed=()), self._emitter)

@@ -9,7 +9,7 @@ from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Tool, ToolDefinition
-from codeagent.tools.catalog import Change, ToolCatalog
+from codeagent.tools.catalog import CatalogChange, ToolCatalog
 
 Prompt = Callable[[Sequence[Tool[Any]]], str]
 """The system prompt that goes with these tools: the same text for the same tools."""
@@ -58,7 +58,7 @@ class Briefing:
         self._tools = self.catalog.definitions()
 
 
-def tell(change: Change, emitter: Emitter) -> None:
+def tell(change: CatalogChange, emitter: Emitter) -> None:
     """Emit what a look at the tool files brought: `tools.changed`, `tools.problem`, `tools.untrusted`."""
     if words := _in_words(change):
         names = {"added": list(change.added), "changed": list(change.changed), "removed": list(change.removed)}
@@ -77,6 +77,6 @@ def tell(change: Change, emitter: Emitter) -> None:
         emitter.emit(Notice(level="warning", code="tools.untrusted", text=text, data=data))
 
 
-def _in_words(change: Change) -> str:
+def _in_words(change: CatalogChange) -> str:
     parts = (("new", change.added), ("changed", change.changed), ("gone", change.removed))
     return "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)

@@ -307,7 +307,7 @@ class Executor:
 
     def _limit(self, prepared: Prepared) -> float | None:
         """Seconds; the run's own limit is for calls that are awaited."""
-        if prepared.tool.waits_for_person:
+        if prepared.tool.waits_for_user:
             return None
         own = prepared.tool.time_limit(prepared.args)
         general = None if prepared.tool.in_background(prepared.args) else self._around.limits.timeout_per_call

@@ -40,7 +40,7 @@ class Work:
     @property
     def movable(self) -> bool:
         tool = self.prepared.tool
-        return not (self.ended or self._moved.done() or self.token.cancelled or tool.waits_for_person)
+        return not (self.ended or self._moved.done() or self.token.cancelled or tool.waits_for_user)
 
     def move(self, job_id: str) -> None:
         """Whoever awaits it is told that it goes on as this job, and its limit holds no more."""

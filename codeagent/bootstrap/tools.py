@@ -22,28 +22,23 @@ from codeagent.session.history import History
 from codeagent.session.memory import SessionMemory
 from codeagent.session.scratchpad import NAME, ScratchpadFile, project_scratchpad
 from codeagent.session.store import SessionStore
+from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
+from codeagent.tools.builtin.git_commit import GitCommit
+from codeagent.tools.builtin.info import Info
 from codeagent.tools.builtin.list import List
+from codeagent.tools.builtin.output_read import OutputRead
+from codeagent.tools.builtin.python import Python
 from codeagent.tools.builtin.read import Read
+from codeagent.tools.builtin.scratchpad import ScratchpadTool
 from codeagent.tools.builtin.search import Search
+from codeagent.tools.builtin.search_memory import SearchMemory
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.catalog import ToolCatalog, ToolFolder
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.extra.ask_user import AskUser
-from codeagent.tools.extra.git_commit import GitCommit
-from codeagent.tools.extra.info import Info
-from codeagent.tools.extra.job_list import JobList
-from codeagent.tools.extra.job_read import JobRead
-from codeagent.tools.extra.job_send import JobSend
-from codeagent.tools.extra.job_stop import JobStop
-from codeagent.tools.extra.job_wait import JobWait
-from codeagent.tools.extra.output_read import OutputRead
-from codeagent.tools.extra.python import Python
-from codeagent.tools.extra.scratchpad import ScratchpadTool
-from codeagent.tools.extra.search_memory import SearchMemory
-from codeagent.tools.source import Loaded, ToolLoader
-from codeagent.tools.tool_folder import ToolFolder
+from codeagent.tools.jobs import JobList, JobRead, JobSend, JobStop, JobWait
+from codeagent.tools.registry import Loaded, ToolLoader
 from codeagent.tools.user.python import PythonLoader, entry_point_tools
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.commits import GitCommitter

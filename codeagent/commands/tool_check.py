@@ -11,7 +11,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.source import ToolFile, ToolLoader
+from codeagent.tools.registry import ToolFile, ToolLoader
 from codeagent.tools.user.python import PythonLoader
 from codeagent.tools.user.python_module import marked_in
 from codeagent.tools.user.yaml_loader import YamlLoader

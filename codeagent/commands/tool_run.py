@@ -22,7 +22,7 @@ from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
-from codeagent.tools.schema_check import tool_schema
+from codeagent.tools.schema import tool_schema
 
 _DENIED = 4
 _NOT_CALLED = frozenset({"invalid_args", "not_found"})

@@ -24,12 +24,12 @@ ToolMode = Literal["direct", "background", "stateful"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolResult:
-    """What one call answered: twice, once for the model and once for the person."""
+    """What one call answered: twice, once for the model and once for the user."""
 
     content: tuple[ContentPart, ...]
     """For the model."""
     blocks: tuple[DisplayBlock, ...] = ()
-    """For the person; empty means: show `content`."""
+    """For the user; empty means: show `content`."""
     details: JsonObject = field(default_factory=dict)
     """For programs that read the log; never sent to the model."""
     error: ErrorInfo | None = None
@@ -109,7 +109,7 @@ class TimedOut(ToolError):
 
 
 class BaseChanged(Exception):
-    """What the person approved no longer exists: the executor shows a new preview and asks again."""
+    """What the user approved no longer exists: the executor shows a new preview and asks again."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ EXCLUSIVE = Access("exclusive")
 
 @dataclass(frozen=True)
 class Preview:
-    """What a person is shown before they allow a call."""
+    """What the user is shown before allowing a call."""
 
     target: str
     """One line: the path or the command."""
@@ -214,7 +214,7 @@ class ToolContext:
     on_update: Callable[..., Awaitable[None]] = ignore_update
     """`await on_update(text, stream="output")`: a piece of the result, as it comes."""
     on_progress: Callable[[str], Awaitable[None]] = ignore_progress
-    """`await on_progress(text)`: a word to the person, never part of the result."""
+    """`await on_progress(text)`: a word to the user, never part of the result."""
     base: str | None = None
     """The `Preview.base` that was approved; None where nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
@@ -230,7 +230,7 @@ class ToolContext:
     withheld: Callable[[str], bool] = nothing_withheld
     """`withheld(path)`: a rule denies to read the file, or asks about it where nobody was asked."""
     run: RunCommand = no_commands
-    """`await run(["pytest", "-q"])`: a command in the sandbox; given to the tools of people."""
+    """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
     is_job: Callable[[], bool] = awaited
@@ -262,7 +262,7 @@ class Tool(ABC, Generic[ArgsT]):
     name: str
     """`[A-Za-z0-9_-]{1,64}`, what the model calls."""
     label: str
-    """What a person reads."""
+    """What the user reads."""
     description: str
     """What the model reads."""
     Args: type[ArgsT]
@@ -279,12 +279,12 @@ class Tool(ABC, Generic[ArgsT]):
     """Calls in one run; None: the run's own limit."""
     repeatable: bool = False
     """The same call may well give another result later, so a model that asks for it again and again is not stuck."""
-    waits_for_person: bool = False
-    """Its time is the person's: no time limit holds for it."""
+    waits_for_user: bool = False
+    """It waits for the user: no time limit applies."""
     output_limit: int | None = 40_000
     """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
     concurrency: AccessMode = "exclusive"
-    """The mode `access` gives, for people who read about the tool."""
+    """The mode that `access` gives; a tool whose calls differ, or that is keyed by a path, overrides `access`."""
     sandboxed: bool = False
     """Runs through `ToolContext.sandbox`: in plan mode on a workspace that is mounted read-only."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -300,7 +300,7 @@ class Tool(ABC, Generic[ArgsT]):
 
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
         """What the call may disturb; must not raise."""
-        return EXCLUSIVE
+        return SHARED if self.concurrency == "shared" else EXCLUSIVE
 
     def time_limit(self, args: ArgsT) -> float | None:
         """Seconds this call may take; None: the run's own limit, which holds while it is awaited. Must not raise.
@@ -322,7 +322,7 @@ class Tool(ABC, Generic[ArgsT]):
         return ApprovalKey(kind="text", parts=(args.model_dump_json(),))
 
     def proposal(self, args: ArgsT) -> str:
-        """A rule that would allow this call and others like it, for the person to edit; empty: none can be proposed.
+        """A rule that would allow this call and others like it, for the user to edit; empty: none can be proposed.
 
         Never the bare tool name; must not raise.
         """
@@ -350,4 +350,4 @@ class Tool(ABC, Generic[ArgsT]):
         What `yield` returns is the oldest text sent to the job that it has not got yet, None where there is none;
         `ctx.receive` waits for one. Closed (`aclose`) where the job is stopped. Raises as `run`.
         """
-        raise Failed(f"{self.name} is no stateful tool")
+        raise Failed(f"{self.name} is not a stateful tool")

@@ -1,1 +1,1 @@
-"""The tools the model may call."""
+"""The tools that the model may call."""

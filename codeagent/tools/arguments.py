@@ -1,4 +1,4 @@
-"""From the raw text of a call's arguments to a checked model, or a message the model can repair them from."""
+"""Turns the raw text of a call's arguments into a checked model, or into a message the model can repair them from."""
 
 import json
 import math
@@ -6,16 +6,44 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from codeagent.core.coercion import kinds_of, reading, resolved
 from codeagent.core.tool import InvalidArgs, Tool
-from codeagent.tools.schema import arguments_schema
-from codeagent.tools.schema_check import faults_of, tool_schema, with_defaults
-from codeagent.tools.wording import LONGEST_QUOTE, Fault, kind_of, nearest_names, printable, quoted
+from codeagent.tools.schema import (
+    LONGEST_QUOTE,
+    Fault,
+    arguments_schema,
+    faults_of,
+    kind_of,
+    nearest_names,
+    printable,
+    quoted,
+    tool_schema,
+    with_defaults,
+)
+
+_LONGEST_PATH = 4096
+
+
+def _path(value: str) -> str:
+    if not value.strip():
+        raise ValueError("the path is empty")
+    if "\0" in value:
+        raise ValueError("a path cannot hold a NUL character")
+    if len(value.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in value.split("/")):
+        raise ValueError("the path is longer than a path can be")
+    return value
+
+
+PathText = Annotated[str, AfterValidator(_path)]
+"""Relative to the workspace, or absolute inside it."""
+
+Count = Annotated[int, Field(ge=1)]
+
 
 _LONGEST_SCHEMA = 1500
 _LONGEST_NUMBER = 100
@@ -35,25 +63,25 @@ class Arguments:
 
     args: BaseModel
     read_as: tuple[str, ...] = ()
-    """What was read as something else than the model wrote, each as a sentence."""
+    """What was read differently from how the model wrote it, each as a sentence."""
     dropped: tuple[str, ...] = ()
-    """What the tool does not have and goes without, each as a sentence for the model."""
+    """Arguments that the tool does not have and that were dropped, each as a sentence for the model."""
 
 
 def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
     """The tool's `Args`. Empty text means no arguments; nothing else is guessed.
 
-    Where the tool brings a schema, what it says holds when an argument is left out is filled in. Raises InvalidArgs,
-    and nothing but that, with every error and the schema in its text.
+    If the tool has a schema, its defaults are filled in. Raises InvalidArgs, and nothing else, with every error and the
+    schema in its text.
     """
     return _checked(tool, _decoded(tool.name, raw))
 
 
 def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
-    """As `parse_arguments`, for what a model wrote: its habits are taken back where no doubt is left.
+    """Parse what a model wrote: as `parse_arguments`, but a model's habits are undone where there is no doubt.
 
-    Null for an argument that may be left out leaves it out. Text is read as the number, boolean, list or object that
-    the schema asks for where it is written as one. What the tool does not have is dropped.
+    Null for an optional argument leaves it out. Text is read as the number, boolean, list or object that the schema
+    asks for, if it is written like one. Arguments that the tool does not have are dropped.
     """
     habits = _Habits(tool.schema if tool.schema is not None else _schema_of(tool.Args))
     arguments = habits.undone(_decoded(tool.name, raw))
@@ -65,7 +93,7 @@ def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
 
 
 _schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
-"""Made once: arguments are read several times on the way of a call."""
+"""Cached: the arguments of a call are read several times."""
 
 
 def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
@@ -84,7 +112,7 @@ def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
 
 
 class _Habits:
-    """Takes back what models write out of habit where a schema leaves no doubt about what is meant."""
+    """Undoes what models write out of habit, where the schema leaves no doubt about what is meant."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -138,7 +166,7 @@ class _Habits:
         return value
 
     def _single(self, about: object) -> Mapping[str, Any]:
-        """The one form a value may have beside null; empty where there are several."""
+        """The one form that a value may have besides null; empty if there are several."""
         for _ in range(_DEEPEST):
             if not isinstance(about, Mapping):
                 return {}
@@ -202,7 +230,7 @@ def _integer(text: str) -> int:
 
 
 def _float(text: str) -> float | int:
-    """A whole number may be written 5.0 where an integer is wanted."""
+    """An integer may be written as 5.0."""
     number = float(text)
     if not math.isfinite(number):
         raise _Unreadable(f"the number {text[:_LONGEST_NUMBER]} is too large")

@@ -1,44 +1,165 @@
-"""The tools of one conversation: what is built in, and what people's files and packages add, as it is now."""
+"""The tools of one conversation: the built-in ones, and those of tool files and packages as they are now."""
 
 import asyncio
+import hashlib
+import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
-from codeagent.tools.registry import ToolRegistry, refusal
-from codeagent.tools.source import Loaded, ToolFile, ToolLoader
-from codeagent.tools.tool_folder import FolderState, ToolFolder
+from codeagent.tools.registry import Loaded, ToolFile, ToolLoader, ToolRegistry, refusal
 
-_MCP = "mcp__"
-"""How the names of tools begin that a server brings once it is connected."""
-Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
-"""The built-in tools that are of use only beside these; they come last."""
+LARGEST = 256 * 1024
+"""Bytes of one file."""
+MOST = 200
+"""Files of one folder."""
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
-class Change:
-    """What a look at the files brought."""
+class FolderState:
+    """What a folder of tool files held when it was read."""
+
+    files: tuple[ToolFile, ...] = ()
+    """By name."""
+    problems: tuple[ToolProblem, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) over names and contents: what trust is given to."""
+        total = hashlib.sha256()
+        for file in self.files:
+            name, content = file.path.name.encode("utf-8", "surrogateescape"), file.content
+            total.update(b"%d %d " % (len(name), len(content)) + name + content)
+        return total.hexdigest()
+
+
+class ToolFolder:
+    """The files with given suffixes directly in `base/parts…`, except those that begin with `.` or `_`.
+
+    Each is read once, through no link, and read again only if something about it changed.
+    """
+
+    def __init__(
+        self, base: Path, parts: tuple[str, ...], place: Literal["project", "user"], suffixes: tuple[str, ...]
+    ) -> None:
+        """No link is followed below `base`."""
+        self._base = base
+        self._parts = parts
+        self._place = place
+        self._suffixes = suffixes
+        self._signature: tuple[object, ...] | None = None
+        self._state = FolderState()
+
+    @property
+    def place(self) -> Literal["project", "user"]:
+        return self._place
+
+    def read(self) -> FolderState:
+        """The present state; the same object as before if nothing changed. Blocks on a few small files."""
+        folder = self._open_folder()
+        if folder is None:
+            self._signature, self._state = None, FolderState() if self._state.files else self._state
+            return self._state
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if self._is_meant(entry.name))
+            signature = tuple(_stamp(folder, name) for name in names)
+            if signature != self._signature:
+                self._signature, self._state = signature, self._read_all(folder, names)
+            return self._state
+        finally:
+            os.close(folder)
+
+    def _is_meant(self, name: str) -> bool:
+        return name.endswith(self._suffixes) and not name.startswith((".", "_"))
+
+    def _open_folder(self) -> int | None:
+        """Its descriptor; None if there is no such folder, or it is a link."""
+        folder: int | None = None
+        try:
+            folder = os.open(self._base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            for part in self._parts:
+                inner = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            return folder
+        except OSError:
+            if folder is not None:
+                os.close(folder)
+            return None
+
+    def _read_all(self, folder: int, names: list[str]) -> FolderState:
+        files: list[ToolFile] = []
+        problems: list[ToolProblem] = []
+        for name in names[:MOST]:
+            try:
+                content = _content(folder, name)
+            except OSError as error:
+                problems.append(ToolProblem(self._shown(name), f"it cannot be read: {error.strerror or error}"))
+                continue
+            files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self._place))
+        if len(names) > MOST:
+            problems.append(ToolProblem(self._shown(""), f"only the first {MOST} of {len(names)} files are loaded"))
+        return FolderState(tuple(files), tuple(problems))
+
+    def _shown(self, name: str) -> str:
+        inner = Path(*self._parts, name)
+        return str(inner if self._place == "project" else self._base / inner)
+
+
+def _stamp(folder: int, name: str) -> tuple[object, ...]:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return (name,)
+    return (name, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _content(folder: int, name: str) -> bytes:
+    """Raises OSError."""
+    fd = os.open(name, _OPEN, dir_fd=folder)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(0, "it is not a regular file")
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise OSError(0, f"it is larger than {LARGEST} bytes")
+    return content
+
+
+_MCP = "mcp__"
+"""How the names of tools begin that a server adds once it is connected."""
+Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
+"""Gives the built-in tools that are useful only together with these; they come last."""
+
+
+@dataclass(frozen=True)
+class CatalogChange:
+    """What changed since the last look at the files."""
 
     added: tuple[str, ...] = ()
     """Names of tools."""
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
-    """Those that were not there before."""
+    """New ones only."""
     untrusted: tuple[str, ...] = ()
-    """Files that wait for trust and did not before."""
+    """Files that are newly waiting for trust."""
 
 
 class ToolCatalog:
-    """The set of tools in use, by name; it changes only in `refresh`, never in between.
+    """The set of tools in use, by name; it changes only in `look` and `refresh`, never in between.
 
-    Built-in tools come first, then packages, then files by folder and name: a further tool changes nothing of what
-    the model is told before its place.
+    Built-in tools come first, then packages, then files by folder and name: a new tool changes nothing of what the
+    model is told before it.
     """
 
     def __init__(
@@ -53,10 +174,9 @@ class ToolCatalog:
         elsewhere: Collection[str] = (),
         companions: Companions = lambda tools: (),
     ) -> None:
-        """`trust` None: nothing of a project is loaded. `accept`: the project's files are taken as the first look
-        finds them, without being asked about, and not beyond this conversation. `elsewhere`: built-in tools that
-        other conversations have, so that a rule may name them. `companions` are asked with all others. Raises
-        ConfigError."""
+        """`trust` None: nothing of a project is loaded. `accept`: the project's files are trusted as the first look
+        finds them, without asking, and only in this conversation. `elsewhere`: built-in tools that other conversations
+        have, so that a rule may name them. `companions` is called with all other tools. Raises ConfigError."""
         self._builtin = tuple(builtin)
         self._folders = tuple(folders)
         self._loaders = tuple(loaders)
@@ -87,15 +207,15 @@ class ToolCatalog:
 
     @property
     def complete(self) -> bool:
-        """No file waits for trust, and none failed to load: there are no other tools than these."""
+        """Whether there are no other tools: no file waits for trust, and none failed to load."""
         return not self._now.untrusted and all(problem.level != "error" for problem in self._now.problems)
 
     def has_loaded(self, content: bytes) -> bool:
-        """A file with exactly this content is in use, so somebody trusts it."""
+        """Whether a file with exactly this content is in use, and so is trusted."""
         return any(file.content == content for file in self._loaded)
 
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
-        """What is wrong with those that name no tool, one line each; tools of MCP servers are not looked for."""
+        """A line about each rule that names no tool; rules about tools of MCP servers are not checked."""
         names = {*self._elsewhere, *(tool.name for tool in self)}
         return tuple(
             f"the rule {rule} names no tool{_meant(rule, names)}"
@@ -110,18 +230,18 @@ class ToolCatalog:
     def now(self) -> Toolbox:
         return self._now
 
-    def look(self) -> Change | None:
-        """Take in what changed since the last time; None where nothing did. Blocks while files are loaded."""
+    def look(self) -> CatalogChange | None:
+        """Take in what changed since the last look; None if nothing did. Blocks while files are loaded."""
         states = self._read()
         return None if states is None else self._take_in(states)
 
-    async def refresh(self) -> Change | None:
-        """As `look`, with the loading in a thread."""
+    async def refresh(self) -> CatalogChange | None:
+        """The same as `look`, with the loading in a thread."""
         states = self._read()
         return None if states is None else await asyncio.to_thread(self._take_in, states)
 
     async def trust(self) -> None:
-        """Load the project's files as they are now; holds for later sessions, too. Raises ConfigError."""
+        """Trust the project's files as they are now, in later sessions, too. Raises ConfigError."""
         if self._trust is None:
             raise ConfigError("trust cannot be kept here, so nothing of the project is loaded")
         for digest in self._project_digests():
@@ -129,14 +249,14 @@ class ToolCatalog:
         self._states = None
 
     async def distrust(self) -> None:
-        """Load nothing of the project's. Raises ConfigError."""
+        """Trust none of the project's files any more. Raises ConfigError."""
         self._accepted, self._accept_first = None, False
         if self._trust is not None:
             await asyncio.to_thread(self._trust.forget)
         self._states = None
 
     def _read(self) -> tuple[FolderState, ...] | None:
-        """What the folders hold; None where that is what it was."""
+        """What the folders hold; None if that has not changed."""
         states = tuple(folder.read() for folder in self._folders)
         before = self._states
         same = before is not None and all(new is old for new, old in zip(states, before, strict=True))
@@ -146,7 +266,7 @@ class ToolCatalog:
         states = [folder.read() for folder in self._folders if folder.place == "project"]
         return [state.digest for state in states if state.files]
 
-    def _take_in(self, states: tuple[FolderState, ...]) -> Change:
+    def _take_in(self, states: tuple[FolderState, ...]) -> CatalogChange:
         files: list[ToolFile] = []
         untrusted: list[str] = []
         problems = [*self._packages.problems, *(problem for state in states for problem in state.problems)]
@@ -173,7 +293,7 @@ class ToolCatalog:
         loader = next(loader for loader in self._loaders if file.path.name.endswith(tuple(loader.suffixes)))
         return loader.load(file)
 
-    def _use(self, problems: list[ToolProblem], untrusted: tuple[str, ...]) -> Change:
+    def _use(self, problems: list[ToolProblem], untrusted: tuple[str, ...]) -> CatalogChange:
         before, old = {tool.name: tool for tool in self._registry}, self._now
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         kept, refused = _without_doubles(self._builtin, found)
@@ -182,7 +302,7 @@ class ToolCatalog:
         problems = [*problems, *refused]
         self._now = Toolbox(tuple(_facts(tool) for tool in self._registry), tuple(problems), untrusted)
         after = {tool.name: tool for tool in self._registry}
-        return Change(
+        return CatalogChange(
             added=tuple(name for name in after if name not in before),
             removed=tuple(name for name in before if name not in after),
             changed=tuple(name for name in after if name in before and before[name] is not after[name]),
@@ -199,7 +319,7 @@ def _meant(rule: Rule, names: Collection[str]) -> str:
 def _without_doubles(
     builtin: Iterable[Tool[Any]], found: Iterable[Tool[Any]]
 ) -> tuple[tuple[Tool[Any], ...], tuple[ToolProblem, ...]]:
-    """The tools that may be used, and why others may not: the first of a name has it."""
+    """The tools that may be used, and why others may not: the first tool of a name keeps it."""
     taken = {tool.name: tool for tool in builtin}
     kept: list[Tool[Any]] = []
     problems: list[ToolProblem] = []

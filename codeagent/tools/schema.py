@@ -1,19 +1,97 @@
-"""The JSON Schema of a tool's arguments, without what only pydantic needs."""
+"""JSON Schemas of tool arguments: made from a model, checked against, and how a fault in the arguments is worded."""
 
-from typing import Any
+import copy
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from codeagent.core.tool import Tool
+
+LONGEST_QUOTE = 200
+_SUBJECT = re.compile(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Number) (?=should )")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault in the arguments of a call."""
+
+    where: str
+    """`path`, or `edits.0.old_string`; empty for the arguments as a whole."""
+    text: str
+    """A phrase without its subject; for an unknown argument the nearest names, which may be none."""
+    kind: Literal["wrong", "missing", "unknown", "broken"] = "wrong"
+    """`broken`: it fits the schema but makes no sense; the text is a whole sentence."""
+    given: Any = None
+
+    def __hash__(self) -> int:
+        return hash((self.where, self.text, self.kind))
+
+    def said(self, tool: str) -> str:
+        """The line a model reads."""
+        match self.kind:
+            case "missing":
+                return f"Validation Error: Missing required argument '{self.where}' for tool '{tool}'"
+            case "unknown":
+                return f"Validation Error: Unknown argument '{self.where[:LONGEST_QUOTE]}' for tool '{tool}'{self.text}"
+            case "broken":
+                subject = f"Argument {self.where!r}: " if self.where else ""
+                return f"Validation Error: {subject}{self.text} for tool '{tool}'"
+            case "wrong":
+                subject = f"Argument '{self.where}'" if self.where else "The arguments"
+                given = f"; got {kind_of(self.given)} {quoted(text_or_json(self.given))}" if self.where else ""
+                return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
+
+
+def nearest_names(name: str, known: list[str]) -> str:
+    """`; did you mean a or b?`, or nothing."""
+    close = get_close_matches(name, known, n=2, cutoff=0.4)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def quoted(text: str) -> str:
+    return repr(printable(text[:LONGEST_QUOTE])) + ("…" if len(text) > LONGEST_QUOTE else "")
+
+
+def printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text_or_json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def kind_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
 _VALUES = frozenset(["default", "const", "enum", "examples"])
-"""What they hold is data, not schema."""
+"""Keywords that hold data, not a schema."""
 _NAMED = frozenset(["properties", "patternProperties"])
 
 
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """An object schema: references put in place, titles and empty defaults left out.
+    """The schema of an object: references resolved in place, titles and empty defaults left out.
 
-    A type that holds itself is written out once; below, it is an object that says which (not every provider takes
-    references).
+    A recursive type is written out once; below that, it is an object that names it, because not every provider takes
+    references.
     """
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
@@ -57,13 +135,235 @@ def _target(reference: str, definitions: dict[str, Any], within: tuple[str, ...]
 
 
 def _is_optional(node: dict[str, Any]) -> bool:
-    """It may be null, and left out it is null."""
+    """Whether it may be null, and is null if left out."""
     options = node.get("anyOf")
     return "default" in node and node["default"] is None and isinstance(options, list) and {"type": "null"} in options
 
 
 def _without_null(node: dict[str, Any]) -> dict[str, Any]:
-    """An argument that may be left out need not also say that it may be null."""
+    """The schema without null: an argument that may be left out need not say that it may be null."""
     options = [option for option in node["anyOf"] if option != {"type": "null"}]
     rest = {key: value for key, value in node.items() if key != "anyOf"}
     return {**(options[0] if len(options) == 1 else {"anyOf": options}), **rest}
+
+
+_LONGEST_PATTERN = 500
+_PATTERN_SECONDS = 0.2
+_LONGEST_SCHEMA = 64 * 1024
+_DEEPEST = 32
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES = {
+    "string": "a valid string",
+    "integer": "a valid integer",
+    "number": "a valid number",
+    "boolean": "a valid boolean",
+    "array": "a valid list",
+    "object": "an object",
+    "null": "null",
+}
+_BOUNDS = {
+    "minimum": "should be greater than or equal to {}",
+    "exclusiveMinimum": "should be greater than {}",
+    "maximum": "should be less than or equal to {}",
+    "exclusiveMaximum": "should be less than {}",
+    "multipleOf": "should be a multiple of {}",
+    "minLength": "should have at least {} characters",
+    "maxLength": "should have at most {} characters",
+    "minItems": "should have at least {} items",
+    "maxItems": "should have at most {} items",
+    "minProperties": "should have at least {} keys",
+    "maxProperties": "should have at most {} keys",
+    "pattern": "should match the pattern {}",
+}
+
+
+def tool_schema(tool: Tool[Any]) -> dict[str, Any]:
+    """The schema that checks the tool's arguments and that a model is shown."""
+    return tool.schema if tool.schema is not None else arguments_schema(tool.Args)
+
+
+def faults_of(schema: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[Fault, ...]:
+    """Everything about the arguments that does not fit; empty if they fit.
+
+    Formats are not checked, nothing is fetched, and a pattern that takes too long counts as not matched.
+    """
+    try:
+        found = [fault for error in _validator(schema).iter_errors(arguments) for fault in _faults(error)]
+    except Exception as error:  # a reference that leads nowhere, or in circles
+        return (Fault("", f"cannot be checked: the tool's schema is broken ({type(error).__name__})"),)
+    return tuple(dict.fromkeys(found))
+
+
+def with_defaults(schema: Any, value: Any) -> Any:
+    """The value with the schema's defaults for what it leaves out, at every level of `properties` and `items`."""
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, dict):
+        properties = schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        filled = {name: with_defaults(known.get(name), item) for name, item in value.items()}
+        for name, inner in known.items():
+            if name not in filled and isinstance(inner, dict) and "default" in inner:
+                filled[name] = copy.deepcopy(inner["default"])
+        return filled
+    if isinstance(value, list):
+        return [with_defaults(schema.get("items"), item) for item in value]
+    return value
+
+
+def problems_of(schema: Any) -> tuple[str, ...]:
+    """Why a schema cannot be used, each as `place: reason` or a reason; empty if it can.
+
+    Besides what the draft forbids, these are refused: references to other documents, keys matched by patterns, patterns
+    that do not compile or are too long, another draft, more than 32 levels.
+    """
+    if not isinstance(schema, dict):
+        return (f"a schema is a mapping, not {kind_of(schema)}",)
+    own = list(dict.fromkeys(_own_problems(schema, "", 0)))
+    if own:
+        return tuple(own)
+    from jsonschema import Draft202012Validator, SchemaError  # not on the start-up path
+
+    try:
+        Draft202012Validator.check_schema(schema)
+        _ = faults_of(schema, {})
+    except SchemaError as error:
+        where = ".".join(str(part) for part in error.absolute_path)
+        return (f"{where}: {_first_line(error.message)}" if where else _first_line(error.message),)
+    return ()
+
+
+def _own_problems(node: Any, where: str, depth: int) -> Iterator[str]:
+    if depth > _DEEPEST:
+        yield f"more than {_DEEPEST} levels deep"
+        return
+    if isinstance(node, list):
+        for at, item in enumerate(node):
+            yield from _own_problems(item, f"{where}[{at}]", depth + 1)
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        inner = f"{where}.{key}" if where else str(key)
+        if reason := _forbidden(str(key), value):
+            yield f"{inner}: {reason}"
+        if key not in ("enum", "const", "default", "examples"):
+            yield from _own_problems(value, inner, depth + 1)
+
+
+def _forbidden(key: str, value: Any) -> str | None:
+    match key:
+        case "$ref" if isinstance(value, str) and not value.startswith("#"):
+            return "a reference must stay inside the schema (#/…); nothing is fetched"
+        case "$id" | "$dynamicRef" | "$recursiveRef" if isinstance(value, str):
+            return "not supported here"
+        case "$schema" if isinstance(value, str) and value.rstrip("#") != _DRAFT:
+            return f"only {_DRAFT} is understood"
+        case "patternProperties" if isinstance(value, dict):
+            return "keys matched by patterns are not supported; name the properties"
+        case "pattern" if isinstance(value, str):
+            return _unusable(value)
+        case _:
+            return None
+
+
+def _unusable(pattern: str) -> str | None:
+    if len(pattern) > _LONGEST_PATTERN:
+        return f"the pattern is longer than {_LONGEST_PATTERN} characters"
+    try:
+        re.compile(pattern)
+        _compiled(pattern)
+    except Exception as error:  # each of the two libraries has an error of its own
+        return f"the pattern does not compile: {error}"
+    return None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> Any:
+    """Compiled with the library that can time out: a pattern may take exponential time."""
+    import regex  # heavy, and few schemas have patterns
+
+    return regex.compile(pattern)
+
+
+def _matches_in_time(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if not isinstance(instance, str):
+        return
+    try:
+        if _compiled(pattern).search(instance, timeout=_PATTERN_SECONDS) is None:
+            yield ValidationError("no match")
+    except TimeoutError:
+        yield ValidationError("takes too long")
+
+
+def _validator(schema: Mapping[str, Any]) -> Any:
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+    from referencing import Registry
+
+    bounded = extend(Draft202012Validator, {"pattern": _matches_in_time})
+    return bounded(schema, registry=Registry())
+
+
+def _faults(error: Any) -> Iterator[Fault]:
+    where = ".".join(str(part) for part in error.absolute_path)
+    value, given = error.validator_value, error.instance
+    match error.validator:
+        case "required":
+            yield from (Fault(_below(where, name), "", "missing") for name in value if name not in given)
+        case "additionalProperties" | "unevaluatedProperties" if isinstance(given, dict) and value is False:
+            known = list(error.schema.get("properties", {}))
+            for name in given:
+                if name not in known:
+                    yield Fault(_below(where, name), nearest_names(name, known), "unknown")
+        case "type":
+            names = [value] if isinstance(value, str) else value
+            yield Fault(where, "should be " + " or ".join(_TYPES[name] for name in names), given=given)
+        case "enum":
+            yield Fault(where, f"should be {_or([_literal(item) for item in value])}", given=given)
+        case "const":
+            yield Fault(where, f"should be {_literal(value)}", given=given)
+        case "anyOf" | "oneOf" if error.context:
+            yield from _closest(error, where)
+        case "oneOf":
+            yield Fault(where, "fits more than one of the forms the schema allows", given=given)
+        case "pattern" if error.message == "takes too long":
+            yield Fault(where, f"cannot be matched against the pattern {value!r} in reasonable time", given=given)
+        case "uniqueItems":
+            yield Fault(where, "should have no item twice", given=given)
+        case name if name in _BOUNDS:
+            said = _BOUNDS[name].format(repr(value) if name == "pattern" else value)
+            yield Fault(where, said if value != 1 else re.sub("(item|character|key)s$", r"\1", said), given=given)
+        case name:
+            yield Fault(where, f"does not fit `{name}` of the schema", given=given)
+
+
+def _closest(error: Any, where: str) -> Iterator[Fault]:
+    """What is wrong according to the closest form of a choice, or one sentence if every form wants another type."""
+    inner = error.context
+    if all(one.validator == "type" and not one.path and isinstance(one.validator_value, str) for one in inner):
+        names = " or ".join(dict.fromkeys(_TYPES[one.validator_value] for one in inner))
+        yield Fault(where, f"should be {names}", given=error.instance)
+        return
+    from jsonschema.exceptions import relevance
+
+    best = min(inner, key=lambda one: (len(one.relative_path) == 0, one.validator == "type", relevance(one)))
+    for fault in _faults(best):
+        yield replace(fault, text=f"{fault.text}, in one of its forms") if fault.kind == "wrong" else fault
+
+
+def _below(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _literal(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _or(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0][:300]

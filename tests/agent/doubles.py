@@ -37,9 +37,9 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.core.transcript import transcript_problems
+from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.extra.ask_user import AskUser
-from codeagent.tools.extra.jobs import job_tools
+from codeagent.tools.jobs import job_tools
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class Asleep(Long):
     """As `Long`; nothing but the person ends it."""
 
     name = "asleep"
-    waits_for_person = True
+    waits_for_user = True
 
 
 class Chatting(Tool[ToolArgs]):

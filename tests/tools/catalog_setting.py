@@ -5,9 +5,8 @@ from typing import Any
 
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.source import Loaded, ToolFile
-from codeagent.tools.tool_folder import ToolFolder
+from codeagent.tools.catalog import ToolCatalog, ToolFolder
+from codeagent.tools.registry import Loaded, ToolFile
 
 
 class Plain(Tool[ToolArgs]):

@@ -13,11 +13,11 @@ from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.list import List
+from codeagent.tools.builtin.output_read import OutputRead
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.extra.output_read import OutputRead
 from codeagent.tools.registry import ToolRegistry
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, tool_context

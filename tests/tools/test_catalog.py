@@ -8,8 +8,7 @@ import pytest
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import NotFound
-from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.tool_folder import LARGEST, ToolFolder
+from codeagent.tools.catalog import LARGEST, ToolCatalog, ToolFolder
 from tests.tools.catalog_setting import Setting
 
 

@@ -1,1 +1,1 @@
-"""The six tools, one file each."""
+"""The built-in tools, one file each."""

@@ -28,7 +28,7 @@ from codeagent.tools.shell.run import check_seconds, run_for_model
 from codeagent.tools.shell.syntax import command_key
 
 UNASKED_SECONDS = 20.0
-"""For a command that only reads, which nobody is asked about; with a longer `timeout` it is asked about."""
+"""The time limit of a command that only reads and is not asked about; a longer `timeout` is asked about."""
 _ANY_HOST = ("*",)
 _UNASKED = (
     f"a command that only reads gets {UNASKED_SECONDS:g} s, because nobody is asked about it; narrow it, or give a "
@@ -126,7 +126,7 @@ class Bash(Tool[BashArgs]):
         return f"{said}{first} …" if rest.strip() else said + first
 
     async def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
-        job = (TextBlock(text="It goes on in the background, as a job."),) if args.run_in_background else ()
+        job = (TextBlock(text="It runs in the background, as a job."),) if args.run_in_background else ()
         return Preview(self.target(args), (TerminalBlock(command=args.command), *job))
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> ToolResult:

@@ -10,12 +10,12 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import PathText
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, TextFile, read_text, shown
 from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
 from codeagent.tools.edit.match import NoMatch, find, line_of
 from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadState, ReadTracker, after_change
-from codeagent.tools.fields import PathText
 from codeagent.tools.shell.rules import path_key, path_proposal
 
 _LARGEST_RESULT = 2 * LARGEST_FILE
@@ -56,12 +56,12 @@ class EditArgs(ToolArgs):
 
 @dataclass(frozen=True)
 class _Edited(FileChange):
-    """A change, and what the model knows and is told of it."""
+    """A change, and what the model knows and is told about it."""
 
     seen: tuple[Lines, ...]
     """Of the content after; all of it where all was known before."""
     told: tuple[str, ...]
-    """Where its strings were not found as they were given."""
+    """Notes on strings that were not found exactly as given."""
     replaced: int
 
 
@@ -107,7 +107,7 @@ class Edit(Tool[EditArgs]):
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
     def _change(self, args: EditArgs, ctx: ToolContext, *, again: bool) -> _Edited:
-        """`again`: it is shown once more, whatever became of the file. Raises ToolError, WorkspaceError."""
+        """`again`: it is shown again, whatever happened to the file. Raises ToolError, WorkspaceError."""
         path = ctx.workspace.resolve(args.path)
         edits = args.replacements()
         try:
@@ -132,7 +132,7 @@ class Edit(Tool[EditArgs]):
 
 
 class _Work:
-    """The file as the edits so far have made it."""
+    """The file with the edits so far applied."""
 
     def __init__(self, path: str, file: TextFile, seen: tuple[Lines, ...], whole: bool) -> None:
         self._path = path

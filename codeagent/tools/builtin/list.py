@@ -15,11 +15,11 @@ from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
-from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import IgnoreLine, ignore_line
+from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.diff import count
 from codeagent.tools.edit.encoding import shown
-from codeagent.tools.fields import Count, PathText
 from codeagent.tools.shell.rules import path_key
 
 _DEPTH = 3
@@ -48,9 +48,6 @@ class List(Tool[ListArgs]):
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-
-    def access(self, args: ListArgs, workspace: Workspace) -> Access:
-        return Access("shared")
 
     def approval_key(self, args: ListArgs) -> ApprovalKey:
         return path_key(self._workspace, args.path, reading=True)

@@ -12,9 +12,9 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, text_lines
-from codeagent.tools.fields import Count, PathText
 from codeagent.tools.shell.rules import path_key
 
 _LINES = 2000

@@ -15,11 +15,11 @@ from codeagent.core.messages import TextPart
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.tool import Access, Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.diff import count
 from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, shown_files
-from codeagent.tools.fields import Count, PathText
 from codeagent.tools.ripgrep import Hit, Query, find_ripgrep, search
 from codeagent.tools.shell.rules import path_key
 
@@ -65,9 +65,6 @@ class Search(Tool[SearchArgs]):
         self._reads = reads
         self._program = find_ripgrep(workspace.root)
 
-    def access(self, args: SearchArgs, workspace: Workspace) -> Access:
-        return Access("shared")
-
     def approval_key(self, args: SearchArgs) -> ApprovalKey:
         return path_key(self._workspace, args.path, reading=True)
 
@@ -92,7 +89,7 @@ class Search(Tool[SearchArgs]):
                 if len(hits) > args.limit:
                     break
         more = len(hits) > args.limit
-        # The named file itself may hold secrets: a person was asked about it.
+        # The named file itself may hold secrets: the user was asked about it.
         page = _Page(args.context, self._reads, ctx.withheld, allowed=path if kind == "file" else None)
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit)
@@ -100,7 +97,7 @@ class Search(Tool[SearchArgs]):
 
 @dataclass
 class _Page:
-    """The verified lines of all files, and what was left out."""
+    """The verified lines of all files, and how much was left out."""
 
     context: int
     reads: ReadTracker

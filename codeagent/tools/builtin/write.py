@@ -5,11 +5,11 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import PathText
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotEncodable, NotText, TextFile, read_text, shown
 from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
 from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadTracker, joined
-from codeagent.tools.fields import PathText
 from codeagent.tools.shell.rules import path_key, path_proposal
 
 _NEW = TextFile(b"", "", "utf-8", b"")
@@ -65,7 +65,7 @@ class Write(Tool[WriteArgs]):
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
     def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> FileChange:
-        """`again`: it is shown once more, whatever became of the file. Raises ToolError, WorkspaceError."""
+        """`again`: it is shown again, whatever happened to the file. Raises ToolError, WorkspaceError."""
         path = ctx.workspace.resolve(args.path)
         try:
             with ctx.workspace.open(path) as file:
@@ -90,7 +90,7 @@ class Write(Tool[WriteArgs]):
 
 
 def _known_after(change: FileChange, lines: int) -> tuple[Lines, ...]:
-    """What is known of `lines` lines after adding to the end of a file that may have been read only in part."""
+    """What the model knows of `lines` lines after appending to a file that may have been read only in part."""
     begun = change.before != "" and not change.before.endswith("\n")
     return joined([*change.known.lines, (change.before.count("\n") + 1 + begun, lines)])
 
@@ -103,7 +103,7 @@ def _encoded(file: TextFile, text: str, path: str) -> bytes:
 
 
 def _with_newlines_of(file: TextFile, text: str) -> str:
-    """A file whose every line ends in CRLF keeps doing so."""
+    """The text with CRLF, if every line of the file ends in CRLF."""
     crlf = file.text.count("\r\n")
     if crlf == 0 or crlf != file.text.count("\n") or "\r\n" in text:
         return text

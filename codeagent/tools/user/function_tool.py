@@ -15,19 +15,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from codeagent.core.display import TextBlock
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import OutputStore, Workspace
-from codeagent.core.tool import (
-    EXCLUSIVE,
-    SHARED,
-    Access,
-    Cancelled,
-    Failed,
-    Preview,
-    Tool,
-    ToolContext,
-    ToolError,
-    ToolResult,
-)
+from codeagent.core.ports import OutputStore
+from codeagent.core.tool import Cancelled, Failed, Preview, Tool, ToolContext, ToolError, ToolResult
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.shell.run import CommandRunner
 from codeagent.tools.user.decorator import ToolMark
@@ -208,9 +197,6 @@ class FunctionTool(Tool[FunctionArgs]):
         self._schema = schema
         self._place = place
         self._outputs = outputs
-
-    def access(self, args: FunctionArgs, workspace: Workspace) -> Access:
-        return SHARED if self.effect == "nothing" else EXCLUSIVE
 
     def approval_key(self, args: FunctionArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(args.canonical,))

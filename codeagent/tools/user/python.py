@@ -13,7 +13,7 @@ from typing import Any
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.source import Loaded, ToolFile
+from codeagent.tools.registry import Loaded, ToolFile
 from codeagent.tools.user.decorator import ToolMark, marked_as
 from codeagent.tools.user.function_schema import FunctionSchema, NotATool, function_schema
 from codeagent.tools.user.function_tool import FunctionPlace, FunctionTool

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.source import ToolFile
+from codeagent.tools.registry import ToolFile
 from codeagent.tools.user.decorator import marks_collected
 from codeagent.tools.user.function_tool import within
 from codeagent.tools.user.printed import PrintedStream, heard_by

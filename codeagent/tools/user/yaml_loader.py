@@ -14,8 +14,9 @@ from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Denied, Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.registry import Loaded, ToolFile
+from codeagent.tools.schema import kind_of, nearest_names
 from codeagent.tools.shell.syntax import command_key
-from codeagent.tools.source import Loaded, ToolFile
 from codeagent.tools.user.lint import lint
 from codeagent.tools.user.placeholders import Parameters, flaws_of_names, placeholders
 from codeagent.tools.user.shell_places import DECIDES
@@ -24,7 +25,6 @@ from codeagent.tools.user.yaml_model import VARIABLE_NAME, ToolFields, YamlRepor
 from codeagent.tools.user.yaml_parameters import YamlArguments, narrowed_arguments, own_arguments
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, documents
 from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Recipe, Restrictions, hosts_beyond
-from codeagent.tools.wording import kind_of, nearest_names
 
 _TIMEOUT = 120.0
 _MOST_TOOLS = 100

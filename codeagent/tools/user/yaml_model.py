@@ -13,10 +13,10 @@ from pydantic_core import ErrorDetails
 
 from codeagent.core.hosts import HostRule
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.source import ToolFile
+from codeagent.tools.registry import ToolFile
+from codeagent.tools.schema import kind_of, quoted, text_or_json
 from codeagent.tools.user.placeholders import Flaw
 from codeagent.tools.user.yaml_text import Path, YamlDocument
-from codeagent.tools.wording import kind_of, quoted, text_or_json
 
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"

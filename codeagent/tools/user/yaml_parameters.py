@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.tool import Tool
-from codeagent.tools.schema_check import faults_of, problems_of, tool_schema
+from codeagent.tools.schema import faults_of, nearest_names, problems_of, tool_schema
 from codeagent.tools.user.placeholders import Parameter
 from codeagent.tools.user.yaml_model import ParameterFields, YamlReport
 from codeagent.tools.user.yaml_text import Path
 from codeagent.tools.user.yaml_tools import AccessWord
-from codeagent.tools.wording import nearest_names
 
 _SAY_THE_TYPE = frozenset({"enum", "const", "anyOf", "oneOf", "allOf", "$ref"})
 

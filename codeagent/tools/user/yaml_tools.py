@@ -118,7 +118,7 @@ class BuiltinTool(Tool[OpenArgs]):
         self.label, self.description, self.permission = inner.label, inner.description, inner.permission
         self.effect, self.concurrency, self.sandboxed = inner.effect, inner.concurrency, inner.sandboxed
         self.timeout, self.max_calls, self.output_limit = inner.timeout, inner.max_calls, inner.output_limit
-        self.waits_for_person, self.mode = inner.waits_for_person, inner.mode
+        self.waits_for_user, self.mode = inner.waits_for_user, inner.mode
         self.hint, self.documentation = inner.hint, inner.documentation
         self.repeatable, self.restricted = inner.repeatable, restrictions.told()
         self._inner = inner

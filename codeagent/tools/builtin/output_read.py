@@ -7,10 +7,10 @@ from pydantic import Field
 
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import OutputPage, OutputStore, Workspace
-from codeagent.core.tool import SHARED, Access, InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.ports import OutputPage, OutputStore
+from codeagent.core.tool import InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import Count
 from codeagent.tools.edit.encoding import shown
-from codeagent.tools.fields import Count
 from codeagent.tools.shell.output import readable
 
 _LINES = 500
@@ -43,9 +43,6 @@ class OutputRead(Tool[OutputReadArgs]):
 
     def __init__(self, outputs: OutputStore) -> None:
         self._outputs = outputs
-
-    def access(self, args: OutputReadArgs, workspace: Workspace) -> Access:
-        return SHARED
 
     def approval_key(self, args: OutputReadArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(args.id,))
@@ -100,5 +97,5 @@ def _rest_of_line(page: OutputPage, column: int) -> str:
 
 
 def _plain(raw: str) -> str:
-    """As the model reads a command's output: no colours, and of a line that was written over its last state."""
+    """The line as in a command's output: without colours, and if it was overwritten, in its last state."""
     return shown(readable(raw))

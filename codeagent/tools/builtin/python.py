@@ -1,4 +1,4 @@
-"""The `python` tool: a piece of Python in the sandbox."""
+"""The `python` tool: runs a piece of Python in the sandbox."""
 
 from typing import Annotated, Self
 
@@ -56,7 +56,7 @@ class Python(Tool[PythonArgs]):
         max_timeout: float = 600,
         always_ask: str | None = None,
     ) -> None:
-        """As Bash."""
+        """The arguments are those of Bash."""
         self._outputs = outputs
         self._reads = reads
         self._default_timeout = min(default_timeout, max_timeout)
@@ -84,7 +84,7 @@ class Python(Tool[PythonArgs]):
 
 
 def command_for(code: str) -> str:
-    """A command line for bash that gives python3 exactly `code`, whatever is in it, with a newline at its end."""
+    """A command line for bash that runs python3 with exactly `code`, whatever it holds, and a newline at its end."""
     end = _END
     while end in code:
         end += "_"

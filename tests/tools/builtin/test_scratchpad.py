@@ -10,7 +10,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.scratchpad import Note, ScratchpadFull
 from codeagent.core.tool import Failed, InvalidArgs, NotFound
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.extra.scratchpad import ScratchpadTool
+from codeagent.tools.builtin.scratchpad import ScratchpadTool
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import tool_context
 

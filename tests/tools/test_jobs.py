@@ -6,7 +6,7 @@ import json
 from codeagent.core.events import SteerDelivered, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import ErrorInfo, text_of
 from codeagent.core.policy import Policy
-from codeagent.tools.extra.jobs import job_tools
+from codeagent.tools.jobs import job_tools
 from codeagent.tools.registry import ToolRegistry
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long

@@ -10,7 +10,7 @@ from codeagent.core.memory import Found, Hit
 from codeagent.core.messages import text_of
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.extra.search_memory import SearchMemory
+from codeagent.tools.builtin.search_memory import SearchMemory
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import tool_context
 
@@ -46,7 +46,7 @@ async def test_each_hit_is_a_line_with_session_time_and_who_said_it(tmp_path: Pa
     recall = Recall(Found(hits, 2, True))
     assert await ask(recall, tmp_path, query=" fix  it ", limit=5) == (
         "20260304-050600-0000000a  2026-03-04 05:06  ran: pytest -q\n"
-        "20260303-000000-0000000b  2026-03-04 05:06  person: fix it\n"
+        "20260303-000000-0000000b  2026-03-04 05:06  user: fix it\n"
         "[2 earlier sessions of this workspace looked through.]"
     )
     assert recall.asked == [(("fix", "it"), 5)]

@@ -14,7 +14,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import EXCLUSIVE, BaseChanged, InvalidArgs, Preview, ToolResult
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.extra.git_commit import GitCommit, GitCommitArgs
+from codeagent.tools.builtin.git_commit import GitCommit, GitCommitArgs
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put, tool_context
 

@@ -1,4 +1,4 @@
-"""The `info` tool: all there is to say about a tool or a skill, where the prompt only names it (FEATURES F27)."""
+"""The `info` tool: the full documentation of a tool or a skill that the prompt only names (FEATURES F27)."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.skills import Skill, Skills
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.schema_check import tool_schema
+from codeagent.tools.schema import tool_schema
 
 _MOST_NAMES = 40
 _PERMISSIONS = {"auto": "not asked about", "prompt": "the user is asked", "deny": "denied"}
@@ -26,7 +26,7 @@ class InfoArgs(ToolArgs):
 
 
 class Info(Tool[InfoArgs]):
-    """Needs no approval: what it tells is what the person, or the project, wrote for the model to read."""
+    """Needs no approval: it shows what the user, or the project, wrote for the model to read."""
 
     name = "info"
     label = "Info"
@@ -43,7 +43,7 @@ class Info(Tool[InfoArgs]):
 
     @staticmethod
     def is_useful(tools: Iterable[Tool[Any]], skills: Skills) -> bool:
-        """Whether there is anything to tell beyond the definitions: else the model need not know of it."""
+        """Whether there is anything to tell beyond the definitions: if not, the model need not know the tool."""
         return bool(skills.listed) or any(tool.documentation for tool in tools)
 
     def access(self, args: InfoArgs, workspace: Workspace) -> Access:

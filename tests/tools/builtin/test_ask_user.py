@@ -6,7 +6,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.messages import text_of
 from codeagent.core.ports import Reply
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.extra.ask_user import AskUser, AskUserArgs
+from codeagent.tools.builtin.ask_user import AskUser, AskUserArgs
 from tests.fakes import tool_context
 from tests.table import for_each
 

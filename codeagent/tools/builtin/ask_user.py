@@ -1,4 +1,4 @@
-"""The `ask_user` tool: a question only the person can answer (FEATURES F34)."""
+"""The `ask_user` tool: asks a question that only the user can answer (FEATURES F34)."""
 
 from typing import Annotated
 
@@ -6,8 +6,8 @@ from pydantic import AfterValidator, Field
 
 from codeagent.core.messages import ErrorInfo, TextPart
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Asker, Workspace
-from codeagent.core.tool import SHARED, Access, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.ports import Asker
+from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 
 _UNANSWERED = "the user did not answer"
 
@@ -27,12 +27,12 @@ class AskUserArgs(ToolArgs):
 
 
 class AskUser(Tool[AskUserArgs]):
-    """Needs no approval: the question is one."""
+    """Needs no approval: it is a question itself."""
 
     name = "ask_user"
     label = "Question"
     description = (
-        "Ask the person what only they can decide, and wait. options are answers to choose from; they may give another."
+        "Ask the user what only they can decide, and wait. options are answers to choose from; they may give another."
     )
     Args = AskUserArgs
     permission = "auto"
@@ -42,9 +42,6 @@ class AskUser(Tool[AskUserArgs]):
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
-
-    def access(self, args: AskUserArgs, workspace: Workspace) -> Access:
-        return SHARED
 
     def approval_key(self, args: AskUserArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(args.question,))

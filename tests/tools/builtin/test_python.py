@@ -15,7 +15,7 @@ from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import CommandResult
 from codeagent.core.tool import Failed
 from codeagent.sandbox.host import HostSandbox
-from codeagent.tools.extra.python import Python, PythonArgs, command_for
+from codeagent.tools.builtin.python import Python, PythonArgs, command_for
 from codeagent.tools.schema import arguments_schema
 from tests.effort import times
 from tests.fakes import FakeSandbox, tool_context

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from codeagent.core.tool import InvalidArgs, OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.arguments import parse_arguments, read_arguments
 from codeagent.tools.registry import ToolRegistry
-from codeagent.tools.schema_check import faults_of, problems_of, with_defaults
+from codeagent.tools.schema import faults_of, problems_of, with_defaults
 from tests.table import for_each
 
 

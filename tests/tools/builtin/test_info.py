@@ -7,7 +7,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission
 from codeagent.core.skills import NoSkills, Skill, SkillText
 from codeagent.core.tool import Access, NotFound, OpenArgs, Tool, ToolContext, ToolResult
-from codeagent.tools.extra.info import Info, InfoArgs
+from codeagent.tools.builtin.info import Info, InfoArgs
 from tests.fakes import tool_context
 from tests.tools.conftest import Toolbox
 

@@ -1,4 +1,4 @@
-"""The `scratchpad` tool: notes that are still there when the conversation was compacted or goes on later."""
+"""The `scratchpad` tool: notes that outlast a compacted conversation and the session's end."""
 
 import asyncio
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from codeagent.core.tool import Access, Failed, InvalidArgs, NotFound, Tool, Too
 _LONGEST_KEY = 100
 _MOST_NAMES = 20
 _PLACE = "\0scratchpad"
-"""What calls are ordered by: no path holds a NUL."""
+"""The key that orders the calls: no path holds a NUL."""
 
 
 class ScratchpadArgs(ToolArgs):
@@ -26,7 +26,7 @@ class ScratchpadArgs(ToolArgs):
 
 
 class ScratchpadTool(Tool[ScratchpadArgs]):
-    """Needs no approval: it changes nothing of the person's."""
+    """Needs no approval: it changes nothing that belongs to the user."""
 
     name = "scratchpad"
     label = "Notes"

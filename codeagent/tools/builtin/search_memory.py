@@ -1,4 +1,4 @@
-"""The `search_memory` tool: what was asked, answered and run in earlier sessions of this workspace (FEATURES F28)."""
+"""The `search_memory` tool: searches what was asked, answered and run in earlier sessions here (FEATURES F28)."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from codeagent.core.tool import Access, InvalidArgs, Tool, ToolArgs, ToolContext
 _HITS = 10
 _MOST_HITS = 50
 _MOST_WORDS = 20
-_LABELS = {"prompt": "person", "answer": "you", "command": "ran"}
+_LABELS = {"prompt": "user", "answer": "you", "command": "ran"}
 
 
 class SearchMemoryArgs(ToolArgs):
@@ -24,7 +24,7 @@ class SearchMemoryArgs(ToolArgs):
 
 
 class SearchMemory(Tool[SearchMemoryArgs]):
-    """Needs no approval: it reads what the model itself was told here."""
+    """Needs no approval: it reads what the model was told here before."""
 
     name = "search_memory"
     label = "Memory"

@@ -1,4 +1,4 @@
-"""The `git_commit` tool: files of the workspace go into the person's repository, on this machine, after they agreed."""
+"""The `git_commit` tool: commits files of the workspace to the user's repository, on this machine, if they agree."""
 
 import asyncio
 from typing import Annotated
@@ -14,9 +14,9 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import PathText
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotText, read_text, shown
-from codeagent.tools.fields import PathText
 from codeagent.tools.shell.rules import path_key
 
 _MOST_PATHS = 200
@@ -45,11 +45,11 @@ class GitCommit(Tool[GitCommitArgs]):
     name = "git_commit"
     label = "Commit"
     description = (
-        "Commit these paths (files, folders, deleted files) to the person's git repository as they are on disk, and "
-        "nothing else; what is staged stays staged. The person sees the diff first. Only when you were asked to."
+        "Commit these paths (files, folders, deleted files) to the user's git repository as they are on disk, and "
+        "nothing else; what is staged stays staged. The user sees the diff first. Only when you were asked to."
     )
     hint = (
-        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; ask the person for anything "
+        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; ask the user for anything "
         "else that changes the repository."
     )
     Args = GitCommitArgs
@@ -57,7 +57,7 @@ class GitCommit(Tool[GitCommitArgs]):
     effect = "anything"
 
     def __init__(self, workspace: Workspace, committer: Committer, *, hooks: bool = False) -> None:
-        """`hooks`: whether the committer runs the repository's hooks, which then every question says."""
+        """`hooks`: whether the committer runs the repository's hooks; then every question says so."""
         self._workspace = workspace
         self._committer = committer
         self._hooks = hooks
@@ -135,7 +135,7 @@ def _named(names: tuple[str, ...]) -> str:
 
 
 def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
-    """A diff for each text, as far as they are few; the rest by name, so that every file is there."""
+    """A diff for each text file, if they are few; the rest by name, so that every file is shown."""
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
     for change in changes:
@@ -149,7 +149,7 @@ def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
 
 
 def _texts(change: CommitChange) -> tuple[str, str] | None:
-    """None where one of them is no text."""
+    """The content before and after; None if one of them is not text."""
     try:
         before, after = (read_text(data or b"").text for data in (change.before, change.after))
     except NotText:
