@@ -31,6 +31,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import AssistantMessage, Usage
+from codeagent.core.notices import RunNotBegun, SessionNotSaved, TypedNotice
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Runtime
@@ -127,7 +128,7 @@ class Headless:
             self._results.append(event)
         end = _end_of(event)
         self._finished = end or self._finished
-        self._unsaved = self._unsaved or (isinstance(event, Notice) and event.code == "session.write")
+        self._unsaved = self._unsaved or (isinstance(event, SessionNotSaved))
         match self._output:
             case "jsonl":
                 self._writer.put("out", visible_json(event_json(event, self._redactor)) + "\n")
@@ -163,7 +164,7 @@ class Headless:
             case JobFinished():
                 why = f": {one_line(event.summary, _WIDTH)}" if event.summary else ""
                 self.say(f"… {event.job_id} {event.status}{why}")
-            case Notice():
+            case Notice() | TypedNotice():
                 self.say(f"{event.level}: {one_line(event.text, 400)}")
             case LimitReached():
                 self.say(f"the limit {event.limit} = {event.maximum:g} is reached")
@@ -318,7 +319,7 @@ def _end_of(event: KnownEvent) -> RunFinished | None:
     match event:
         case RunFinished():
             return event
-        case Notice(code="run.not_begun"):
+        case RunNotBegun():
             end = RunFinished(
                 reason="denied", text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
             )

@@ -28,7 +28,7 @@ from codeagent.core.display import (
     UnknownBlock,
 )
 from codeagent.core.envelope import BaseEvent
-from codeagent.core.events import EVENT_TYPES, PlannedCall
+from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES, PlannedCall
 from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,
@@ -39,6 +39,7 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
 )
+from codeagent.core.notices import TypedNotice
 from codeagent.tools.user.yaml_model import file_schema
 from codeagent.tui.actions import SCOPES
 from codeagent.tui.commands import help_markdown
@@ -118,6 +119,12 @@ def events() -> str:
     for name, kind in EVENT_TYPES.items():
         passing = "" if kind.durable else " *(passing)*"
         parts += [f"## {name}{passing}", _own_words(kind), _table(kind, inherited=False)]
+    parts += [
+        "# Notices with data",
+        "A `notice` with one of these codes has these fields in `data`. Every other notice is for reading.",
+    ]
+    for code, kind in NOTICE_TYPES.items():
+        parts += [f"## notice `{code}`", _own_words(kind), _table(kind, inherited=False)]
     parts.append("# Values")
     for value in _VALUES:
         parts += [f"## {value.__name__}", _own_words(value), _table(value, inherited=True)]
@@ -213,7 +220,7 @@ def _own_words(kind: type) -> str:
 
 def _table(kind: type, *, inherited: bool) -> str:
     words = _field_words(kind)
-    envelope = {field.name for field in fields(BaseEvent)}
+    envelope = {field.name for field in fields(TypedNotice if issubclass(kind, TypedNotice) else BaseEvent)}
     rows = [
         f"| `{name}` | {_type(annotation)} | {words.get(name, '')} |"
         for name, annotation in _annotations(kind).items()

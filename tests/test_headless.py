@@ -16,6 +16,7 @@ from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
 from codeagent.core.events import BatchPlanned, KnownEvent, LimitReached, Notice, PlannedCall, RunFinished, TextDelta
 from codeagent.core.messages import ErrorInfo, Usage
+from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
@@ -422,7 +423,7 @@ async def test_the_agents_own_questions_are_answered_with_no_user_even_with_yes(
 
 async def test_a_prompt_that_a_hook_denied_ends_as_denied_with_the_reason() -> None:
     why = "a hook denied the prompt, so it was not sent: not on a Friday"
-    denied = Notice(seq=1, ts=1.0, session=SESSION, level="warning", code="run.not_begun", text=why)
+    denied = RunNotBegun(seq=1, ts=1.0, session=SESSION, text=why, prompt="go")
     code, printed = await play([denied], output="json")
     (report,) = printed.objects
     assert (code, report["reason"], report["error"], report["text"]) == (4, "denied", why, "")

@@ -40,6 +40,7 @@ from codeagent.core.line import Line
 from codeagent.core.messages import Message, UserMessage
 from codeagent.core.model import Model
 from codeagent.core.moments import Moments
+from codeagent.core.notices import ModelChanged, SessionNotSaved
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import Queued
@@ -300,7 +301,8 @@ class Agent:
             raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
         before = self._conversation.model
         self._conversation = replace(self._conversation, model=model)
-        self._emitter.notice("model.changed", said or f"the model is {model.name}", model=model.name, api_base=api_base)
+        text = said or f"the model is {model.name}"
+        self._emitter.emit(ModelChanged(text=text, model=model.name, api_base=api_base))
         return before
 
     async def close(self) -> None:
@@ -366,7 +368,7 @@ class Agent:
         try:
             await self._emitter.sync()
         except CodeagentError as failure:
-            self.notify("session.write", str(failure))
+            self._emitter.emit(SessionNotSaved(text=str(failure)))
         await self._hooks.run_finished(finished)
         self._rouse()
 

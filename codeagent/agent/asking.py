@@ -7,11 +7,11 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
-from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import Alive, Answer, CallClosed, FellBack, Model, ModelRequest, Retrying
 from codeagent.core.model import ReasoningDelta as ReasoningPiece
 from codeagent.core.model import TextDelta as TextPiece
+from codeagent.core.notices import ModelRetried
 from codeagent.core.tool import Cancelled
 
 
@@ -81,8 +81,8 @@ class Asking:
         self._drop_announced()
         self._text.clear()
         text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
-        data: JsonObject = {"reason": retry.reason, "attempt": retry.attempt, "delay_s": round(retry.delay, 3)}
-        self._emitter.emit(Notice(level="warning", code="model.retry", text=text, data=data))
+        delay = round(retry.delay, 3)
+        self._emitter.emit(ModelRetried(text=text, reason=retry.reason, attempt=retry.attempt, delay_s=delay))
 
     def _replace_model(self, change: FellBack) -> None:
         self._drop_announced()

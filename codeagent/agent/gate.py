@@ -6,6 +6,7 @@ from typing import Literal
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.cancel import CancelToken
+from codeagent.core.notices import RunPaused, RunPausing, RunResumed, StepModeChanged
 
 Why = Literal["asked", "step", "budget", "limit"]
 
@@ -28,19 +29,19 @@ class Gate:
             return
         self._stepping = on
         text = "pausing before every batch" if on else "no longer pausing before every batch"
-        self._emitter.notice("step.changed", text, on=on)
+        self._emitter.emit(StepModeChanged(text=text, on=on))
 
     def pause(self) -> None:
-        """Shut the gate; a notice `run.pausing` says so until the run gets there."""
+        """Shut the gate; `run.pausing` says so until the run gets there."""
         if self._open.is_set():
             self._open.clear()
-            self._emitter.notice("run.pausing", "pausing at the next boundary")
+            self._emitter.emit(RunPausing(text="pausing at the next boundary"))
 
     def go_on(self) -> None:
-        """Open the gate; a notice `run.resumed` says so, also where the run had not come to it yet."""
+        """Open the gate; `run.resumed` says so, also where the run had not come to it yet."""
         if not self._open.is_set():
             self._open.set()
-            self._emitter.notice("run.resumed", "going on")
+            self._emitter.emit(RunResumed(text="going on"))
 
     def end(self) -> None:
         """The run is over, and with it a pause that was not reached."""
@@ -61,7 +62,7 @@ class Gate:
         """Shut the gate and wait until somebody opens it. Raises RunCancelled."""
         token.raise_if_cancelled()
         self._open.clear()
-        self._emitter.notice("run.paused", text, batch=batch, why=why, calls=list(calls))
+        self._emitter.emit(RunPaused(text=text, batch=batch, why=why, calls=tuple(calls)))
         await token.guard(self._opened())
 
     async def _opened(self) -> None:

@@ -14,6 +14,7 @@ from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
 from codeagent.core.job_note import job_answer, job_note, told_by
 from codeagent.core.jobs import Job
+from codeagent.core.notices import JobListens
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.tools.shell.output import readable
@@ -196,10 +197,10 @@ class Jobs:
             running[0].listens(port)
             job = running[0].job
             text = f"{job.id} ({job.title}) listens on port {port} in the sandbox"
-            self._emitter.notice("job.port", text, job_id=job.id, port=port)
+            self._emitter.emit(JobListens(text=text, job_id=job.id, port=port))
             return
         text = f"port {port} is listened on in the sandbox; {len(running)} jobs run there, so whose it is is not known"
-        self._emitter.notice("job.port", text, job_id="", port=port)
+        self._emitter.emit(JobListens(text=text, job_id="", port=port))
 
 
 def _page_of_past(outputs: OutputStore, past: EndedJob, offset: int | None, lines: int) -> OutputPage:

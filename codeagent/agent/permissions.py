@@ -7,6 +7,7 @@ from typing import Any
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.errors import ConfigError
+from codeagent.core.notices import ModeChanged
 from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule, Verdict
 from codeagent.core.ports import RuleBook
 from codeagent.core.tool import Tool
@@ -38,7 +39,7 @@ class Permissions:
         if mode == self.mode:
             return
         self._policy = replace(self._policy, mode=mode)
-        self._emitter.notice("mode.changed", f"the mode is {mode} from now on", mode=mode)
+        self._emitter.emit(ModeChanged(text=f"the mode is {mode} from now on", mode=mode))
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
         """`confined`: whatever the call does, the workspace cannot change by it."""

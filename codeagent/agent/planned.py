@@ -9,6 +9,7 @@ from codeagent.agent.outcome import Settled
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall
+from codeagent.core.notices import CallEdited
 from codeagent.core.tool import Skipped, ToolError
 
 
@@ -73,13 +74,14 @@ class Planned:
         self._calls[call_id] = edited
         self.edited.add(call_id)
         plan = self._executor.plan(edited)
-        self._emitter.notice(
-            "call.edited",
-            f"edited by you: {plan.name} {plan.target}",
-            call_id=call_id,
-            arguments=arguments,
-            target=plan.target,
-            permission=plan.permission,
-            reason=plan.reason,
+        self._emitter.emit(
+            CallEdited(
+                text=f"edited by you: {plan.name} {plan.target}",
+                call_id=call_id,
+                arguments=arguments,
+                target=plan.target,
+                permission=plan.permission,
+                reason=plan.reason,
+            )
         )
         return True

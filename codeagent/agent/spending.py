@@ -6,6 +6,7 @@ from collections.abc import Callable
 from codeagent.agent.emitter import Emitter
 from codeagent.core.budget import Budget
 from codeagent.core.messages import Usage
+from codeagent.core.notices import BudgetChanged
 
 
 class Spending:
@@ -110,7 +111,7 @@ class Spending:
         return Budget(self.budget.kind, self._allowed)
 
     def _tell(self, text: str) -> None:
-        self._emitter.notice("budget.changed", text, budget=str(self.budget or ""), left=self.left)
+        self._emitter.emit(BudgetChanged(text=text, budget=str(self.budget or ""), left=self.left))
 
 
 def _tokens(usage: Usage) -> int:

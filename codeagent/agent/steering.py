@@ -9,6 +9,7 @@ from codeagent.agent.submission import Submission
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import MessageAdded, QueueKind, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
+from codeagent.core.notices import QueueOrdered
 from codeagent.core.runtime import Queued
 
 
@@ -102,7 +103,7 @@ class Steering:
             return False
         self._waiting.insert(max(0, position), self._waiting.pop(at))
         ids = [item.id for item in self._waiting]
-        self._emitter.notice("queue.ordered", "the queue has another order", ids=ids)
+        self._emitter.emit(QueueOrdered(text="the queue has another order", ids=tuple(ids)))
         return True
 
     def take_back_all(self) -> None:

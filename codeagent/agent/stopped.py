@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.display import DiffBlock
-from codeagent.core.json_types import JsonValue
+from codeagent.core.notices import RunStopped
 from codeagent.core.tool import ToolResult
 
 
@@ -33,15 +33,17 @@ class Tally:
 
     def tell(self, emitter: Emitter) -> None:
         """Emit `run.stopped`."""
-        data: dict[str, JsonValue] = {
-            "stream_closed": self.stream_closed,
-            "killed": self._killed,
-            "edits_kept": list(self._edits),
-            "not_run": self._not_run,
-            "left_running": self._left_running,
-            "jobs_running": self._jobs(),
-        }
-        emitter.notice("run.stopped", self._text(), **data)
+        emitter.emit(
+            RunStopped(
+                text=self._text(),
+                stream_closed=self.stream_closed,
+                killed=self._killed,
+                edits_kept=tuple(self._edits),
+                not_run=self._not_run,
+                left_running=self._left_running,
+                jobs_running=self._jobs(),
+            )
+        )
 
     def _text(self) -> str:
         edits, jobs = len(self._edits), self._jobs()

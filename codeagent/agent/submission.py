@@ -4,8 +4,8 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks, PromptSource, SubmittedPrompt
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import Notice
-from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import UserMessage
+from codeagent.core.notices import RunNotBegun
 
 
 class Submission:
@@ -28,11 +28,8 @@ class Submission:
     def tell_denied(self, source: PromptSource, denied: Deny) -> None:
         """Of text that was queued: it is given back with its `steer.delivered`."""
         text = f"a hook denied what you typed, so it was not sent: {denied.reason}"
-        self._tell("prompt.denied", text, {"source": source})
+        self._emitter.emit(Notice(level="warning", code="prompt.denied", text=text, data={"source": source}))
 
     def tell_not_begun(self, prompt: str | None, why: str) -> None:
         """No run begins. The front end gives the prompt back from here; None: what was queued has been given back."""
-        self._tell("run.not_begun", why, {"prompt": prompt or ""})
-
-    def _tell(self, code: str, text: str, data: dict[str, JsonValue]) -> None:
-        self._emitter.emit(Notice(level="warning", code=code, text=text, data=data))
+        self._emitter.emit(RunNotBegun(text=why, prompt=prompt or ""))

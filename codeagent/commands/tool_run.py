@@ -17,6 +17,7 @@ from codeagent.core.display import DiffBlock, MarkdownBlock, TerminalBlock, Text
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import text_of
+from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
@@ -97,7 +98,7 @@ class _Front:
                     runtime.agent.respond(event.approval_id, await self._answer(event))
                 case ToolResultAdded():
                     code = self._show(event)
-                case Notice() if event.level != "info":
+                case Notice() | TypedNotice() if event.level != "info":
                     _tell(f"{event.level}: {one_line(event.text, 400)}")
                 case _:
                     pass

@@ -10,17 +10,16 @@ from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
     BatchPlanned,
     KnownEvent,
-    Notice,
     ToolCallAdded,
     ToolResultAdded,
     ToolStarted,
     UnknownEvent,
 )
 from codeagent.core.ledger import LedgerRow
+from codeagent.core.notices import CallEdited
 from codeagent.core.policy import Answer
 from codeagent.core.shell import SHELL
 
-_EDITED = "call.edited"
 """The notice about arguments a person changed before a batch."""
 _OUTCOMES: dict[Answer | Literal["cancelled"], Literal["allowed", "denied", "cancelled"]] = {
     "once": "allowed",
@@ -44,7 +43,7 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
                 reading.call(event).arguments = event.arguments
             case BatchPlanned():
                 reading.planned(event)
-            case Notice(code=code) if code == _EDITED:
+            case CallEdited():
                 reading.edited(event)
             case ToolStarted():
                 started = reading.call(event)
@@ -93,9 +92,9 @@ class _Reading:
             call = self._calls.setdefault((event.agent, plan.call_id), _Call())
             call.target, call.reason = plan.target, plan.reason
 
-    def edited(self, event: Notice) -> None:
-        call = self._calls.setdefault((event.agent, str(event.data.get("call_id"))), _Call())
-        call.arguments, call.target = str(event.data.get("arguments", "")), str(event.data.get("target", ""))
+    def edited(self, event: CallEdited) -> None:
+        call = self._calls.setdefault((event.agent, event.call_id), _Call())
+        call.arguments, call.target = event.arguments, event.target
         call.reason = "edited by the user"
 
     def asked(self, event: ApprovalRequested) -> None:

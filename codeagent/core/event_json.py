@@ -4,17 +4,18 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticSerializationError, SchemaSerializer
 
 from codeagent.core.envelope import is_stamped
-from codeagent.core.events import EVENT_TYPES, Event, KnownEvent, UnknownEvent
+from codeagent.core.events import Event, KnownEvent, UnknownEvent
 from codeagent.core.redact import Redactor
 
 _BREAKS = re.compile("[\x85\u2028\u2029]")
 _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
+_KINDS = {kind.__name__: kind for kind in get_args(KnownEvent)}
 _reader: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(
     Event, config=ConfigDict(extra="forbid", defer_build=True)
 )
@@ -59,7 +60,7 @@ def _in_envelope(event: KnownEvent | UnknownEvent) -> KnownEvent | UnknownEvent:
 
 def _written(event: KnownEvent | UnknownEvent) -> str:
     _in_envelope(event)
-    writer = _writer(event.type)
+    writer = _writer(type(event).__name__)
     try:
         return writer.to_json(event, warnings="error").decode()
     except PydanticSerializationError:
@@ -71,7 +72,7 @@ def _written(event: KnownEvent | UnknownEvent) -> str:
 @cache
 def _writer(kind: str) -> SchemaSerializer:
     """Each type has its own, which is faster than to search the union."""
-    adapter: TypeAdapter[Any] = TypeAdapter(EVENT_TYPES.get(kind, Event))
+    adapter: TypeAdapter[Any] = TypeAdapter(_KINDS.get(kind, Event))
     assert isinstance(adapter.serializer, SchemaSerializer)
     return adapter.serializer
 

@@ -19,6 +19,7 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
 )
+from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode, Permission
 
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
@@ -294,10 +295,10 @@ class LimitReached(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notice(BaseEvent):
-    """Something a person should know; `code` is stable, `text` is for reading."""
+    """Something a user should know; `code` is stable, `text` is for reading."""
 
     type: Literal["notice"] = "notice"
-    level: Literal["info", "warning", "error"] = "info"
+    level: NoticeLevel = "info"
     code: str
     text: str
     data: JsonObject = field(default_factory=dict)
@@ -339,8 +340,15 @@ KnownEvent = (
     | CheckpointRestored
     | LimitReached
     | Notice
+    | AnyNotice
 )
 EVENT_TYPES: dict[str, type[KnownEvent]] = {
-    kind.__dataclass_fields__["type"].default: kind for kind in get_args(KnownEvent)
+    kind.__dataclass_fields__["type"].default: kind
+    for kind in get_args(KnownEvent)
+    if not issubclass(kind, TypedNotice)
 }
-Event = Annotated[KnownEvent | UnknownEvent, OneOf("type", other=UnknownEvent)]
+NOTICE_TYPES: dict[str, type[AnyNotice]] = {
+    kind.__dataclass_fields__["code"].default: kind for kind in get_args(AnyNotice)
+}
+"""By `code`."""
+Event = Annotated[KnownEvent | UnknownEvent, OneOf("type", then="code", other=UnknownEvent)]

@@ -6,6 +6,7 @@ dataclasses; nothing here imports it before that.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 if TYPE_CHECKING:
@@ -23,49 +24,92 @@ _MORE = "more"
 class OneOf:
     """Annotates a union: `field` of the JSON object says which member it is, by the default of that member's own.
 
-    `other` is the member that takes every object no one else does: it has `type`, and the rest of the object in `more`.
+    `then` is a second such field for members that agree in the first. Where the rest does not fit the member that has
+    both, the one that has only the first takes it. `other` takes every object no one else does: it has `type`, and the
+    rest of the object in `more`.
     """
 
     field: str
+    then: str | None = None
     other: type | None = None
 
     def __get_pydantic_core_schema__(self, union: Any, handler: Any) -> Any:
         from pydantic_core import core_schema  # only who reads or writes JSON pays for it
 
-        members = {_default(member, self.field): member for member in get_args(union) if member is not self.other}
-        choices = {value: handler.generate_schema(member) for value, member in members.items()}
+        members = [member for member in get_args(union) if member is not self.other]
+        first = {_default(one, self.field): one for one in members if not (self.then and _default(one, self.then))}
+        choices = {value: handler.generate_schema(member) for value, member in first.items()}
+        for member in members:
+            if member not in first.values():
+                general = _default(member, self.field)
+                special = handler.generate_schema(member)
+                choices[f"{general} {_default(member, self.then)}"] = core_schema.union_schema(
+                    [special, choices[general]], mode="left_to_right"
+                )
         if self.other is None:
             return core_schema.tagged_union_schema(choices, discriminator=self.field)
 
         def tag(value: Any) -> str:
-            found = value.get(self.field) if isinstance(value, dict) else getattr(value, self.field, None)
-            return found if found in members else _OTHER
+            read = value.get if isinstance(value, dict) else partial(_attribute, value)
+            found = read(self.field)
+            if self.then is not None and (both := f"{found} {read(self.then)}") in choices:
+                return both
+            return str(found) if found in first else _OTHER
 
-        choices[_OTHER] = core_schema.no_info_before_validator_function(
-            _gatherer({field.name for field in fields(self.other)} - {_MORE}),
-            schema := handler.generate_schema(self.other),
-            serialization=core_schema.wrap_serializer_function_ser_schema(_spread, schema=schema),
-        )
+        choices[_OTHER] = _with_more(self.other, handler.generate_schema(self.other))
         return core_schema.tagged_union_schema(choices, discriminator=tag)
 
 
-def _gatherer(own: set[str]) -> Callable[[Any], Any]:
-    """Puts the fields of an object that are not among its `own` into its `more`."""
+def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:
+    """The schema of a dataclass whose own fields are in an object `name` in JSON, all but those `outside` has, too."""
+    plain = {field.name for field in fields(outside)}
+    own = {field.name for field in fields(kind)} - plain
 
-    def gather(value: Any) -> Any:
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(inner := value.get(name, {}), dict):
+            return value
+        return {key: item for key, item in value.items() if key in plain} | {
+            key: item for key, item in inner.items() if key in own
+        }
+
+    def write(value: Any, plainly: Any) -> Any:
+        whole = plainly(value)
+        return {key: item for key, item in whole.items() if key in plain} | {
+            name: {key: item for key, item in whole.items() if key in own}
+        }
+
+    return _reshaped(schema, read, write)
+
+
+def _with_more(kind: type, schema: Any) -> Any:
+    """The schema of a dataclass whose `more` holds all fields of the object that it does not have itself."""
+    own = {field.name for field in fields(kind)} - {_MORE}
+
+    def read(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
         more = {name: item for name, item in value.items() if name not in own}
         return {name: item for name, item in value.items() if name in own} | {_MORE: more}
 
-    return gather
+    def write(value: Any, plainly: Any) -> Any:
+        whole = plainly(value)
+        return {name: item for name, item in whole.items() if name != _MORE} | whole[_MORE]
+
+    return _reshaped(schema, read, write)
 
 
-def _spread(value: Any, write: Any) -> Any:
-    written = write(value)
-    return {name: item for name, item in written.items() if name != _MORE} | written[_MORE]
+def _reshaped(schema: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any]) -> Any:
+    from pydantic_core import core_schema  # as above
+
+    written = core_schema.wrap_serializer_function_ser_schema(write, schema=schema)
+    return core_schema.no_info_before_validator_function(read, schema, serialization=written)
 
 
-def _default(member: Any, field: str) -> str:
+def _attribute(value: Any, name: str) -> Any:
+    return getattr(value, name, None)
+
+
+def _default(member: Any, field: str | None) -> str | None:
+    """None where the member has no such field, or no default for it."""
     assert is_dataclass(member)
-    return next(str(one.default) for one in fields(member) if one.name == field)
+    return next((one.default for one in fields(member) if one.name == field and isinstance(one.default, str)), None)

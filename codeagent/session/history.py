@@ -9,7 +9,6 @@ from codeagent.core.events import (
     JobFinished,
     KnownEvent,
     MessageAdded,
-    Notice,
     QueueKind,
     RunStarted,
     SteerDelivered,
@@ -24,6 +23,7 @@ from codeagent.core.json_types import JsonObject
 from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.moments import Moments, walk
+from codeagent.core.notices import ModeChanged, ModelChanged, QueueOrdered
 from codeagent.core.policy import Mode
 from codeagent.core.shell import shell_note
 from codeagent.core.taken_back import restored_note
@@ -199,7 +199,7 @@ def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[QueuedTex
                 waiting[event.id] = QueuedText(event.id, event.kind, event.text, taken_out=False)
             case SteerDelivered(taken_back=True):
                 waiting.pop(event.id, None)
-            case Notice(code="queue.ordered", data={"ids": list(ids)}):
+            case QueueOrdered(ids=ids):
                 places = {queued_id: place for place, queued_id in enumerate(ids)}
                 waiting = dict(sorted(waiting.items(), key=lambda item: places.get(item[0], len(places))))
             case SteerDelivered() if event.id in waiting:
@@ -244,7 +244,7 @@ def last_mode(events: Iterable[KnownEvent | UnknownEvent]) -> Mode | None:
         match event:
             case RunStarted():
                 mode = event.mode
-            case Notice(code="mode.changed", data={"mode": ("ask" | "accept-edits" | "plan" | "auto") as changed}):
+            case ModeChanged(mode=changed):
                 mode = changed
             case _:
                 pass
@@ -258,7 +258,7 @@ def last_model(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[str, str | 
         match event:
             case RunStarted() if found is None or found[0] != event.model:
                 found = (event.model, None, False)
-            case Notice(code="model.changed", data={"model": str(name), "api_base": (str() | None) as api_base}):
+            case ModelChanged(model=name, api_base=api_base):
                 found = (name, api_base, True)
             case _:
                 pass

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from codeagent.core.ended_job import EndedJob
-from codeagent.core.events import JobFinished, JobStarted, KnownEvent, Notice, ToolResultAdded, UnknownEvent
+from codeagent.core.events import JobFinished, JobStarted, KnownEvent, ToolResultAdded, UnknownEvent
 from codeagent.core.jobs import Job
+from codeagent.core.notices import JobListens
 
 AnyEvent = KnownEvent | UnknownEvent
 
@@ -89,7 +90,7 @@ def _ports(job_id: str, events: Sequence[AnyEvent]) -> tuple[int, ...]:
     found = []
     for event in events:
         match event:
-            case Notice(code="job.port", data={"job_id": str(of), "port": int(port)}) if of == job_id:
+            case JobListens(port=port) if event.job_id == job_id:
                 found.append(port)
             case _:
                 pass

@@ -7,7 +7,6 @@ from codeagent.core.events import (
     JobStarted,
     JobUpdated,
     KnownEvent,
-    Notice,
     RunFinished,
     ToolFinished,
     ToolResultAdded,
@@ -16,6 +15,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.job_note import job_note
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notices import JobListens
 from codeagent.tui.job_board import JobRow
 from codeagent.tui.outcomes import SHELL, job_line
 from codeagent.tui.stage import Stage
@@ -45,7 +45,7 @@ class Background:
                 self._begin(event)
             case JobFinished():
                 self._end(event)
-            case Notice(code="job.port"):
+            case JobListens():
                 self._listens(event)
             case _:
                 return
@@ -110,11 +110,9 @@ class Background:
             document.touch_card(event.call_id)
         document.remark(job_line(event))
 
-    def _listens(self, event: Notice) -> None:
-        job_id, port = event.data.get("job_id", event.data.get("job")), event.data.get("port")
-        row = self._stage.jobs.get(str(job_id))
-        if row is not None and isinstance(port, int):
-            self._stage.jobs.change(row.id, ports=tuple(sorted({*row.ports, port})))
+    def _listens(self, event: JobListens) -> None:
+        if (row := self._stage.jobs.get(event.job_id)) is not None:
+            self._stage.jobs.change(row.id, ports=tuple(sorted({*row.ports, event.port})))
 
 
 def _note_of(ended: JobFinished) -> str:

@@ -1,26 +1,19 @@
 """What the card of the boundary shows, gathered from events: a pause with its batch, or a plan that is ready."""
 
 from dataclasses import replace
-from typing import Literal
 
 from codeagent.core.events import (
     BatchPlanned,
     KnownEvent,
-    Notice,
     RunFinished,
     RunStarted,
     ToolCallAdded,
     ToolResultAdded,
     UnknownEvent,
 )
+from codeagent.core.notices import CallEdited, ModeChanged, RunPaused, RunResumed
+from codeagent.core.policy import Mode
 from codeagent.tui.stage import Boundary, Paused, PausedCall, PlanReady
-
-_WHYS: dict[str, Literal["asked", "step", "budget", "limit"]] = {
-    "asked": "asked",
-    "step": "step",
-    "budget": "budget",
-    "limit": "limit",
-}
 
 
 class Boundaries:
@@ -30,7 +23,7 @@ class Boundaries:
         self._boundary = boundary
         self._arguments: dict[str, str] = {}
         self._planned: tuple[PausedCall, ...] = ()
-        self._mode = "ask"
+        self._mode: Mode = "ask"
 
     def show(self, event: KnownEvent | UnknownEvent) -> None:
         match event:
@@ -54,43 +47,29 @@ class Boundaries:
                 )
             case ToolResultAdded() if event.error is not None and event.error.kind == "skipped":
                 self._replace(event.call_id, state="skipped")
-            case Notice():
-                self._notice(event)
+            case RunPaused():
+                calls = tuple(call for call in self._planned if call.call_id in event.calls)
+                self._boundary.set(Paused(event.why, event.text, event.batch, calls))
+            case RunResumed():
+                self._forget()
+            case CallEdited():
+                self._edit(event)
+            case ModeChanged():
+                self._change_mode(event.mode)
             case RunFinished():
                 self._finish(event)
             case _:
                 pass  # nothing that a pause shows
 
-    def _notice(self, event: Notice) -> None:
-        match event.code:
-            case "run.paused":
-                batch, asked = event.data.get("batch"), event.data.get("calls")
-                why = _WHYS.get(str(event.data.get("why")), "asked")
-                ids = asked if isinstance(asked, list) else []
-                calls = tuple(call for call in self._planned if call.call_id in ids)
-                self._boundary.set(Paused(why, event.text, batch if isinstance(batch, int) else 0, calls))
-            case "run.resumed":
-                self._forget()
-            case "call.edited":
-                self._edit(event)
-            case "mode.changed":
-                self._mode = str(event.data.get("mode", self._mode))
-                if self._mode != "plan" and isinstance(self._boundary.now, PlanReady):
-                    self._boundary.set(None)
-            case _:
-                pass  # nothing that a pause shows
+    def _change_mode(self, mode: Mode) -> None:
+        self._mode = mode
+        if mode != "plan" and isinstance(self._boundary.now, PlanReady):
+            self._boundary.set(None)
 
-    def _edit(self, event: Notice) -> None:
-        data = event.data
-        permission = data.get("permission")
-        changes = {
-            "target": str(data.get("target", "")),
-            "arguments": str(data.get("arguments", "")),
-            "state": "edited",
-        }
-        if permission in ("auto", "prompt", "deny"):
-            changes["permission"] = permission
-        self._replace(str(data.get("call_id", "")), **changes)
+    def _edit(self, event: CallEdited) -> None:
+        self._replace(
+            event.call_id, target=event.target, arguments=event.arguments, permission=event.permission, state="edited"
+        )
 
     def _finish(self, event: RunFinished) -> None:
         self._forget()

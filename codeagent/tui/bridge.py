@@ -33,6 +33,22 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
+from codeagent.core.notices import (
+    BudgetChanged,
+    CallEdited,
+    JobListens,
+    ModeChanged,
+    ModelChanged,
+    ModelRetried,
+    QueueOrdered,
+    RunNotBegun,
+    RunPaused,
+    RunPausing,
+    RunResumed,
+    RunStopped,
+    SessionNotSaved,
+    StepModeChanged,
+)
 from codeagent.tui.background import Background
 from codeagent.tui.boundaries import Boundaries
 from codeagent.tui.outcomes import SHELL, error_of, note_of, restored_text, said_of, state_of, told_of
@@ -53,7 +69,7 @@ class Bridge:
         self._stage = stage
         self._live = live
         self._thought = False
-        self._notices: dict[str, Notice] = {}
+        self._stopped: RunStopped | None = None
         self._boundaries = Boundaries(stage.boundary)
         self._background = Background(stage)
         self._asked_of: dict[str, CallState] = {}
@@ -85,8 +101,20 @@ class Bridge:
                 self._show_checkpoint(event)
             case LimitReached():
                 self._stage.document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
-            case Notice():
-                self._show_notice(event)
+            case Notice() | JobListens() | SessionNotSaved():
+                self._stage.document.remark(event.text, event.level)
+            case RunPausing() | RunPaused() | RunResumed() | RunStopped() | RunNotBegun():
+                self._show_halt(event)
+            case ModeChanged() | ModelChanged() | BudgetChanged() | StepModeChanged():
+                self._show_setting(event)
+            case QueueOrdered():
+                self._stage.lanes.order(event.ids)
+            case CallEdited():
+                self._stage.document.card(event.call_id, "").target = event.target
+                self._stage.document.touch_card(event.call_id)
+            case ModelRetried():
+                self._stage.document.drop_answer()
+                self._stage.status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
             case UnknownEvent():
                 self._stage.document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
             case _:
@@ -104,7 +132,7 @@ class Bridge:
         status = self._stage.status
         match event:
             case RunStarted():
-                self._notices.clear()
+                self._stopped = None
                 status.set(
                     phase="thinking", since=event.ts, batch=0, model=event.model, mode=event.mode, session=event.session
                 )
@@ -119,8 +147,7 @@ class Bridge:
     def _finish(self, event: RunFinished) -> None:
         self._stage.document.close()
         if event.reason != "done" or event.error is not None:
-            stopped = self._notices.get("run.stopped")
-            lines = stopped_lines(stopped.data) if stopped is not None else ()
+            lines = stopped_lines(self._stopped) if self._stopped is not None else ()
             if event.reason == "failed":
                 lines += failed_lines(event.error or "")
             self._stage.document.end(event.reason, event.error or "", lines)
@@ -251,48 +278,35 @@ class Bridge:
             case CheckpointRestored():
                 self._stage.document.remark(restored_text(event, self._moments.get(event.checkpoint_id, "")))
 
-    def _show_notice(self, event: Notice) -> None:
+    def _show_halt(self, event: RunPausing | RunPaused | RunResumed | RunStopped | RunNotBegun) -> None:
         stage = self._stage
-        self._notices[event.code] = event
-        match event.code:
-            case "model.retry":
-                stage.document.drop_answer()
-                delay, reason = event.data.get("delay_s"), str(event.data.get("reason", ""))
-                due = event.ts + delay if isinstance(delay, float | int) else event.ts
-                stage.status.set(phase="retrying", retry_at=due, retry_reason=reason)
-            case "run.pausing":
+        match event:
+            case RunPausing():
                 self._halt("pausing")
-            case "run.paused":
-                batch = event.data.get("batch")
-                stage.status.set(batch=batch if isinstance(batch, int) else stage.status.now.batch)
+            case RunPaused():
+                stage.status.set(batch=event.batch)
                 self._halt("paused")
-            case "run.resumed":
+            case RunResumed():
                 self._halt("")
-            case "mode.changed":
-                stage.status.set(mode=str(event.data.get("mode", stage.status.now.mode)))
-            case "step.changed":
-                status_on = event.data.get("on") is True
-                stage.status.set(stepping=status_on, notice=event.text)
-            case "call.edited":
-                document_card = stage.document.card(str(event.data.get("call_id", "")), "")
-                document_card.target = str(event.data.get("target", document_card.target))
-                stage.document.touch_card(document_card.call_id)
-            case "budget.changed":
-                stage.status.set(budget=str(event.data.get("left", "")), notice=event.text)
-            case "model.changed":
-                stage.status.set(model=str(event.data.get("model", stage.status.now.model)))
-            case "queue.ordered":
-                ids = event.data.get("ids")
-                stage.lanes.order([str(queued_id) for queued_id in ids] if isinstance(ids, list) else [])
-            case "run.not_begun":
+            case RunStopped():
+                self._stopped = event  # shown with the end of the run
+            case RunNotBegun():
                 stage.document.remark(event.text, event.level)
                 stage.status.set(phase="idle", halt="")
-                if self._live and (prompt := str(event.data.get("prompt", ""))):
-                    stage.give_back(prompt)
-            case "run.stopped":
-                pass  # shown with the end of the run
-            case _:
-                stage.document.remark(event.text, event.level)
+                if self._live and event.prompt:
+                    stage.give_back(event.prompt)
+
+    def _show_setting(self, event: ModeChanged | ModelChanged | BudgetChanged | StepModeChanged) -> None:
+        status = self._stage.status
+        match event:
+            case ModeChanged():
+                status.set(mode=event.mode)
+            case ModelChanged():
+                status.set(model=event.model)
+            case BudgetChanged():
+                status.set(budget=event.left, notice=event.text)
+            case StepModeChanged():
+                status.set(stepping=event.on, notice=event.text)
 
 
 def _output_of(result: ToolResultAdded) -> OutputBuffer | None:

@@ -1,6 +1,6 @@
 """What the end of a run says besides its reason: what a stop did and how to undo it, what helps after a failure."""
 
-from collections.abc import Mapping
+from codeagent.core.notices import RunStopped
 
 _MOST_FILES = 5
 _UNDO = "/undo takes the last batch back"
@@ -8,13 +8,11 @@ _REFUSED = "key refused by"
 """What a provider's refusal of a key says (`llm.errors`)."""
 
 
-def stopped_lines(data: Mapping[str, object]) -> tuple[str, ...]:
-    """From the data of the notice `run.stopped`; what did not happen is not said."""
-    killed, not_run, left = (_number(data.get(name)) for name in ("killed", "not_run", "left_running"))
-    kept = data.get("edits_kept")
-    files = [str(path) for path in kept] if isinstance(kept, list | tuple) else []
+def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
+    """What did not happen is not said."""
+    killed, not_run, left, files = stopped.killed, stopped.not_run, stopped.left_running, stopped.edits_kept
     lines = [
-        "the model's answer was closed" if data.get("stream_closed") is True else "",
+        "the model's answer was closed" if stopped.stream_closed else "",
         f"{_count(killed, 'process', 'processes')} killed" if killed else "",
         f"{_count(left, 'process', 'processes')} left running" if left else "",
         _kept(files) if files else "no file was changed",
@@ -30,14 +28,10 @@ def failed_lines(error: str) -> tuple[str, ...]:
     return (f"/model to change it · {back}" if _REFUSED in error else back,)
 
 
-def _kept(files: list[str]) -> str:
+def _kept(files: tuple[str, ...]) -> str:
     names = ", ".join(files[:_MOST_FILES])
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
     return f"{_count(len(files), 'changed file', 'changed files')} kept: {names}{more}"
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -16,6 +16,7 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.messages import ToolCall, UserMessage, text_of
+from codeagent.core.notices import TypedNotice
 from codeagent.core.tool import ToolResult
 
 _UNRELATED = (TurnStarted, TurnFinished, TextDelta)
@@ -58,7 +59,7 @@ class Recorder:
                 self.lines.append(f"message.added {message.source}: {text_of(message.content)}")
             case MessageAdded():
                 self.lines.append("message.added of the model")
-            case Notice():
+            case Notice() | TypedNotice():
                 self.lines.append(f"notice {event.code}")
             case event if isinstance(event, _UNRELATED):
                 pass

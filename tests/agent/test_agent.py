@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,24 +11,17 @@ from codeagent.agent.agent import Past
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import CodeagentError
-from codeagent.core.events import (
-    KnownEvent,
-    Notice,
-    RunFinished,
-    RunStarted,
-    ToolResultAdded,
-    ToolStarted,
-    TurnFinished,
-)
+from codeagent.core.events import KnownEvent, RunFinished, RunStarted, ToolResultAdded, ToolStarted, TurnFinished
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Policy
 from codeagent.core.runtime import Queued
 from codeagent.core.transcript import transcript_problems
 from tests.agent.doubles import Scene, Turn, do, of, scene
 
 
-def notices(s: Scene, code: str) -> list[Notice]:
-    return [event for event in of(s.journal.events, Notice) if event.code == code]
+def notices(s: Scene, code: str) -> list[Any]:
+    return [event for event in s.journal.events if getattr(event, "code", "") == code]
 
 
 def on(s: Scene, kind: type[KnownEvent], act: Callable[[], object]) -> None:
@@ -127,7 +122,8 @@ async def test_a_pause_waits_before_the_next_request_and_delivers_what_was_typed
     on(s, ToolStarted, s.agent.pause)
     s.agent.start("go")
     await until(lambda: notices(s, "run.paused"))
-    assert notices(s, "run.paused")[0].data == {"batch": 2, "why": "asked", "calls": []}
+    [held] = notices(s, "run.paused")
+    assert (held.batch, held.why, held.calls) == (2, "asked", ())
     s.agent.steer("look there")
     await asyncio.sleep(0.01)
     assert len(s.model.requests) == 1
@@ -149,7 +145,7 @@ async def test_a_pause_is_told_when_it_is_asked_for_and_when_it_is_taken_back() 
     on(s, ToolStarted, change_their_mind)
     s.agent.start("go")
     assert (await ended(s)).reason == "done"
-    codes = [event.code for event in of(s.journal.events, Notice)]
+    codes = [event.code for event in of(s.journal.events, TypedNotice)]
     assert codes == ["run.pausing", "run.resumed"]
 
 
@@ -173,7 +169,7 @@ async def test_an_abort_during_a_pause_ends_the_run_with_every_call_answered() -
     assert (await ended(s)).reason == "interrupted"
     assert notices(s, "run.resumed") == []
     assert transcript_problems(s.agent.history) == []
-    assert notices(s, "run.stopped")[0].data["not_run"] == 1
+    assert notices(s, "run.stopped")[0].not_run == 1
 
 
 async def test_a_pause_that_was_not_reached_does_not_hold_up_the_next_run() -> None:
@@ -192,7 +188,7 @@ async def test_a_mode_holds_for_calls_that_are_not_judged_yet() -> None:
     on(s, ToolResultAdded, lambda: s.agent.set_mode("auto"))
     events = await s.run()
     assert len(of(events, ApprovalRequested)) == 1
-    assert notices(s, "mode.changed")[0].data == {"mode": "auto"}
+    assert notices(s, "mode.changed")[0].mode == "auto"
 
 
 async def test_the_mode_can_be_changed_while_idle_and_the_next_run_says_so() -> None:
@@ -215,14 +211,9 @@ async def test_a_stop_says_what_was_cut_off_killed_kept_and_not_run() -> None:
     s.agent.observe(stop)
     await s.run()
     [notice] = notices(s, "run.stopped")
-    assert notice.data == {
-        "stream_closed": False,
-        "killed": 2,
-        "edits_kept": ["a.py"],
-        "not_run": 2,
-        "left_running": 0,
-        "jobs_running": 0,
-    }
+    assert notice == replace(
+        notice, stream_closed=False, killed=2, edits_kept=("a.py",), not_run=2, left_running=0, jobs_running=0
+    )
     assert notice.text == "stopped: 2 processes killed, 1 edited file kept, 2 calls not run"
 
 
@@ -231,7 +222,7 @@ async def test_a_stop_in_the_middle_of_an_answer_closes_its_stream() -> None:
     s.agent.observe(lambda event: s.agent.abort() if event.type == "text.delta" else None)
     await s.run()
     [notice] = notices(s, "run.stopped")
-    assert notice.data["stream_closed"] is True and notice.text == "stopped: the answer was cut off"
+    assert notice.stream_closed and notice.text == "stopped: the answer was cut off"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ async def test_the_run_pauses_before_the_request_that_would_pass_the_budget() ->
     s.agent.start("go")
     await until(lambda: paused(s))
     assert len(s.model.requests) == 2
-    assert paused(s)[0].data["why"] == "budget"
+    assert paused(s)[0].why == "budget"
     assert paused(s)[0].text == "the next request would pass the budget of 30 tokens"
     s.agent.abort()
     await to_the_end(s)
@@ -85,7 +85,7 @@ async def test_going_on_allows_as_much_again() -> None:
     s.agent.go_on()
     await until(lambda: len(paused(s)) == 2)
     assert len(of(s.events, ToolStarted)) == 4
-    assert notices(s, "budget.changed")[-1].data["left"] == "0 batches of 4 batches left"
+    assert notices(s, "budget.changed")[-1].left == "0 batches of 4 batches left"
     s.agent.go_on()
     await to_the_end(s)
     assert of(s.events, RunFinished)[0].reason == "done"
@@ -137,7 +137,7 @@ async def test_a_limit_pauses_where_a_person_is_there_and_ends_the_run_where_nob
     watched(s)
     s.agent.start("go")
     await until(lambda: paused(s))
-    assert (paused(s)[0].data["why"], paused(s)[0].text) == ("limit", "the limit max_turns = 2 is reached")
+    assert (paused(s)[0].why, paused(s)[0].text) == ("limit", "the limit max_turns = 2 is reached")
     s.agent.go_on()
     await to_the_end(s)
     assert of(s.events, RunFinished)[0].reason == "done"

@@ -16,7 +16,6 @@ from codeagent.core.errors import ModelError
 from codeagent.core.events import (
     KnownEvent,
     MessageAdded,
-    Notice,
     RunFinished,
     ToolCallAdded,
     ToolFinished,
@@ -118,7 +117,7 @@ def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
 
 
 def on(s: Scene, code: str, act: Callable[[], object]) -> None:
-    s.agent.observe(lambda event: act() if isinstance(event, Notice) and event.code == code else None)
+    s.agent.observe(lambda event: act() if getattr(event, "code", "") == code else None)
 
 
 def assert_closes(prefix: list[KnownEvent]) -> None:

@@ -1,7 +1,7 @@
 """A port that begins to be listened on while a job runs is told of once, and whose it is only where that is sure."""
 
 from codeagent.core.errors import SandboxLost
-from codeagent.core.events import Notice
+from codeagent.core.notices import JobListens
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
 from tests.fakes import FakeSandbox
@@ -20,8 +20,8 @@ class Ports(FakeSandbox):
         return self.ports
 
 
-def told(b: Backstage) -> list[Notice]:
-    return [event for event in of(b.events, Notice) if event.code == "job.port"]
+def told(b: Backstage) -> list[JobListens]:
+    return of(b.events, JobListens)
 
 
 def backstage(sandbox: Ports, *keys: str) -> Backstage:
@@ -38,7 +38,7 @@ async def test_the_port_of_the_only_job_is_its_own() -> None:
     await b.until("notice")
     assert b.jobs.get("job-1").ports == (8000,)
     [notice] = told(b)
-    assert notice.data == {"job_id": "job-1", "port": 8000}
+    assert (notice.job_id, notice.port) == ("job-1", 8000)
     assert notice.text == "job-1 (server) listens on port 8000 in the sandbox"
     sandbox.ports = frozenset({8000, 9000})
     await b.until("notice", 2)
@@ -53,7 +53,7 @@ async def test_with_several_jobs_nobody_is_named() -> None:
     await b.run()
     await b.until("notice")
     [notice] = told(b)
-    assert notice.data == {"job_id": "", "port": 8000}
+    assert (notice.job_id, notice.port) == ("", 8000)
     assert "2 jobs run there, so whose it is is not known" in notice.text
     assert [job.ports for job in b.jobs.jobs()] == [(), ()]
     await b.agent.close()

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from codeagent.agent.limits import Limits
-from codeagent.core.events import JobStarted, Notice, RunFinished, ToolResultAdded
+from codeagent.core.events import JobStarted, RunFinished, ToolResultAdded
 from codeagent.core.messages import text_of
+from codeagent.core.notices import RunStopped
 from codeagent.core.transcript import transcript_problems
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
@@ -148,8 +149,8 @@ async def test_a_job_that_was_moved_is_out_of_reach_of_esc_and_of_its_time_limit
     await asyncio.sleep(0.1)
     assert b.jobs.get("job-1").status == "running"
     assert b.long.stopped == ["b"]
-    [stopped] = [event for event in of(b.events, Notice) if event.code == "run.stopped"]
-    assert stopped.data["jobs_running"] == 1
+    [stopped] = of(b.events, RunStopped)
+    assert stopped.jobs_running == 1
     assert "1 job still running" in stopped.text
     await b.agent.close()
     assert b.jobs.get("job-1").status == "stopped"

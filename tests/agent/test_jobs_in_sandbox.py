@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.events import KnownEvent, Notice, ToolResultAdded
+from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
+from codeagent.core.notices import JobListens
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.edit.reads import ReadTracker
@@ -73,8 +74,8 @@ async def test_a_server_shows_its_port_and_later_commands_reach_it(
     )
     await b.run()
     await b.until("notice")
-    [notice] = of(b.events, Notice)
-    assert (notice.code, notice.data) == ("job.port", {"job_id": "job-1", "port": 8765})
+    [notice] = of(b.events, JobListens)
+    assert (notice.job_id, notice.port) == ("job-1", 8765)
     await b.run("ask it")
     assert "200 OK" in text_of(of(b.events, ToolResultAdded)[-1].content)
     assert b.jobs.get("job-1").ports == (8765,)

@@ -68,7 +68,7 @@ async def test_where_a_person_is_there_time_stops_no_call_but_is_asked_about_bef
     watched(s)
     s.agent.start("go")
     await until(lambda: paused(s))
-    assert (paused(s)[0].data["why"], paused(s)[0].text) == ("limit", "the limit max_seconds = 0.001 is reached")
+    assert (paused(s)[0].why, paused(s)[0].text) == ("limit", "the limit max_seconds = 0.001 is reached")
     s.agent.abort()
     await to_the_end(s)
     assert all(not result.is_error for result in of(s.events, ToolResultAdded))

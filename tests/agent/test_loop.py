@@ -21,6 +21,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Mode, Policy, Rule
 from tests.agent.doubles import Doing, Turn, do, names, of, scene
 
@@ -117,7 +118,7 @@ async def test_a_failing_model_ends_the_run_and_keeps_the_text() -> None:
 async def test_a_retry_forgets_the_text_and_the_calls_of_the_first_attempt() -> None:
     s = scene(Turn("go", (do("ok"),), retry_first=True), Turn("done"))
     events = await s.run()
-    assert [note.code for note in of(events, Notice)] == ["model.retry"]
+    assert [note.code for note in of(events, TypedNotice)] == ["model.retry"]
     assert [(r.call_id, r.executed) for r in of(events, ToolResultAdded)] == [("call_1", False), ("call_1_2", True)]
     assert of(events, MessageAdded)[1].message.text == "go"
 

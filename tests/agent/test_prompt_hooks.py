@@ -22,6 +22,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notices import RunNotBegun
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Queued
 from tests.agent.doubles import Scene, Turn, do, of, scene
@@ -59,9 +60,9 @@ def sent(s: Scene) -> str:
 async def test_a_denied_prompt_is_not_sent_no_run_begins_and_the_prompt_comes_back(answer: object, reason: str) -> None:
     s = judged(Turn("hello"), answer=answer)
     (notice,) = await s.run("do it")
-    assert isinstance(notice, Notice) and (notice.code, notice.level) == ("run.not_begun", "warning")
+    assert isinstance(notice, RunNotBegun) and (notice.code, notice.level) == ("run.not_begun", "warning")
     assert notice.text == f"a hook denied the prompt, so it was not sent: {reason}"
-    assert notice.data == {"prompt": "do it"}
+    assert notice.prompt == "do it"
     assert (s.model.requests, s.agent.history, s.agent.running) == ([], (), False)
 
 
@@ -75,8 +76,8 @@ async def test_a_hook_that_crashes_or_hangs_denies_the_prompt() -> None:
 
     (crashed,) = await judged(answer=crash).run()
     (hung,) = await scene(hooks=Hooks((Hook("guard", prompt_submit=hang),), 0.05)).run()
-    assert isinstance(crashed, Notice) and crashed.text.endswith("the hook guard failed: no")
-    assert isinstance(hung, Notice) and hung.text.endswith("the hook guard did not answer within 0.05 s")
+    assert isinstance(crashed, RunNotBegun) and crashed.text.endswith("the hook guard failed: no")
+    assert isinstance(hung, RunNotBegun) and hung.text.endswith("the hook guard did not answer within 0.05 s")
 
 
 @pytest.mark.parametrize("answer", [True, Allow()])
@@ -181,7 +182,7 @@ async def started(s: Scene) -> list[KnownEvent]:
     seen: list[KnownEvent] = []
     async for event in reader:
         seen.append(event)
-        if isinstance(event, RunFinished) or (isinstance(event, Notice) and event.code == "run.not_begun"):
+        if isinstance(event, RunFinished | RunNotBegun):
             return seen
     raise AssertionError("it never ended")
 
@@ -219,9 +220,9 @@ async def test_an_abort_while_a_hook_thinks_sends_nothing_and_gives_everything_b
     seen = []
     async for event in reader:
         seen.append(event)
-        if isinstance(event, Notice):
+        if isinstance(event, RunNotBegun):
             break
-    assert (seen[-1].code, seen[-1].data["prompt"]) == ("run.not_begun", "do it")
+    assert (seen[-1].code, seen[-1].prompt) == ("run.not_begun", "do it")
     assert [event.taken_back for event in of(seen, SteerDelivered)] == [True]
     assert (s.model.requests, s.agent.running) == ([], False)
 

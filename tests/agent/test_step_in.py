@@ -8,16 +8,9 @@ import pytest
 from codeagent.agent.hooks.hook import Allow, Deny, Hook, Hooks, Modify
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import (
-    BatchFinished,
-    BatchPlanned,
-    KnownEvent,
-    Notice,
-    RunFinished,
-    ToolResultAdded,
-    ToolStarted,
-)
+from codeagent.core.events import BatchFinished, BatchPlanned, KnownEvent, RunFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall, text_of
+from codeagent.core.notices import StepModeChanged
 from codeagent.core.policy import Decision
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.agent.watching import heard, paused, to_the_end, until, watched
@@ -37,7 +30,8 @@ async def test_step_mode_shows_the_batch_and_runs_nothing_until_told() -> None:
     await step_to_the_boundary(s)
     planned = of(s.events, BatchPlanned)[0]
     assert [call.target for call in planned.calls] == ["one", "two", "three"]
-    assert paused(s)[0].data == {"batch": 1, "why": "step", "calls": [call.call_id for call in planned.calls]}
+    assert (paused(s)[0].batch, paused(s)[0].why) == (1, "step")
+    assert paused(s)[0].calls == tuple(call.call_id for call in planned.calls)
     assert not of(s.events, ToolStarted)
     s.agent.go_on()
     await to_the_end(s)
@@ -123,7 +117,7 @@ async def test_leaving_step_mode_lets_the_next_batches_run() -> None:
     s.agent.go_on()
     await to_the_end(s)
     assert len(paused(s)) == 1
-    assert [e.data["on"] for e in of(s.events, Notice) if e.code == "step.changed"] == [True, False]
+    assert [event.on for event in of(s.events, StepModeChanged)] == [True, False]
 
 
 async def answered(s: Scene, *decisions: Decision) -> list[ApprovalRequested]:

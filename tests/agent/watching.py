@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
-from codeagent.core.events import KnownEvent, Notice, RunFinished
+from codeagent.core.events import KnownEvent, RunFinished
 from codeagent.core.messages import ToolMessage, text_of
+from codeagent.core.notices import RunPaused
 from tests.agent.doubles import Scene, of
 
 
@@ -19,8 +21,8 @@ def watched(s: Scene) -> list[KnownEvent]:
     return s.events
 
 
-def paused(s: Scene) -> list[Notice]:
-    return [event for event in of(s.events, Notice) if event.code == "run.paused"]
+def paused(s: Scene) -> list[RunPaused]:
+    return of(s.events, RunPaused)
 
 
 def heard(s: Scene) -> list[str]:
@@ -33,5 +35,5 @@ async def to_the_end(s: Scene, runs: int = 1) -> None:
     await until(lambda: len(of(s.events, RunFinished)) >= runs)
 
 
-def notices(s: Scene, code: str) -> list[Notice]:
-    return [event for event in of(s.events, Notice) if event.code == code]
+def notices(s: Scene, code: str) -> list[Any]:
+    return [event for event in s.events if getattr(event, "code", "") == code]

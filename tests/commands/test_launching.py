@@ -16,6 +16,7 @@ from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SessionError, SessionInUse, SessionNotFound
 from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
 from codeagent.core.messages import text_of
+from codeagent.core.notices import ModelChanged
 from codeagent.core.runtime import Runtime
 from codeagent.llm.providers import KeyTrial, LocalServer
 from codeagent.session.check import check_recording
@@ -289,7 +290,7 @@ async def test_how_much_the_model_thinks_can_change_between_runs(product: Produc
     assert again.model == runtime.model and again.agent is runtime.agent
     assert (await to_the_end(again, "go"))[-1].reason == "done"
     recorded = here.recorded(runtime.agent.session_id)
-    notices = [event.text for event in recorded if isinstance(event, Notice) and event.code == "model.changed"]
+    notices = [event.text for event in recorded if isinstance(event, ModelChanged)]
     assert notices == ["thinking: high", "thinking: up to 2000 tokens"]
     await again.close()
 
@@ -306,8 +307,8 @@ async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from
     with pytest.raises(ConfigError):
         await changed.use_model("script:/nowhere.json", None)
     recorded = here.recorded(runtime.agent.session_id)
-    [notice] = [event for event in recorded if isinstance(event, Notice) and event.code == "model.changed"]
-    assert notice.data == {"model": other, "api_base": None}
+    [notice] = [event for event in recorded if isinstance(event, ModelChanged)]
+    assert (notice.model, notice.api_base) == (other, None)
     await changed.close()
     assert here.settings(Wish(resume="last")).model == other
 

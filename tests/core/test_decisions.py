@@ -10,7 +10,6 @@ from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
     BatchPlanned,
     KnownEvent,
-    Notice,
     PlannedCall,
     ToolCallAdded,
     ToolResultAdded,
@@ -19,6 +18,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.messages import ErrorInfo
+from codeagent.core.notices import CallEdited
 from tests.session.eventlogs import logs
 from tests.table import for_each
 
@@ -233,8 +233,8 @@ def test_an_answer_after_which_the_person_was_asked_again_allowed_nothing() -> N
 
 def test_arguments_a_person_changed_before_the_batch_are_what_was_decided_about() -> None:
     log = Log().call()
-    data = {"call_id": "c1", "arguments": '{"command": "make check"}', "target": "make check"}
-    log.add(Notice, code="call.edited", text="edited by you", data=data)
+    arguments = '{"command": "make check"}'
+    log.add(CallEdited, text="edited by you", call_id="c1", arguments=arguments, target="make check", permission="auto")
     row = log.end("rule", ("denied", "no")).row
     assert (row.target, row.what) == ("make check", "make check")
 

@@ -3,8 +3,28 @@
 import json
 from dataclasses import fields
 
+import pytest
+
+from codeagent.core.envelope import stamped
 from codeagent.core.event_json import event_json, parse_event, parse_event_json
-from codeagent.core.events import EVENT_TYPES, Notice, ToolResultAdded, UnknownEvent
+from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES, Notice, ToolResultAdded, TurnStarted, UnknownEvent
+from codeagent.core.notices import (
+    AnyNotice,
+    BudgetChanged,
+    CallEdited,
+    JobListens,
+    ModeChanged,
+    ModelChanged,
+    ModelRetried,
+    QueueOrdered,
+    RunNotBegun,
+    RunPaused,
+    RunPausing,
+    RunResumed,
+    RunStopped,
+    SessionNotSaved,
+    StepModeChanged,
+)
 from codeagent.core.redact import Redactor
 from tests.table import for_each
 
@@ -37,6 +57,88 @@ CONTRACT = {
     "notice",
 }
 DELTAS = {"text.delta", "reasoning.delta", "tool.updated", "tool.progress", "job.updated"}
+
+
+NOTICES = (
+    ModeChanged(text="x", mode="plan"),
+    ModelChanged(text="x", model="demo", api_base=None),
+    ModelRetried(text="x", reason="overloaded", attempt=2, delay_s=1.5),
+    BudgetChanged(text="x", budget="$2", left="$1 of $2 left"),
+    StepModeChanged(text="x", on=True),
+    QueueOrdered(text="x", ids=("q2", "q1")),
+    CallEdited(text="x", call_id="c", arguments="{}", target="t", permission="auto", reason="why"),
+    RunPausing(text="x"),
+    RunPaused(text="x", batch=1, why="step", calls=("c",)),
+    RunResumed(text="x"),
+    RunStopped(text="x", stream_closed=True, killed=1, edits_kept=("a",), not_run=2, left_running=0, jobs_running=1),
+    RunNotBegun(text="x", prompt="do it"),
+    JobListens(text="x", job_id="job-1", port=80),
+    SessionNotSaved(text="x"),
+)
+DATA: dict[str, dict[str, object]] = {
+    "mode.changed": {"mode": "plan"},
+    "model.changed": {"model": "demo", "api_base": None},
+    "model.retry": {"reason": "overloaded", "attempt": 2, "delay_s": 1.5},
+    "budget.changed": {"budget": "$2", "left": "$1 of $2 left"},
+    "step.changed": {"on": True},
+    "queue.ordered": {"ids": ["q2", "q1"]},
+    "call.edited": {"call_id": "c", "arguments": "{}", "target": "t", "permission": "auto", "reason": "why"},
+    "run.pausing": {},
+    "run.paused": {"batch": 1, "why": "step", "calls": ["c"]},
+    "run.resumed": {},
+    "run.stopped": {
+        "stream_closed": True,
+        "killed": 1,
+        "edits_kept": ["a"],
+        "not_run": 2,
+        "left_running": 0,
+        "jobs_running": 1,
+    },
+    "run.not_begun": {"prompt": "do it"},
+    "job.port": {"job_id": "job-1", "port": 80},
+    "session.write": {},
+}
+"""What scripts read in `data`, by `code`."""
+
+
+@pytest.mark.parametrize("notice", NOTICES, ids=lambda notice: notice.code)
+def test_a_notice_that_is_acted_on_is_in_json_what_scripts_and_old_logs_know(notice: AnyNotice) -> None:
+    event = stamped(notice, seq=1, ts=2.0, session="s", agent="main")
+    line = event_json(event, Redactor({}))
+    envelope = {"v": 1, "seq": 1, "ts": 2.0, "session": "s", "agent": "main"}
+    words = {"type": "notice", "level": notice.level, "code": notice.code, "text": "x"}
+    assert json.loads(line) == {**envelope, **words, "data": DATA[notice.code]}
+    assert list(json.loads(line)) == [*envelope, *words, "data"]
+    assert parse_event_json(line) == event
+
+
+def test_every_notice_that_is_acted_on_is_in_the_contract() -> None:
+    assert set(NOTICE_TYPES) == set(DATA) == {notice.code for notice in NOTICES}
+
+
+@pytest.mark.parametrize("data", [{"mode": "of a newer version"}, {"other": 1}, {}, None])
+def test_a_notice_with_other_data_is_kept_as_plain_words(data: object) -> None:
+    line = {"seq": 1, "ts": 2.0, "session": "s", "type": "notice", "code": "mode.changed", "text": "x"}
+    event = parse_event(line if data is None else line | {"data": data})
+    assert isinstance(event, Notice) and (event.code, event.data) == ("mode.changed", data or {})
+
+
+@pytest.mark.parametrize("field", ["seq", "ts", "session"])
+def test_a_record_without_its_envelope_is_no_event(field: str) -> None:
+    line = {"seq": 1, "ts": 2.0, "session": "s", "type": "turn.started", "turn": 1}
+    with pytest.raises(ValueError, match="without seq, ts or session"):
+        parse_event({name: value for name, value in line.items() if name != field})
+
+
+def test_an_event_that_was_never_emitted_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="without seq, ts or session"):
+        event_json(RunPausing(text="x"), Redactor({}))
+
+
+def test_an_event_with_a_field_of_another_type_is_not_written() -> None:
+    odd = TurnStarted(seq=1, ts=2.0, session="s", turn="one")  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValueError, match="turn"):
+        event_json(odd, Redactor({}))
 
 
 def test_the_names_are_those_scripts_rely_on() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.events import KnownEvent, MessageAdded, Notice, SteerDelivered, SteerQueued, ToolResultAdded
 from codeagent.core.messages import AssistantMessage, ToolMessage, text_of
+from codeagent.core.notices import ModeChanged
 from codeagent.core.transcript import transcript_problems
 from codeagent.session.history import fold
 from tests.session.eventlogs import Log, finished_run, logs
@@ -152,7 +153,7 @@ def test_the_mode_is_that_of_the_last_change_or_of_the_last_run() -> None:
     assert fold(log.events).mode is None
     log.run()
     assert fold(log.events).mode == "ask"
-    log.add(Notice, code="mode.changed", text="plan", data={"mode": "plan"})
+    log.add(ModeChanged, text="plan", mode="plan")
     assert fold(log.events).mode == "plan"
     log.add(Notice, code="mode.changed", text="?", data={"mode": "of a newer version"})
     assert fold(log.events).mode == "plan"

@@ -6,6 +6,7 @@ from typing import Any
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import DiffBlock, DisplayBlock, TerminalBlock
+from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import (
     BatchFinished,
     BatchPlanned,
@@ -34,6 +35,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import AssistantMessage, ErrorInfo, ErrorKind, TextPart, Thinking, Usage, UserMessage
 from codeagent.core.policy import Permission
+from codeagent.core.redact import Redactor
 
 START = 1_790_000_000.0
 """When every recording begins, in seconds since the epoch."""
@@ -171,7 +173,9 @@ class Recording:
         return self
 
     def notice(self, code: str, text: str, *, level: str = "info", **data: Any) -> "Recording":
+        """As a log would tell of it: what a reader acts on becomes a type of its own."""
         self.add(Notice, code=code, text=text, level=level, data=data)
+        self.events[-1] = parse_event_json(event_json(self.events[-1], Redactor({})))
         return self
 
     def limit(self, name: str, maximum: float) -> "Recording":
@@ -266,7 +270,7 @@ MOVES: tuple[Callable[[Recording], object], ...] = (
     lambda r: r.job_output("j1", "more\n"),
     lambda r: r.end_job("j1", "c1", "make", "done"),
     lambda r: r.limit("turns", 5),
-    lambda r: r.notice("model.retry", "again", delay_s=4, reason="overloaded"),
+    lambda r: r.notice("model.retry", "again", reason="overloaded", attempt=2, delay_s=4.0),
     lambda r: r.notice("mode.changed", "plan", mode="plan"),
     lambda r: r.notice("step.changed", "on", on=True),
     lambda r: r.add(TurnStarted, turn=2),

@@ -273,8 +273,13 @@ def test_a_new_order_of_the_queue_is_no_remark() -> None:
 
 
 def test_pause_mode_and_model_show_in_the_status() -> None:
-    recording = Recording().run("x").notice("run.paused", "paused", batch=3).notice("mode.changed", "plan", mode="plan")
-    now = show(recording.notice("model.changed", "demo", model="demo")).status.now
+    recording = (
+        Recording()
+        .run("x")
+        .notice("run.paused", "paused", batch=3, why="asked", calls=[])
+        .notice("mode.changed", "plan", mode="plan")
+    )
+    now = show(recording.notice("model.changed", "demo", model="demo", api_base=None)).status.now
 
     assert (now.halt, now.batch, now.mode, now.model) == ("paused", 3, "plan", "demo")
 
@@ -283,7 +288,7 @@ def test_a_pause_that_was_asked_for_shows_until_it_comes_or_is_taken_back() -> N
     asked = Recording().run("x").notice("run.pausing", "pausing at the next boundary")
     assert show(asked).status.now.halt == "pausing"
     assert show(asked.notice("run.resumed", "going on")).status.now.halt == ""
-    assert show(asked.notice("run.paused", "paused", batch=1)).status.now.halt == "paused"
+    assert show(asked.notice("run.paused", "paused", batch=1, why="asked", calls=[])).status.now.halt == "paused"
     assert show(asked.finish()).status.now.halt == ""
 
 
@@ -310,7 +315,7 @@ def test_nothing_that_happens_in_a_run_makes_esc_forget_that_it_was_pressed(
     if code is None:
         stage.status.set(halt="stopping")  # as the conversation does when it stops the run
     else:
-        recording.notice(code, "as the user said", batch=1)
+        recording.notice(code, "as the user said", batch=1, why="asked", calls=[])
     for move in after:
         move(recording)
     for event in recording.events[seen:]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.core.events import Notice
+from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.runtime import Queued
 from codeagent.core.toolbox import Toolbox
@@ -329,9 +329,7 @@ async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_sc
     assert stage.status.now.phase == "thinking"
 
     why = "a hook denied the prompt, so it was not sent: not on a Friday"
-    launcher.agent.emit(
-        Notice(seq=5, ts=1.0, session="s", level="warning", code="run.not_begun", text=why, data={"prompt": "fix it"})
-    )
+    launcher.agent.emit(RunNotBegun(seq=5, ts=1.0, session="s", text=why, prompt="fix it"))
 
     await until(lambda: stage.status.now.phase == "idle")
     assert given_back == ["fix it"]

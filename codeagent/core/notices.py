@@ -1,0 +1,191 @@
+"""Notices that a reader acts on, each a type with its fields; in JSON all are a `notice` with `code` and `data`.
+
+So scripts and old logs know them as they always were, and a reader that lacks a case, or a writer that lacks a field,
+fails the type checker. What is only to be read is a plain `core.events.Notice`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from codeagent.core.envelope import BaseEvent
+from codeagent.core.json_types import kept_in
+from codeagent.core.policy import Mode, Permission
+
+NoticeLevel = Literal["info", "warning", "error"]
+PauseReason = Literal["asked", "step", "budget", "limit"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TypedNotice(BaseEvent):
+    """What all of them have; `code` is stable, `text` is for reading, and the fields of each are the `data` in JSON."""
+
+    type: Literal["notice"] = "notice"
+    level: NoticeLevel = "info"
+    code: str
+    text: str
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
+        return kept_in("data", kind, handler(kind), outside=TypedNotice)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModeChanged(TypedNotice):
+    """What is asked about from the next call on."""
+
+    code: Literal["mode.changed"] = "mode.changed"
+    mode: Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelChanged(TypedNotice):
+    """Requests go to another model from now on."""
+
+    code: Literal["model.changed"] = "model.changed"
+    model: str
+    api_base: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelRetried(TypedNotice):
+    """The request failed and is made again; what was streamed of its answer counts no more."""
+
+    level: NoticeLevel = "warning"
+    code: Literal["model.retry"] = "model.retry"
+    reason: str
+    attempt: int
+    """The one that follows, from 2."""
+    delay_s: float
+    """Seconds until then."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetChanged(TypedNotice):
+    """The user set a budget, or took it away."""
+
+    code: Literal["budget.changed"] = "budget.changed"
+    budget: str
+    """Empty where there is none now."""
+    left: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepModeChanged(TypedNotice):
+    """The run pauses before every batch, or no more."""
+
+    code: Literal["step.changed"] = "step.changed"
+    on: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueOrdered(TypedNotice):
+    """The user put the queued texts in another order."""
+
+    code: Literal["queue.ordered"] = "queue.ordered"
+    ids: tuple[str, ...]
+    """Of those that wait, the next one first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallEdited(TypedNotice):
+    """The user changed the arguments of a call before it ran."""
+
+    code: Literal["call.edited"] = "call.edited"
+    call_id: str
+    arguments: str
+    """JSON."""
+    target: str
+    permission: Permission
+    """What the policy will say now."""
+    reason: str = ""
+    """Why, as a phrase."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPausing(TypedNotice):
+    """The run will pause at the next boundary."""
+
+    code: Literal["run.pausing"] = "run.pausing"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPaused(TypedNotice):
+    """The run waits at a boundary for the user."""
+
+    code: Literal["run.paused"] = "run.paused"
+    batch: int
+    """The one that runs next, from 1."""
+    why: PauseReason
+    calls: tuple[str, ...]
+    """Ids of the calls that wait; none before a request to the model."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResumed(TypedNotice):
+    """The run goes on, or does not pause after all."""
+
+    code: Literal["run.resumed"] = "run.resumed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunStopped(TypedNotice):
+    """What stopping the run did; `run.finished` follows."""
+
+    code: Literal["run.stopped"] = "run.stopped"
+    stream_closed: bool
+    """The model's answer was still coming."""
+    killed: int
+    """Processes."""
+    edits_kept: tuple[str, ...]
+    """Paths of files that were changed."""
+    not_run: int
+    """Calls."""
+    left_running: int
+    """Processes that could not be ended."""
+    jobs_running: int = 0
+    """Jobs go on; logs of early versions do not say."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunNotBegun(TypedNotice):
+    """A hook denied the prompt, so there is no run."""
+
+    level: NoticeLevel = "warning"
+    code: Literal["run.not_begun"] = "run.not_begun"
+    prompt: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobListens(TypedNotice):
+    """A program in the sandbox listens on a port."""
+
+    code: Literal["job.port"] = "job.port"
+    job_id: str
+    """Empty where several jobs run and it may be any of them."""
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionNotSaved(TypedNotice):
+    """The end of the run could not be written to the log."""
+
+    level: NoticeLevel = "warning"
+    code: Literal["session.write"] = "session.write"
+
+
+AnyNotice = (
+    ModeChanged
+    | ModelChanged
+    | ModelRetried
+    | BudgetChanged
+    | StepModeChanged
+    | QueueOrdered
+    | CallEdited
+    | RunPausing
+    | RunPaused
+    | RunResumed
+    | RunStopped
+    | RunNotBegun
+    | JobListens
+    | SessionNotSaved
+)
