@@ -1,9 +1,10 @@
 """The boundary: where a run waits for the person, and what they may do to the batch that comes next."""
 
-from codeagent.agent.gate import Gate, Why
+from codeagent.agent.gate import Gate
 from codeagent.agent.planned import Planned
 from codeagent.agent.spending import Spending
 from codeagent.core.cancel import CancelToken
+from codeagent.core.notices import PauseReason
 
 
 class Boundary:
@@ -24,7 +25,7 @@ class Boundary:
             self._planned = None
             self._spending.work()
 
-    async def hold(self, why: Why, text: str, batch: int, token: CancelToken) -> None:
+    async def hold(self, why: PauseReason, text: str, batch: int, token: CancelToken) -> None:
         """Wait until the person goes on. Raises RunCancelled."""
         self._spending.rest()
         try:

@@ -2,13 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.cancel import CancelToken
-from codeagent.core.notices import RunPaused, RunPausing, RunResumed, StepModeChanged
-
-Why = Literal["asked", "step", "budget", "limit"]
+from codeagent.core.notices import PauseReason, RunPaused, RunPausing, RunResumed, StepModeChanged
 
 
 class Gate:
@@ -58,7 +55,9 @@ class Gate:
         await self.hold("asked" if asked else "step", f"paused before batch {batch}", batch, token, calls)
         return True
 
-    async def hold(self, why: Why, text: str, batch: int, token: CancelToken, calls: Sequence[str] = ()) -> None:
+    async def hold(
+        self, why: PauseReason, text: str, batch: int, token: CancelToken, calls: Sequence[str] = ()
+    ) -> None:
         """Shut the gate and wait until somebody opens it. Raises RunCancelled."""
         token.raise_if_cancelled()
         self._open.clear()

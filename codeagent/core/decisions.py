@@ -7,20 +7,12 @@ from typing import Literal
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
-from codeagent.core.events import (
-    BatchPlanned,
-    KnownEvent,
-    ToolCallAdded,
-    ToolResultAdded,
-    ToolStarted,
-    UnknownEvent,
-)
+from codeagent.core.events import BatchPlanned, KnownEvent, ToolCallAdded, ToolResultAdded, ToolStarted, UnknownEvent
 from codeagent.core.ledger import LedgerRow
 from codeagent.core.notices import CallEdited
 from codeagent.core.policy import Answer
 from codeagent.core.shell import SHELL
 
-"""The notice about arguments a person changed before a batch."""
 _OUTCOMES: dict[Answer | Literal["cancelled"], Literal["allowed", "denied", "cancelled"]] = {
     "once": "allowed",
     "session": "allowed",
