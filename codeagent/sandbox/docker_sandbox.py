@@ -22,7 +22,7 @@ from codeagent.sandbox.engine_socket import EngineSocket
 from codeagent.sandbox.exec import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import Container, move_planted, set_aside
-from codeagent.sandbox.pinned import PinnedRoot
+from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.resources import SessionResources
 from codeagent.sandbox.selftest import SelfTest
 from codeagent.sandbox.spec import SandboxSpec

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.masks import NOT_ALL_MASKED, Mask, Secrets
-from codeagent.sandbox.pinned import PinnedEntry, PinnedRoot, folder_of
+from codeagent.sandbox.mounts import NOT_ALL_MASKED, Mask, PinnedEntry, PinnedRoot, Secrets, folder_of
 from codeagent.sandbox.resources import SessionResources
 from codeagent.sandbox.tasks import in_thread
 

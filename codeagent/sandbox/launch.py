@@ -11,8 +11,7 @@ from codeagent.sandbox.engine import Engine, EngineRefused, labels, reap
 from codeagent.sandbox.engine_socket import probe_socket
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
-from codeagent.sandbox.masks import NOT_ALL_MASKED, Secrets
-from codeagent.sandbox.pinned import PinnedEntry, PinnedRoot, is_utf8, submounts
+from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.resources import SessionResources
 from codeagent.sandbox.spec import SandboxSpec

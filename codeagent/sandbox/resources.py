@@ -7,8 +7,7 @@ from pathlib import Path
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.repository import OutsideGit, repository_of
 from codeagent.sandbox.engine_socket import EngineSocket, engine_socket
-from codeagent.sandbox.masks import Mask, Secrets, SecretScan
-from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
+from codeagent.sandbox.mounts import Mask, PinnedRoot, Secrets, SecretScan, refuse_unsuitable
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.thaw import FrozenList
 

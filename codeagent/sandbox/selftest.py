@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from codeagent.sandbox.engine_socket import EngineError, EngineSocket
 from codeagent.sandbox.exec import ExecTarget, run_script
-from codeagent.sandbox.pinned import PinnedRoot
+from codeagent.sandbox.mounts import PinnedRoot
 
 _SECONDS = 15.0
 _EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}

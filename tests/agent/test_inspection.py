@@ -18,7 +18,7 @@ from codeagent.core.policy import Answer, Decision, Policy, Rule
 from codeagent.core.ports import Swept
 from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.host import HostSandbox
-from codeagent.sandbox.pinned import PinnedRoot
+from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker

@@ -12,7 +12,7 @@ import pytest_asyncio
 from codeagent.core.ports import Swept
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.guard import set_aside
-from codeagent.sandbox.pinned import PinnedRoot
+from codeagent.sandbox.mounts import PinnedRoot
 from tests.conftest import MakeSandbox
 from tests.sandboxes import run
 from tests.workspace.trees import git

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.masks import SecretScan
-from codeagent.sandbox.pinned import PinnedRoot, refuse_unsuitable
+from codeagent.sandbox.mounts import PinnedRoot, SecretScan, refuse_unsuitable
 
 HOME = Path("/home/somebody")
 
