@@ -16,7 +16,7 @@ from codeagent.agent.gate import Gate
 from codeagent.agent.going_back import GoingBack
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Contact, Inspection
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.parts import Parts
 from codeagent.agent.permissions import Permissions

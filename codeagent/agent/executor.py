@@ -14,10 +14,9 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
-from codeagent.agent.job_placeholder import TOO_MANY, TOO_MANY_RUN, placeholder
-from codeagent.agent.job_run import JobRun
-from codeagent.agent.job_talk import Inbox, talk_through
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.run import JobRun
+from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
+from codeagent.agent.jobs.work import CallUpdates, CallWork, Inbox, run_stateful
 from codeagent.agent.outcome import (
     Settled,
     as_edited,
@@ -31,8 +30,6 @@ from codeagent.agent.outcome import (
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prepared import CallKind, Circumstances, Permit, Prepared, Refused, Surroundings
 from codeagent.agent.repeats import TOO_OFTEN
-from codeagent.agent.watch import Watch
-from codeagent.agent.work import Work
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import PlannedCall, ToolFinished, ToolResultAdded, ToolStarted
@@ -67,7 +64,7 @@ class Executor:
         self._running: dict[str, CancelToken] = {}
         self._jobs = jobs
         self._inspection = inspection
-        self._working: dict[str, Work] = {}
+        self._working: dict[str, CallWork] = {}
         """What is awaited, by call, the oldest first."""
 
     def plan(self, call: ToolCall) -> PlannedCall:
@@ -287,20 +284,20 @@ class Executor:
         await self._around.hooks.after_tool(call, settled.result)
         return settled
 
-    def _begin(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Work:
+    def _begin(self, prepared: Prepared, permit: Permit, token: CancelToken) -> CallWork:
         """The tool's own work on its way, under the call's token and its time limit."""
         tool, args = prepared.tool, prepared.args
-        watch = Watch(prepared.call, self._emitter, self._around.hooks)
-        work = Work(prepared, token, watch, Inbox())
+        updates = CallUpdates(prepared.call, self._emitter, self._around.hooks)
+        work = CallWork(prepared, token, updates, Inbox())
         context = replace(
             self._context(prepared, token, permit),
-            on_update=watch.update,
-            on_progress=watch.progress,
-            is_job=lambda: watch.is_job,
+            on_update=updates.update,
+            on_progress=updates.progress,
+            is_job=lambda: updates.is_job,
         )
         if tool.mode == "stateful":
             context = replace(context, receive=work.inbox.receive)
-            work.begin(_result(token, talk_through(tool, args, context, work.inbox)), self._limit(prepared))
+            work.begin(_result(token, run_stateful(tool, args, context, work.inbox)), self._limit(prepared))
         else:
             work.begin(_result(token, tool.run(args, context)), self._limit(prepared))
         return work
@@ -313,22 +310,22 @@ class Executor:
         general = None if prepared.tool.in_background(prepared.args) else self._around.limits.timeout_per_call
         return min((seconds for seconds in (own, general) if seconds is not None), default=None)
 
-    async def _awaited(self, work: Work, background: bool) -> tuple[Result, JobRun | None]:
+    async def _awaited(self, work: CallWork, background: bool) -> tuple[Result, JobRun | None]:
         """The result, or the placeholder of what goes on as a job."""
         call_id = work.prepared.call.id
         if background:
             job = self._jobs.take(work, promoted=False)
-            return placeholder(job.job, work.watch.output), job
+            return job.placeholder(), job
         self._working[call_id] = work
         try:
             settled = await work.settle()
         finally:
             del self._working[call_id]
         if isinstance(settled, Result):
-            work.watch.ended = True
+            work.updates.ended = True
             return settled, None
         job = self._jobs.run_of(settled)
-        return placeholder(job.job, work.watch.output), job
+        return job.placeholder(), job
 
     def promote(self, call_id: str | None) -> bool:
         """Move a call that is awaited to the background; None: the one that has run longest."""

@@ -8,7 +8,7 @@ from codeagent.agent.checkpointing import Checkpointing
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.inspection import Inspection
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.spending import Spending
 from codeagent.agent.steering import Steering

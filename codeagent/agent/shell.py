@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.flood import Flood
 from codeagent.agent.floor import Floor
+from codeagent.agent.jobs.work import OutputThrottle
 from codeagent.agent.outcome import result_of_error
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError
@@ -115,10 +115,10 @@ class Shell:
         except Exception as error:
             return result_of_error(error, executed=True)
 
-        flood = Flood()
+        throttle = OutputThrottle()
 
         async def update(text: str, stream: OutputStream = "output") -> None:
-            if shown := flood.take(text):
+            if shown := throttle.take(text):
                 self._emitter.emit(ToolUpdated(call_id=command.call_id, name=SHELL, text=shown, stream=stream))
 
         try:

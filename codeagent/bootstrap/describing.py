@@ -6,7 +6,7 @@ from typing import Any
 
 from codeagent.agent.briefing import Prompt
 from codeagent.agent.context import Environment, system_prompt
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind

@@ -11,7 +11,7 @@ from codeagent.agent.batches import Strategy
 from codeagent.agent.briefing import Briefing
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prepared import Surroundings

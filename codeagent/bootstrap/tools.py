@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.questions import Questions
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind, agrees_to

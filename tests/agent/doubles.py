@@ -9,7 +9,7 @@ from typing import Any, Literal
 from codeagent.agent.agent import Agent, Past
 from codeagent.agent.batches import Strategy
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prepared import Surroundings

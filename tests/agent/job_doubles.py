@@ -5,8 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from codeagent.agent.agent import Past
-from codeagent.agent.job_ports import Pace
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
@@ -122,7 +121,7 @@ class Backstage:
         more: tuple[Tool[Any], ...] = (),
         outputs: OutputStore | None = None,
     ) -> None:
-        self.jobs = Jobs(Pace(0.01, 0.02))
+        self.jobs = Jobs(PollingPace(0.01, 0.02))
         self.long = Long()
         self.scene: Scene = scene(
             *turns,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codeagent.agent.jobs import Jobs
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.core.budget import Budget
 from codeagent.core.errors import ConfigError

@@ -101,7 +101,7 @@ class Odd(Doing):
         ("details", "cannot be used: details.when: input was not a valid json value"),
         ("raised", "cannot be used: result.content.0: "),
         ("update", "on_update takes text, not int"),
-        ("stream", "on_update takes a stream among output, stdout, stderr, not 'stdin'"),
+        ("stream", "stream is one of output, stdout, stderr, not 'stdin'"),
         ("progress", "on_progress takes text, not int"),
     ],
 )

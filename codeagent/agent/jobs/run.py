@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from codeagent.agent.job_output import JobOutput, end_of
-from codeagent.agent.work import Work
+from codeagent.agent.jobs.output import JobOutput, end_of
+from codeagent.agent.jobs.work import CallWork
 from codeagent.core.events import JobFinished
 from codeagent.core.jobs import Job
 from codeagent.core.messages import text_of
@@ -15,29 +15,31 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolResult
 
 TAIL = 4_000
-"""Characters of its output that the model is told at its end."""
+"""Characters of the output that the model reads when the job ends."""
+_SO_FAR = 8_000
+"""Characters of the output that the model reads when the user moves a call to the background."""
 _SUMMARY = 300
 _FLUSH_SECONDS = 0.5
 
 
 class JobRun:
-    """What it printed can be read while it runs and afterwards; its work is let go of when it has ended."""
+    """A job while it runs, and its record afterwards; its output can be read at any time."""
 
-    def __init__(self, job: Job, work: Work, outputs: OutputStore, printed: Callable[[], None]) -> None:
-        """`printed` is called with every piece of its output."""
+    def __init__(self, job: Job, work: CallWork, outputs: OutputStore, printed: Callable[[], None]) -> None:
+        """`printed` is called after every piece of output."""
         self._job = job
         self._outputs = outputs
         self._printed = printed
         self._flushing = False
         self._handle: str | None = None
-        self.work: Work | None = work
-        self.output: JobOutput = work.watch.output
+        self.work: CallWork | None = work
+        self.output: JobOutput = work.updates.output
         self.sandboxed = work.prepared.tool.sandboxed
         self.stopping = ""
-        """Why it is being stopped."""
+        """Why it is being stopped; empty unless it is."""
         self.over = asyncio.Event()
         self.output.keep(outputs, job.id)
-        work.watch.becomes(job.id, self._print)
+        work.updates.become(job.id, self._print)
 
     @property
     def job(self) -> Job:
@@ -47,8 +49,20 @@ class JobRun:
     def running(self) -> bool:
         return self._job.status == "running"
 
-    def listens(self, port: int) -> None:
+    def add_port(self, port: int) -> None:
         self._job = replace(self._job, ports=(*self._job.ports, port))
+
+    def placeholder(self) -> ToolResult:
+        """The result of the call that goes on as this job: at once, with the output so far."""
+        promise = "You will be told when it ends."
+        job = self._job
+        if not job.promoted:
+            text = f"job {job.id} started: {job.title}\n{promise}"
+        else:
+            printed = self.output.tail(_SO_FAR)
+            so_far = f"Its output so far:\n{printed}" if printed else "It has printed nothing so far."
+            text = f"The user moved this call to the background; it goes on as job {job.id}. {promise}\n{so_far}"
+        return ToolResult.from_text(text, details={"job_id": job.id, "handle": self.output.handle})
 
     def stop(self, reason: str) -> None:
         if self.work is not None:
@@ -61,10 +75,10 @@ class JobRun:
         return page_of(self._outputs, self._handle, offset, lines)
 
     async def ended(self, now: Callable[[], float]) -> JobFinished:
-        """Wait for its end, and say how it ended."""
+        """Wait until it ends; the event that says how. `now` gives seconds since the epoch."""
         assert self.work is not None
         result = await self.work.result()
-        self.work.watch.ended = True
+        self.work.updates.ended = True
         self.work.token.close()
         self.output.end()
         finished = self._finished(result, round(now(), 3))
@@ -74,7 +88,7 @@ class JobRun:
     def _finished(self, result: ToolResult, ended: float) -> JobFinished:
         status, code = self._status(result), result.details.get("exit_code")
         exit_code = code if isinstance(code, int) else None
-        tail, handle = self._told(result)
+        tail, handle = self._tail(result)
         summary = f"exit code {exit_code}" if exit_code is not None else ""
         if result.error is not None:
             summary = one_line(result.error.message, _SUMMARY)
@@ -100,8 +114,8 @@ class JobRun:
             return "done"
         return "stopped" if self.stopping and result.error.kind == "cancelled" else "failed"
 
-    def _told(self, result: ToolResult) -> tuple[str, str | None]:
-        """What the model is told, and where all of it is where that is more."""
+    def _tail(self, result: ToolResult) -> tuple[str, str | None]:
+        """What the model reads of the result, and the handle of all of it where there is more."""
         kept = result.details.get("handle")
         self._handle = kept if isinstance(kept, str) and not self.output.whole else None
         answer = text_of(result.content)
@@ -109,10 +123,10 @@ class JobRun:
             return self.output.tail(TAIL), None if self.output.characters <= TAIL else self.output.handle
         if len(answer) <= TAIL and self._handle is None and not result.details.get("truncated"):
             return answer, None
-        return end_of(answer, TAIL), self._handle or self._of_answer(answer)
+        return end_of(answer, TAIL), self._handle or self._handle_of(answer)
 
-    def _of_answer(self, answer: str) -> str | None:
-        """Where all of an answer is: what was printed, or the answer itself where it is something else."""
+    def _handle_of(self, answer: str) -> str | None:
+        """The handle of the whole answer: that of the output, or of the answer itself where it is not just output."""
         if self.output.characters >= len(answer) // 2:
             return self.output.handle
         sink = self._outputs.create(self._job.call_id)
@@ -132,7 +146,7 @@ class JobRun:
 
 
 def page_of(outputs: OutputStore, handle: str, offset: int | None, lines: int) -> OutputPage:
-    """Lines from `offset`, None: the last ones. Raises KeyError. Blocks."""
+    """`lines` lines from line `offset`, counted from 1; None: the last ones. Blocks. Raises KeyError."""
     if offset is None:
         offset = max(1, outputs.read(handle, 1, 0).total - lines + 1)
     return outputs.read(handle, offset, lines)

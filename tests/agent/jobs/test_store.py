@@ -309,7 +309,7 @@ async def test_two_jobs_that_end_in_the_same_tick_are_both_told_once() -> None:
 
 
 async def test_more_jobs_than_can_run_are_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeagent.agent.jobs.MOST_RUNNING", 2)
+    monkeypatch.setattr("codeagent.agent.jobs.store.MOST_RUNNING", 2)
     calls = tuple(long(key, background=True) for key in "abc")
     b = Backstage(Turn("", calls))
     await b.run()

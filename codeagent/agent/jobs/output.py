@@ -1,4 +1,4 @@
-"""What a call prints, in bounded memory and readable by line while it runs: the end in memory, all of it in a file."""
+"""What a call prints: readable by line while it runs, the end in memory, all of it in a file."""
 
 import threading
 from collections import deque
@@ -24,9 +24,9 @@ class _Block:
 
 
 class JobOutput:
-    """Lines of the streams are never mixed within a line. Safe to read from another thread.
+    """The output of one call. The two streams never mix within a line. Safe to read from another thread.
 
-    Until `keep` only the end is held: a call that is awaited keeps its output in its own way.
+    Until `keep` is called only the end is held: a call that is awaited keeps its output elsewhere.
     """
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class JobOutput:
 
     @property
     def handle(self) -> str | None:
-        """Where the store has it; None before `keep`."""
+        """The handle of the output in the store; None before `keep`."""
         return None if self._sink is None else self._sink.handle
 
     @property
     def whole(self) -> bool:
-        """The store has it from the first line on."""
+        """Whether the store has it from the first line on."""
         return self._before_file == 0
 
     def add(self, text: str, stream: OutputStream = "output") -> None:
@@ -67,7 +67,7 @@ class JobOutput:
                 self._take(whole[:cut])
 
     def keep(self, store: OutputStore, name: str) -> None:
-        """From now on all of it goes to the store as well, what is still in memory first."""
+        """From now on write everything to the store as well, beginning with what is still in memory."""
         with self._lock:
             self._store = store
             self._sink = store.create(name)
@@ -76,13 +76,13 @@ class JobOutput:
                 self._sink.write(block.text)
 
     def flush(self) -> None:
-        """Put it where it survives this process."""
+        """Write what the store has buffered to disk."""
         with self._lock:
             if self._sink is not None and not self._ended:
                 self._sink.flush()
 
     def end(self) -> None:
-        """Nothing more comes; where the store has it, memory is given back. Idempotent."""
+        """Nothing more is printed: finish the last line and close the file. Idempotent."""
         with self._lock:
             if self._ended:
                 return
@@ -94,20 +94,20 @@ class JobOutput:
                 self._sink.close()
 
     def forget(self) -> None:
-        """Give back the memory: from now on it is read from the store."""
+        """Free the memory where the store has everything: from now on it is read from there."""
         with self._lock:
             if self._ended and self._in_file():
                 self._blocks.clear()
                 self._kept = 0
 
     def tail(self, characters: int) -> str:
-        """The last whole lines that fit, as a model reads them; a longer line's end where none does."""
+        """The last whole lines that fit, as a model reads them; the end of the last line where none fits."""
         with self._lock:
             text = "".join(block.text for block in self._blocks) + "".join(self._unfinished.values())
         return end_of(readable(text), characters)
 
     def read(self, offset: int | None, lines: int) -> OutputPage:
-        """`lines` lines from line `offset` (from 1), None: the last ones. What is gone is passed over. Blocks."""
+        """`lines` lines from line `offset`, counted from 1; None: the last ones. Skips what is gone. Blocks."""
         with self._lock:
             total = self._lines + sum(1 for text in self._unfinished.values() if text)
             first = max(1, total - lines + 1 if offset is None else offset)
@@ -167,7 +167,7 @@ class JobOutput:
 
 
 def _broken(text: str) -> str:
-    """With no line longer than can be held: of one that was written over, only its last state is kept."""
+    """The text without lines that are too long: of a line that was overwritten, only the last state is kept."""
     if len(text) <= _LONGEST_LINE:
         return text
     lines = text.split("\n")
@@ -180,7 +180,7 @@ def _in_pieces(line: str) -> str:
 
 
 def end_of(text: str, characters: int) -> str:
-    """The last whole lines that fit; the end of the last line where none does."""
+    """The last whole lines that fit; the end of the last line where none fits."""
     text = text.rstrip("\n")
     if len(text) <= characters:
         return text

@@ -1,16 +1,16 @@
-"""The jobs of one session: calls that go on in the background (the JobBook of `core.jobs`)."""
+"""The jobs of one session (the JobBook of `core.jobs`), and the ports that they listen on."""
 
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.job_ports import Pace, PortWatch
-from codeagent.agent.job_run import JobRun, page_of
+from codeagent.agent.jobs.run import JobRun, page_of
+from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.steering import Steering
-from codeagent.agent.work import Work
 from codeagent.core.ended_job import EndedJob
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
 from codeagent.core.job_note import job_answer, job_note, told_by
 from codeagent.core.jobs import Job
@@ -20,24 +20,103 @@ from codeagent.core.sanitize import one_line
 from codeagent.tools.shell.output import readable
 
 MOST_RUNNING = 64
+TOO_MANY_RUN = f"{MOST_RUNNING} jobs are already running"
+TOO_MANY = f"Not started: {TOO_MANY_RUN}. Stop one with job_stop, or wait for one with job_wait."
 _TITLE = 200
 _CLOSING = "the session ended"
+_QUIET_SECONDS = 3.0
+"""Output after so long a silence means that something happened."""
+_MOST_PORTS = 64
+"""Of one session; a program that keeps opening new ports says nothing by it."""
+
+
+@dataclass(frozen=True)
+class PollingPace:
+    """Seconds between two looks at the ports: the first wait, doubled each time up to the longest."""
+
+    first: float = 1.0
+    longest: float = 15.0
+
+
+class PortWatch:
+    """Reports each port that is listened on in the sandbox once; it looks only while a job runs there."""
+
+    def __init__(
+        self, sandbox: Sandbox, busy: Callable[[], bool], found: Callable[[int], None], pace: PollingPace
+    ) -> None:
+        """`busy`: whether a job runs in the sandbox; `found` gets each new port."""
+        self._sandbox = sandbox
+        self._busy = busy
+        self._found = found
+        self._pace = pace
+        self._known: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._sooner = asyncio.Event()
+        self._last_output = 0.0
+
+    def begin(self) -> None:
+        """A job has started."""
+        self._sooner.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+
+    def printed(self) -> None:
+        """A job printed something: after a silence that is a reason to look sooner."""
+        now = time.monotonic()
+        if now - self._last_output > _QUIET_SECONDS:
+            self._sooner.set()
+        self._last_output = now
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _work(self) -> None:
+        delay = self._pace.first
+        while self._busy() and len(self._known) < _MOST_PORTS:
+            if await self._woken(delay):
+                delay = self._pace.first
+                await asyncio.sleep(delay)
+            else:
+                delay = min(2 * delay, self._pace.longest)
+            if self._busy():
+                await self._look()
+
+    async def _woken(self, delay: float) -> bool:
+        """Wait for a reason to look sooner; False where there was none within `delay` seconds."""
+        try:
+            async with asyncio.timeout(delay):
+                await self._sooner.wait()
+        except TimeoutError:
+            return False
+        self._sooner.clear()
+        return True
+
+    async def _look(self) -> None:
+        try:
+            listening = await self._sandbox.listening()
+        except CodeagentError:
+            return
+        for port in sorted(listening - self._known)[: _MOST_PORTS - len(self._known)]:
+            self._known.add(port)
+            self._found(port)
 
 
 class Jobs:
-    """Made before the tools that ask it; it knows of no job until it is connected.
+    """Made before the tools that ask it; it has no jobs until it is connected.
 
-    The model is told of each end once: by a note at the next boundary, or by the result that told it before.
+    The model is told once that a job ended: in a note at the next boundary, or in a result before that.
     """
 
-    def __init__(self, pace: Pace | None = None) -> None:
-        self._pace = pace or Pace()
+    def __init__(self, pace: PollingPace | None = None) -> None:
+        self._pace = pace or PollingPace()
         self._past: dict[str, EndedJob] = {}
         self._runs: dict[str, JobRun] = {}
         self._untold: dict[str, JobFinished] = {}
         self._following: set[asyncio.Task[None]] = set()
         self._ports: PortWatch | None = None
-        self._wake: Callable[[], None] = _nobody
+        self._wake: Callable[[], None] = lambda: None
 
     def connect(
         self,
@@ -48,14 +127,14 @@ class Jobs:
         past: tuple[EndedJob, ...],
         wake: Callable[[], None],
     ) -> None:
-        """`past`: what earlier processes left. `wake` is called when a job ended that nobody stopped."""
+        """`past`: the jobs of earlier processes. `wake` is called when a job ends that nobody stopped."""
         self._emitter = emitter
         self._outputs = outputs
         self._steering = steering
         self._past = {item.job.id: item for item in past}
         self._wake = wake
         if sandbox is not None:
-            self._ports = PortWatch(sandbox, lambda: bool(self._sandboxed()), self._listens, self._pace)
+            self._ports = PortWatch(sandbox, lambda: bool(self._sandboxed()), self._report_port, self._pace)
 
     def jobs(self) -> tuple[Job, ...]:
         return (*(item.job for item in self._past.values()), *(run.job for run in self._runs.values()))
@@ -67,7 +146,7 @@ class Jobs:
         return self._runs[job_id].job
 
     async def wait(self, job_id: str, timeout: float) -> Job:
-        """As it is once it has ended, after `timeout` seconds, or when the person's text waits for the boundary.
+        """The job once it has ended, after `timeout` seconds, or when text of the user's waits for the boundary.
 
         Raises KeyError.
         """
@@ -113,11 +192,11 @@ class Jobs:
 
     @property
     def full(self) -> bool:
-        """No further job can be started."""
+        """Whether no further job can be started."""
         return self.running >= MOST_RUNNING
 
-    def take(self, work: Work, *, promoted: bool) -> JobRun:
-        """The work goes on as a job from now on; the caller says `follow` once its call is answered."""
+    def take(self, work: CallWork, *, promoted: bool) -> JobRun:
+        """Turn the work into a job; the caller calls `follow` once the call has its result."""
         call, tool = work.prepared.call, work.prepared.tool
         job = Job(
             id=f"job-{len(self._past) + len(self._runs) + 1}",
@@ -146,28 +225,28 @@ class Jobs:
         return run
 
     def run_of(self, job_id: str) -> JobRun:
-        """One of this process."""
+        """A job of this process. Raises KeyError."""
         return self._runs[job_id]
 
     def follow(self, run: JobRun) -> None:
-        """Tell of its end when it comes; its `tool.result` has been logged."""
+        """Report its end when it comes; the call's `tool.result` is logged before."""
         task = asyncio.create_task(self._follow(run))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
 
     def answered(self, result: ToolResultAdded) -> None:
-        """A call of the model's has its result, which may be how it learns of an end."""
+        """A call has its result: where that tells the model of a job's end, the note is not needed."""
         told = told_by(result)
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
             self._steering.drop_note(job_note(finished))
 
     def stop_all(self) -> None:
-        """Each ends by itself; `close` waits for it."""
+        """Stop every job; `close` waits for them."""
         for run in self._runs.values():
             run.stop(_CLOSING)
 
     async def close(self) -> None:
-        """Stop all of them; returns once nothing runs and all of it is logged."""
+        """Stop every job; returns once all of them have ended and that is logged."""
         self.stop_all()
         while self._following:
             await asyncio.wait(set(self._following))
@@ -190,11 +269,11 @@ class Jobs:
     def _sandboxed(self) -> list[JobRun]:
         return [run for run in self._runs.values() if run.running and run.sandboxed]
 
-    def _listens(self, port: int) -> None:
-        """Whose it is can be said only where one job runs."""
+    def _report_port(self, port: int) -> None:
+        """Report the port, and the job it belongs to where only one runs in the sandbox."""
         running = self._sandboxed()
         if len(running) == 1:
-            running[0].listens(port)
+            running[0].add_port(port)
             job = running[0].job
             text = f"{job.id} ({job.title}) listens on port {port} in the sandbox"
             self._emitter.emit(JobListens(text=text, job_id=job.id, port=port))
@@ -213,7 +292,3 @@ def _page_of_past(outputs: OutputStore, past: EndedJob, offset: int | None, line
     every = past.tail.splitlines()
     first = max(1, len(every) - lines + 1 if offset is None else offset)
     return OutputPage(tuple(every[first - 1 :][:lines]), first, len(every), 0)
-
-
-def _nobody() -> None:
-    return None
