@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from codeagent.core.ports import Command, CommandResult, Sandbox
-from codeagent.core.repository import OutsideGit, repository_of
+from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.spec import SandboxSpec

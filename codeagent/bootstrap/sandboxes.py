@@ -14,7 +14,7 @@ from codeagent.config.trust import TrustFile
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
 from codeagent.core.programs import find_program
-from codeagent.core.repository import OutsideGit, repository_of
+from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import internet_of
 from codeagent.sandbox.host import HostSandbox

@@ -14,10 +14,10 @@ from codeagent.config.trust import TrustFile
 from codeagent.core.commits import CommitRefused
 from codeagent.core.errors import ConfigError
 from codeagent.core.ports import OutputStore, Workspace
-from codeagent.core.repository import OutsideGit
 from codeagent.core.scratchpad import Scratchpad
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.repository import OutsideGit
 from codeagent.session.history import History
 from codeagent.session.memory import SessionMemory
 from codeagent.session.scratchpad import NAME, ScratchpadFile, project_scratchpad

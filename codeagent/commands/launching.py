@@ -16,6 +16,7 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
+from codeagent.disk.opens import open_folder
 from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_servers, try_key
 from codeagent.session.history import last_mode, last_model
 from codeagent.session.store import SessionStore
@@ -129,7 +130,7 @@ class LocalLauncher:
         if program is None:
             raise CodeagentError("ripgrep is missing, so files cannot be listed: install codeagent again")
         try:
-            root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            root = open_folder(self._workspace, follow=True)
         except OSError as error:
             raise CodeagentError(f"{self._workspace} cannot be read ({error.strerror})") from error
         try:

@@ -1,7 +1,5 @@
 """`codeagent tools check FILE`: every error and warning of a tool file, with file, line and key."""
 
-import os
-import stat
 import sys
 from pathlib import Path
 from typing import Literal
@@ -9,6 +7,7 @@ from typing import Literal
 from codeagent.bootstrap import Place, describe_tools
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
+from codeagent.disk.opens import read_regular
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.registry import ToolFile, ToolLoader
@@ -60,10 +59,7 @@ def _read_only(file: ToolFile) -> int:
 
 def _content(path: Path, shown: str) -> bytes:
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{shown} is not a regular file")
-            content = file.read(_LARGEST + 1)
+        content = read_regular(path, follow=True, most=_LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"{shown} cannot be read: {reason}") from None

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from codeagent.config.private_file import read_private
 from codeagent.core.errors import ConfigError
-from codeagent.disk.private import replace_private
+from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
 SERVICE = "codeagent"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
@@ -79,11 +78,12 @@ class KeyStore:
         return f"{self._file}, which only you can read"
 
     def _read(self) -> dict[str, str]:
-        raw = read_private(self._file, _UNUSED)
         try:
-            found = tomllib.loads((raw or b"").decode())
+            found = tomllib.loads((read_private(self._file) or b"").decode())
+        except UnsafeFile as error:
+            raise ConfigError(f"{error}; {_UNUSED}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"{self._file} is no TOML file; {_UNUSED}") from error
+            raise ConfigError(f"{self._file} is not a TOML file; {_UNUSED}") from error
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def _write(self, keys: dict[str, str]) -> None:

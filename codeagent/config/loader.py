@@ -1,7 +1,6 @@
 """Builds the settings of a run: flags before environment before the user's file; a project may only tighten."""
 
 import os
-import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 
 from codeagent.config.paths import PROJECT_FILE
 from codeagent.config.positions import line_of_text
-from codeagent.config.private_file import read_owned
 from codeagent.config.settings import (
     FileSettings,
     HookSettings,
@@ -31,6 +29,8 @@ from codeagent.config.settings import (
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.core.sanitize import one_line
+from codeagent.disk.opens import open_folder, read_regular
+from codeagent.disk.private import LARGEST, UnsafeFile, read_owned
 
 ENVIRONMENT = {
     "CODEAGENT_MODEL": ("model",),
@@ -55,7 +55,6 @@ _LISTED: dict[str, type[Section]] = {
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
 _TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask")})
-_LARGEST = 256 * 1024
 
 Layer = dict[str, Any]
 Decides = Callable[[Rule, str], bool]
@@ -114,7 +113,10 @@ def _each(rules: RuleSettings) -> Iterator[tuple[str, Permission, RuleSetting]]:
 
 
 def _read_user(path: Path, decides: Decides) -> Layer:
-    text = read_owned(path, "nothing was run")
+    try:
+        text = read_owned(path)
+    except UnsafeFile as error:
+        raise ConfigError(f"{error}; nothing was run") from error
     if text is None:
         return {}
     data, source = _parse(text, str(path))
@@ -147,25 +149,19 @@ def _read_project(workspace: Path, decides: Decides) -> Layer:
 def _open_confined(workspace: Path) -> bytes | None:
     """The project file's bytes, no link followed and no FIFO waited for; None where there is none."""
     try:
-        folder = os.open(workspace / PROJECT_FILE.parent, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = open_folder(workspace / PROJECT_FILE.parent, listed=False)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(f"{PROJECT_FILE.parent} is not a plain folder ({error.strerror}); nothing was run") from error
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(PROJECT_FILE.name, flags, dir_fd=folder)
+        return read_regular(PROJECT_FILE.name, within=folder, largest=LARGEST)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(f"{PROJECT_FILE} cannot be read ({error.strerror}); nothing was run") from error
     finally:
         os.close(folder)
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise ConfigError(f"{PROJECT_FILE} is no regular file of at most {_LARGEST} bytes; nothing was run")
-        return file.read(_LARGEST)
 
 
 def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:

@@ -8,10 +8,10 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
-from codeagent.config.private_lines import PrivateLines
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.sanitize import one_line, visible
+from codeagent.disk.json_lines import JsonLinesFile
 
 LASTS = timedelta(days=90)
 """How long a rule is kept. Use does not renew it: after that the person is asked once more."""
@@ -57,7 +57,7 @@ class RuleBookFile:
     ) -> None:
         """`folder` is the configuration's; `now` gives seconds since the epoch. Raises ConfigError."""
         self.file = folder / "rules.jsonl"
-        self._lines = PrivateLines(self.file, _Entry, _UNUSED)
+        self._lines = JsonLinesFile(self.file, _Entry, _UNUSED)
         self._objection = objection
         self._now = now
         try:

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from codeagent.config.private_lines import PrivateLines
 from codeagent.core.errors import ConfigError
+from codeagent.disk.json_lines import JsonLinesFile
 
 _UNUSED = "no project is trusted: repair or remove it"
 
@@ -34,7 +34,7 @@ class TrustFile:
     def __init__(self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl") -> None:
         """`folder` is the configuration's. Raises ConfigError."""
         self.file = folder / name
-        self._lines = PrivateLines(self.file, _Entry, _UNUSED)
+        self._lines = JsonLinesFile(self.file, _Entry, _UNUSED)
         self._home = home
         try:
             self._workspace = workspace.resolve(strict=True)

@@ -1,1 +1,1 @@
-"""Files on disk, below everything that touches them: confined opens, atomic writes, private files and locks."""
+"""Files opened, written and locked safely: written once, below every package that touches files."""

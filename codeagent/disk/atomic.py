@@ -1,7 +1,6 @@
 """Replaces one file of an open directory, whole or not at all."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -13,6 +12,8 @@ from pathlib import Path
 
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
 from codeagent.disk.confined import Location
+from codeagent.disk.locks import try_lock
+from codeagent.disk.opens import create_file, open_file, open_regular
 
 LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
@@ -51,9 +52,8 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
 
 def _check(location: Location, base: str | None) -> os.stat_result | None:
     """Return the status of the present file, None if there is none. Raises ContentChanged, NotAFile."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        fd = os.open(location.name, flags, dir_fd=location.parent)
+        fd = open_file(location.name, within=location.parent)
     except FileNotFoundError:
         if base is not None:
             raise ContentChanged(f"{location.path} is gone; nothing was written") from None
@@ -88,11 +88,10 @@ def _draft(location: Location, name: str, mode: int) -> Iterator[tuple[int, bool
     """
     fd, named = _unnamed(location, mode), False
     if fd is None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd, named = os.open(name, flags, mode, dir_fd=location.parent), True
+        fd, named = create_file(name, mode, within=location.parent), True
     try:
         with suppress(OSError):  # a file system without locks: then leftovers are not removed either
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(fd)
         yield fd, named
     finally:
         os.close(fd)
@@ -125,14 +124,13 @@ def is_leftover(folder: int, name: str) -> bool:
     """Tell whether a file with a name like `LEFTOVER` was left unfinished by a killed process. Never raises."""
     held = name.removesuffix("-reply")
     try:
-        fd = os.open(held, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
+        fd = open_regular(held, within=folder)
     except FileNotFoundError:
         return held != name
     except OSError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return stat.S_ISREG(os.fstat(fd).st_mode)
+        return try_lock(fd)
     except OSError:
         return False
     finally:
@@ -147,7 +145,7 @@ def keep_attributes(location: Location, fd: int, old: os.stat_result) -> None:
             os.fchown(fd, old.st_uid, old.st_gid)
         except PermissionError:
             raise WorkspaceError(f"{location.path} belongs to another user; nothing was written") from None
-    old_fd = os.open(location.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=location.parent)
+    old_fd = open_file(location.name, within=location.parent)
     try:
         for attribute in _attributes(old_fd):
             os.setxattr(fd, attribute, os.getxattr(old_fd, attribute))

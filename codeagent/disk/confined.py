@@ -9,17 +9,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.paths import protected_part
+from codeagent.disk.opens import open_folder
 
 _SYS_OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _MOST_LINKS = 40
 _MOST_RETRIES = 64
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -37,15 +36,6 @@ class Location:
     """`.` if the path is the directory itself."""
     path: str
     """The path relative to the root, as it was walked."""
-
-
-def read_regular(path: Path, most: int = -1, *, follow: bool = False) -> bytes:
-    """Read `most` bytes of a regular file, never waiting for a pipe; a link only with `follow`. Raises OSError."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        return file.read(most)
 
 
 class ConfinedRoot:
@@ -136,12 +126,12 @@ class _Walk:
 
     def _enter(self, parent: int, part: str, make: bool) -> None:
         try:
-            fd = os.open(part, _DIRECTORY, dir_fd=parent)
+            fd = open_folder(part, within=parent)
         except FileNotFoundError:
             if not make:
                 raise
             self._make(parent, part)
-            fd = os.open(part, _DIRECTORY, dir_fd=parent)
+            fd = open_folder(part, within=parent)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR) and _link_target(parent, part) is not None:
                 self._links += 1

@@ -1,74 +1,108 @@
-"""The program's own files: only their owner may read them, they are replaced whole, one process at a time."""
+"""Small files that only their owner may read or write: no link is followed, and they are replaced whole."""
 
-import fcntl
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PATIENCE = 5.0
-"""Seconds for which another process may hold a lock: the work behind it takes milliseconds."""
-_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from codeagent.disk.opens import create_file, open_emptied, open_regular, sync_folder
+
+LARGEST = 256 * 1024
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, whatever the user's umask is; a crash may lose it. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600), "wb") as file:
-        file.write(data)
+class UnsafeFile(Exception):
+    """A file cannot be read, or not be trusted; the text begins with its path and says why."""
 
 
-def replace_private(path: Path, data: bytes) -> None:
-    """Write a private file, whole, and its folder if that is missing. Raises OSError; then the old content stays."""
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
-    make_private_folder(path.parent)
-    try:
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        draft.replace(path)
-        sync_folder(path.parent)
-    finally:
-        draft.unlink(missing_ok=True)
+def read_private(path: Path) -> bytes | None:
+    """Read a file that nobody else may read or write; None where there is none. Raises UnsafeFile."""
+    with _opened(path, LARGEST) as fd:
+        if fd is None:
+            return None
+        status = os.fstat(fd)
+        if status.st_uid != os.getuid():
+            raise UnsafeFile(f"{path} belongs to another user")
+        if status.st_mode & 0o077:
+            raise UnsafeFile(f"{path} can be read by others: chmod 600 {path}")
+        return _all_of(fd, LARGEST)
 
 
-def make_private_folder(folder: Path) -> None:
-    """Make the folder, and those above it that are missing, for their owner only. Raises OSError."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
+def read_owned(path: Path) -> bytes | None:
+    """Read a file that others may read, but not write or replace; links are followed. Raises UnsafeFile."""
+    with _opened(path, LARGEST, follow=True) as fd:
+        if fd is None:
+            return None
+        _refuse_shared(path, os.fstat(fd))
+        for folder in dict.fromkeys((path.parent, path.resolve().parent)):
+            _refuse_shared(folder, folder.stat())
+        return _all_of(fd, LARGEST)
 
 
-def sync_folder(folder: Path) -> None:
-    """Let what was renamed or removed in the folder survive a crash of the machine. Raises OSError."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def read_small(path: Path, largest: int) -> bytes | None:
+    """Read a file of our own, whoever may read it; None where there is none. Raises UnsafeFile."""
+    with _opened(path, largest) as fd:
+        return None if fd is None else _all_of(fd, largest)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file, one process at a time; its folder is made. Raises OSError, TimeoutError.
-
-    The kernel releases it when the process ends.
-    """
-    make_private_folder(path.parent)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+def _opened(path: Path, largest: int, *, follow: bool = False) -> Iterator[int | None]:
     try:
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(0, "another process holds it") from None
-                time.sleep(0.01)
-        yield
+        fd = open_regular(path, follow=follow)
+    except FileNotFoundError:
+        yield None
+        return
+    except OSError as error:
+        raise UnsafeFile(f"{path} cannot be read ({error.strerror})") from error
+    try:
+        if os.fstat(fd).st_size > largest:
+            raise UnsafeFile(f"{path} cannot be read (it has more than {largest} bytes)")
+        yield fd
     finally:
         os.close(fd)
+
+
+def _all_of(fd: int, largest: int) -> bytes:
+    with os.fdopen(os.dup(fd), "rb") as file:
+        return file.read(largest)
+
+
+def _refuse_shared(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.getuid():
+        raise UnsafeFile(f"{path} belongs to another user")
+    if status.st_mode & 0o022:
+        raise UnsafeFile(f"{path} can be changed by others: chmod go-w {path}")
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, in its place; a crash may lose it. Raises OSError."""
+    with os.fdopen(open_emptied(path), "wb") as file:
+        file.write(data)
+
+
+def replace_private(path: Path, data: bytes, *, synced: bool = True) -> None:
+    """Replace a file whole, or make it, and its folder. Raises OSError: the old content is still there then.
+
+    Without `synced` it may be lost when the machine stops, but not when the process does.
+    """
+    new = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
+    make_private_folder(path.parent)
+    try:
+        with os.fdopen(create_file(new), "wb") as file:
+            file.write(data)
+            file.flush()
+            if synced:
+                os.fsync(file.fileno())
+        new.replace(path)
+        if synced:
+            sync_folder(path.parent)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and the missing ones above it, with mode 0700; one that exists stays as it is. Raises OSError."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.disk.opens import open_folder
+from codeagent.disk.private import make_private_folder
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, Mask, PinnedEntry, PinnedRoot, Secrets, folder_of
 from codeagent.sandbox.resources import SessionResources
 from codeagent.sandbox.tasks import in_thread
@@ -121,7 +123,7 @@ def set_aside(root: PinnedRoot, name: str, state_dir: Path) -> Path:
     plain = name.rpartition("/")[2].lstrip(".") or "unnamed"
     new_name = f"{plain}-{secrets.token_hex(4)}"
     folder = state_dir / "sandbox" / "quarantine"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     parent, last = folder_of(root.fd, name)
     try:
         try:
@@ -138,7 +140,7 @@ def set_aside(root: PinnedRoot, name: str, state_dir: Path) -> Path:
 def _behead(parent: int, name: str) -> None:
     """Take a folder's HEAD away: git recognises a repository by what is in it, whatever it is called."""
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+        fd = open_folder(name, within=parent)
     except NotADirectoryError:
         return
     try:

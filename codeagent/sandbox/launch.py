@@ -6,6 +6,7 @@ from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.sanitize import visible
+from codeagent.disk.opens import create_file
 from codeagent.sandbox.egress.forwarder import FOLDER
 from codeagent.sandbox.engine import Engine, EngineRefused, labels, reap
 from codeagent.sandbox.engine_socket import probe_socket
@@ -97,7 +98,7 @@ def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
 def _written(path: Path, text: str) -> Path:
     if path.is_symlink() or not path.exists() or path.read_text(encoding="ascii") != text:
         path.unlink(missing_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+        fd = create_file(path, 0o444)
         with os.fdopen(fd, "w", encoding="ascii") as file:
             file.write(text)
             os.fchmod(fd, 0o444)

@@ -13,9 +13,9 @@ from typing import Literal
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.sanitize import visible
+from codeagent.disk.opens import open_below, open_file, open_folder
 
 EntryKind = Literal["directory", "file", "link", "other"]
-_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _REFUSED = ("/", "/usr", "/etc", "/var", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/home", "/root", "/tmp", "/opt")
 _REFUSED_BELOW = ("/proc", "/sys", "/dev")
 _MOUNTINFO = Path("/proc/self/mountinfo")
@@ -87,7 +87,7 @@ class PinnedRoot:
 
     def protected(self) -> tuple[PinnedEntry, ...]:
         """Return every spelling of `.git` and `.codeagent` directly below the root."""
-        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.fd)
+        fd = open_folder(".", within=self.fd)
         try:
             names = sorted(name for name in os.listdir(fd) if protected_part(name))  # noqa: PTH208  # a descriptor, no path
         finally:
@@ -101,16 +101,7 @@ def folder_of(root: int, name: str) -> tuple[int, str]:
     No link is followed. Raises OSError.
     """
     *parents, last = name.split("/")
-    fd = os.dup(root)
-    try:
-        for part in parents:
-            inner = os.open(part, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            os.close(fd)
-            fd = inner
-    except OSError:
-        os.close(fd)
-        raise
-    return fd, last
+    return open_below(root, parents), last
 
 
 def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None:
@@ -146,17 +137,14 @@ def _contains(outer: Path, inner: Path) -> bool:
 
 
 def _open_each(path: Path) -> int:
-    fd = os.open("/", _PATH_ONLY | os.O_DIRECTORY)
+    top = open_folder("/", listed=False)
     try:
-        for part in path.parts[1:]:
-            inner = os.open(part, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            os.close(fd)
-            fd = inner
+        return open_below(top, path.parts[1:])
     except OSError as error:
-        os.close(fd)
         problem = f"the workspace {path} cannot be opened: {error.strerror}"
         raise SandboxUnavailable(problem, "check that it exists and is not a link") from error
-    return fd
+    finally:
+        os.close(top)
 
 
 def _kind(mode: int) -> EntryKind:
@@ -245,7 +233,7 @@ class SecretScan:
 
     def _folder(self, name: str) -> _Folder | None:
         try:
-            fd = os.open(name or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._root.fd)
+            fd = open_folder(name or ".", within=self._root.fd)
         except OSError:
             return None
         try:
@@ -270,7 +258,7 @@ class SecretScan:
         if not _OFTEN_PUBLIC.fullmatch(Path(name).name):
             return True
         try:
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._root.fd)
+            fd = open_file(name, within=self._root.fd)
         except OSError:
             return True
         with os.fdopen(fd, "rb") as file:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.repository import OutsideGit, repository_of
+from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox.engine_socket import EngineSocket, engine_socket
 from codeagent.sandbox.mounts import Mask, PinnedRoot, Secrets, SecretScan, refuse_unsuitable
 from codeagent.sandbox.spec import SandboxSpec

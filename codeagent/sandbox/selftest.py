@@ -1,12 +1,13 @@
 """Tests a container at its start, with one exec whose answers are judged here; one that fails is not used."""
 
-import fcntl
 import os
 import secrets
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 
+from codeagent.disk.locks import try_lock
+from codeagent.disk.opens import create_file, open_regular
 from codeagent.sandbox.engine_socket import EngineError, EngineSocket
 from codeagent.sandbox.exec import ExecTarget, run_script
 from codeagent.sandbox.mounts import PinnedRoot
@@ -74,9 +75,9 @@ def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | N
 
 def _write(root: PinnedRoot, name: str, text: str) -> int:
     """Write a file and keep it open and locked: whoever cleans up leftovers sees that it is in use. Raises OSError."""
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=root.fd)
+    fd = create_file(name, 0o644, within=root.fd)
     with suppress(OSError):  # a file system without locks
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try_lock(fd)
     os.fchmod(fd, 0o644)
     os.write(fd, f"{text}\n".encode("ascii"))
     return fd
@@ -84,7 +85,7 @@ def _write(root: PinnedRoot, name: str, text: str) -> int:
 
 def _read(root: PinnedRoot, name: str) -> tuple[str, int] | None:
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root.fd)
+        fd = open_regular(name, within=root.fd)
     except OSError:
         return None
     with os.fdopen(fd, encoding="utf-8", errors="replace") as file:

@@ -1,11 +1,12 @@
 """One writer per session: a file lock that ends with the process that holds it."""
 
-import fcntl
 import os
 import time
 from pathlib import Path
 
 from codeagent.core.errors import SessionInUse
+from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.opens import open_file
 
 _PATIENCE = 2.0
 """Seconds."""
@@ -23,13 +24,11 @@ class SessionLock:
 
     def acquire(self) -> None:
         """Raises SessionInUse when another process, or another log of this one, holds it."""
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            _take(fd, fcntl.LOCK_EX)
-        except BlockingIOError:
+        fd = open_lock_file(self._path)
+        if not _acquired(fd):
             in_use = _in_use(self._path, fd)
             os.close(fd)
-            raise in_use from None
+            raise in_use
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
@@ -46,13 +45,12 @@ class SessionLock:
 def check_free(path: Path) -> None:
     """Raises SessionInUse where a process holds the lock now; where nothing was ever locked it is free."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_file(path)
     except OSError:
         return
     try:
-        _take(fd, fcntl.LOCK_SH)
-    except BlockingIOError:
-        raise _in_use(path, fd) from None
+        if not _acquired(fd, shared=True):
+            raise _in_use(path, fd)
     finally:
         os.close(fd)
 
@@ -66,21 +64,19 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _take(fd: int, kind: int) -> None:
-    """Raises BlockingIOError where a living process holds it.
+def _acquired(fd: int, *, shared: bool = False) -> bool:
+    """Lock the file; False where a living process holds it.
 
-    For a moment it may also be held by what is not its holder: a command that a process forked just before it was
-    killed and that has not begun to run, or somebody who only looks whether it is free. Their end is waited for.
+    For a moment something other than its holder may have it: a command that a process forked just before it was
+    killed and that has not begun to run, or a process that only checks whether it is free. Those are waited for.
     """
     deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return fcntl.flock(fd, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _pid(os.pread(fd, 32, 0))
-            if time.monotonic() > deadline or (holder is not None and _lives(holder)):
-                raise
+    while not try_lock(fd, shared=shared):
+        holder = _pid(os.pread(fd, 32, 0))
+        if time.monotonic() > deadline or (holder is not None and _lives(holder)):
+            return False
         time.sleep(0.01)
+    return True
 
 
 def _lives(pid: int) -> bool:

@@ -9,6 +9,7 @@ from codeagent.core.errors import SessionWriteError
 from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent
 from codeagent.core.redact import Redactor
+from codeagent.disk.opens import open_appended, sync_folder
 from codeagent.session.lock import SessionLock
 from codeagent.session.records import Recording, checksum_of, seal
 
@@ -27,7 +28,7 @@ class SessionLog:
         self._redactor = redactor
         self._session_lock = lock
         self._next_seq = recording.events[-1].seq + 1 if recording.events else 1
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._fd = open_appended(path)
         self._before = recording.last
         status = os.fstat(self._fd)
         self._file = status.st_dev, status.st_ino
@@ -149,11 +150,7 @@ class SessionLog:
         if self._names_durable:
             return
         for folder in (self._path.parent, self._path.parent.parent):
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            sync_folder(folder)
         self._names_durable = True
 
     def _write_error(self, error: OSError, unflushed: int = 0) -> SessionWriteError:

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from codeagent.core.ports import OutputPage
 from codeagent.core.redact import Redactor
+from codeagent.disk.opens import create_file
 
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
@@ -72,8 +73,7 @@ class FileOutputs:
     def open(self, handle: str) -> BinaryIO:
         """The output's file, made anew, for its sink. Raises OSError."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(self._path(handle), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        return os.fdopen(fd, "wb", buffering=0)
+        return os.fdopen(create_file(self._path(handle)), "wb", buffering=0)
 
     def note_dropped(self, handle: str, dropped: int) -> None:
         self._dropped[handle] = dropped

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from codeagent.core.errors import SessionError
 from codeagent.core.redact import Redactor
 from codeagent.core.scratchpad import Note, ScratchpadFull
-from codeagent.disk.confined import read_regular
-from codeagent.disk.private import locked, replace_private
+from codeagent.disk.locks import locked
+from codeagent.disk.private import UnsafeFile, read_small, replace_private
 
 NAME = "scratchpad.json"
 _MOST_CHARACTERS = 32_000
@@ -88,21 +88,16 @@ class ScratchpadFile:
                 notes = dict(before)
                 yield notes
                 if notes != before:
-                    data = _Pages(notes=notes).model_dump_json().encode()
-                    replace_private(self._path, data)
+                    replace_private(self._path, _Pages(notes=notes).model_dump_json().encode())
         except OSError as error:
             raise SessionError(f"{self._path} cannot be changed ({error.strerror}); nothing was changed") from error
 
     def _read(self) -> dict[str, str]:
         try:
-            raw = read_regular(self._path, _LARGEST_FILE + 1)
-            if len(raw) > _LARGEST_FILE:
-                raise OSError(0, f"it has more than {_LARGEST_FILE} bytes")
-            return dict(_Pages.model_validate_json(raw).notes)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise SessionError(f"{self._path} cannot be read ({error.strerror}); nothing was changed") from error
+            raw = read_small(self._path, _LARGEST_FILE)
+            return {} if raw is None else dict(_Pages.model_validate_json(raw).notes)
+        except UnsafeFile as error:
+            raise SessionError(f"{error}; nothing was changed") from error
         except ValidationError as error:
             raise SessionError(f"{self._path} is damaged; nothing was changed: repair or remove it") from error
 

@@ -14,6 +14,8 @@ from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownE
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
+from codeagent.disk.opens import open_appended
+from codeagent.disk.private import make_private_folder
 from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.records import Recording, read_head, read_kinds, read_recording
@@ -211,15 +213,13 @@ def repair(path: Path, recording: Recording) -> None:
 
 
 def _append(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.write(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with os.fdopen(open_appended(path), "ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -14,13 +13,13 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
+from codeagent.disk.opens import open_below, open_folder, read_regular
 from codeagent.tools.registry import Loaded, ToolFile, ToolLoader, ToolRegistry, refusal
 
 LARGEST = 256 * 1024
 """Bytes of one file."""
 MOST = 200
 """Files of one folder."""
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -83,18 +82,16 @@ class ToolFolder:
 
     def _open_folder(self) -> int | None:
         """Its descriptor; None if there is no such folder, or it is a link."""
-        folder: int | None = None
         try:
-            folder = os.open(self._base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            for part in self._parts:
-                inner = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=folder)
-                os.close(folder)
-                folder = inner
-            return folder
+            base = open_folder(self._base, follow=True)
         except OSError:
-            if folder is not None:
-                os.close(folder)
             return None
+        try:
+            return open_below(base, self._parts, listed=True)
+        except OSError:
+            return None
+        finally:
+            os.close(base)
 
     def _read_all(self, folder: int, names: list[str]) -> FolderState:
         files: list[ToolFile] = []
@@ -125,14 +122,7 @@ def _stamp(folder: int, name: str) -> tuple[object, ...]:
 
 def _content(folder: int, name: str) -> bytes:
     """Raises OSError."""
-    fd = os.open(name, _OPEN, dir_fd=folder)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "it is not a regular file")
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise OSError(0, f"it is larger than {LARGEST} bytes")
-    return content
+    return read_regular(name, within=folder, largest=LARGEST)
 
 
 _MCP = "mcp__"

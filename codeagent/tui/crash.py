@@ -13,6 +13,8 @@ from pathlib import Path
 from codeagent import __version__
 from codeagent.core.programs import this_program
 from codeagent.core.sanitize import one_line, visible
+from codeagent.disk.opens import create_file
+from codeagent.disk.private import make_private_folder
 
 _KEPT = 20
 """Reports; the oldest go first."""
@@ -71,10 +73,10 @@ def _report(error: BaseException, session: str | None) -> str:
 
 
 def _write(folder: Path, text: str) -> Path:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
     path = next(path for path in _names(folder, name) if not path.exists())
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    with os.fdopen(create_file(path), "w", encoding="utf-8") as file:
         file.write(text)
     for old in sorted(folder.glob("*.txt"))[:-_KEPT]:
         old.unlink(missing_ok=True)

@@ -1,12 +1,14 @@
 """What is typed and not sent yet, kept on disk so that a crash loses half a second of it at most."""
 
 import asyncio
-import fcntl
 import os
 import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+
+from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.private import make_private_folder, replace_private
 
 _MOST_WINDOWS = 100
 """Of one folder, each with a draft that is found again."""
@@ -20,7 +22,7 @@ def own_draft(path: Path) -> "Draft":
     One that was left behind, by a window that was killed, goes before an empty one. Blocks on small files.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         for place in (
             *_left_behind(path),
             path,
@@ -49,13 +51,11 @@ def _written(path: Path) -> float:
 
 def _lock(path: Path) -> int | None:
     """A descriptor that keeps other windows away from it as long as it is open; None where one has it."""
-    fd = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    fd = open_lock_file(path.with_name(f"{path.name}.lock"))
+    if try_lock(fd):
+        return fd
+    os.close(fd)
+    return None
 
 
 class Draft:
@@ -134,12 +134,4 @@ class Draft:
         if not text:
             self._path.unlink(missing_ok=True)
             return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(text.encode(errors="surrogatepass"))
-            file.flush()
-            if synced:
-                os.fsync(file.fileno())
-        new.replace(self._path)
+        replace_private(self._path, text.encode(errors="surrogatepass"), synced=synced)

@@ -1,12 +1,14 @@
 """What the person typed before, in a file that several conversations append to at once."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from codeagent.disk.locks import wait_for_lock
+from codeagent.disk.opens import open_appended
+from codeagent.disk.private import make_private_folder, replace_private
 from codeagent.tui.fuzzy import rank
 
 _MOST = 5_000
@@ -75,7 +77,7 @@ class PromptHistory:
         return [text for text in map(_entry, data.split(b"\n")) if text][-_MOST:]
 
     def _append(self, line: bytes) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self._path.parent)
         with self._locked() as fd:
             size = os.fstat(fd).st_size
             torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
@@ -87,9 +89,9 @@ class PromptHistory:
     def _locked(self) -> Iterator[int]:
         """The file that has the name now, held against other writers: another one may just have replaced it."""
         while True:
-            fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = open_appended(self._path)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX)
+                wait_for_lock(fd)
                 if _is_at(fd, self._path):
                     yield fd
                     return
@@ -104,10 +106,7 @@ class PromptHistory:
             if total > _LARGEST // 2:
                 break
             kept.append(line)
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.writelines(reversed(kept))
-        new.replace(self._path)
+        replace_private(self._path, b"".join(reversed(kept)), synced=False)
 
 
 def _is_at(fd: int, path: Path) -> bool:

@@ -14,6 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
+from codeagent.disk.opens import open_emptied
+from codeagent.disk.private import make_private_folder
+
 RESET = (
     b"\x1b\\"  # ends a sequence that was cut in the middle
     b"\x1b[?2026l"  # synchronized output
@@ -213,9 +216,8 @@ def _mark(marker: Path, attributes: _Attributes) -> None:
     *flags, characters = attributes
     plain = [code if isinstance(code, int) else code.decode("latin-1") for code in characters]
     try:
-        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
+        make_private_folder(marker.parent)
+        with os.fdopen(open_emptied(marker), "w", encoding="utf-8") as file:
             json.dump({"born": _born(os.getpid()), "flags": flags, "characters": plain}, file)
     except OSError:
         pass

@@ -12,7 +12,8 @@ from typing import TypeVar
 from codeagent.core.checkpoints import FileChange, Node, Snapshot
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import protected_part
-from codeagent.workspace.snapshots.contents import FOLDER, NotCovered
+from codeagent.disk.opens import open_folder
+from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
@@ -215,7 +216,7 @@ class GitCheckpoints:
     @contextmanager
     def _opened_root(self) -> Iterator[int]:
         try:
-            fd = os.open(self._root, FOLDER)
+            fd = open_folder(self._root)
         except OSError as error:
             raise CheckpointError(
                 f"{self._root} cannot be opened: {os.strerror(error.errno or 0)}; nothing was changed"

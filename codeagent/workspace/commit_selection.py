@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from codeagent.core.commits import CommitRefused
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
+from codeagent.disk.opens import open_folder
 from codeagent.workspace.git import ShadowGit
-from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content
+from codeagent.workspace.snapshots.contents import NotCovered, read_content
 
 _MOST_FILES = 1000
 _FOLDER, _LINK, _SUBMODULE = "040000", "120000", "160000"
@@ -184,7 +185,7 @@ def on_disk(workspace: Workspace, path: str) -> OnDisk | None:
 
 def _folder(parent: int, name: str, path: str) -> OnDisk | None:
     try:
-        fd = os.open(name, FOLDER, dir_fd=parent)
+        fd = open_folder(name, within=parent)
     except FileNotFoundError:
         return None
     try:
@@ -206,7 +207,7 @@ def _holds_repository(folder: int) -> bool:
 def _entered(folder: int, part: str, path: str) -> int:
     """Open the folder `part` and close the one it is in. Raises OSError, CommitRefused."""
     try:
-        inner = os.open(part, FOLDER, dir_fd=folder)
+        inner = open_folder(part, within=folder)
     except OSError:
         if stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
             raise CommitRefused(f"{path} is reached through a link; name the file itself") from None

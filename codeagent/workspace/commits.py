@@ -12,7 +12,8 @@ from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Comm
 from codeagent.core.errors import ContentChanged
 from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
-from codeagent.core.repository import OutsideGit
+from codeagent.disk.opens import create_file, read_regular
+from codeagent.disk.repository import OutsideGit
 from codeagent.workspace.commit_selection import Selection, select
 from codeagent.workspace.git import ShadowGit, shadow_git
 from codeagent.workspace.repository import CommitRepository, is_locked, locked, open_repository
@@ -127,7 +128,7 @@ class _IndexLock:
     def __init__(self, git: Path) -> None:
         self._path, self._index = git / "index.lock", git / "index"
         try:
-            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            self._fd = create_file(self._path, 0o666)
         except FileExistsError:
             raise locked(git) from None
         except OSError as error:
@@ -311,9 +312,7 @@ class CommitHooks:
 
 def _read(file: Path) -> str:
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(fd, encoding="utf-8", errors="replace") as opened:
-            text = opened.read().strip()
+        text = read_regular(file).decode("utf-8", "replace").strip()
     except OSError as error:
         raise CommitRefused(f"a hook took the message away ({error.strerror}); look at it") from error
     if not text:

@@ -10,9 +10,10 @@ from typing import BinaryIO
 from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.core.ports import DirEntry, FileKind, FileStat
-from codeagent.core.repository import work_tree_of
 from codeagent.disk import atomic
-from codeagent.disk.confined import ConfinedRoot, read_regular
+from codeagent.disk.confined import ConfinedRoot
+from codeagent.disk.opens import open_folder, read_regular
+from codeagent.disk.repository import work_tree_of
 from codeagent.workspace.ignore import IgnoreTree
 
 _LARGEST_IGNORE_FILE = 1 << 20
@@ -30,7 +31,7 @@ class LocalWorkspace:
         self._given = posixpath.normpath(root.absolute())
         self._root = root.resolve()
         try:
-            self._fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._fd = open_folder(self._root)
         except OSError as error:
             raise WorkspaceError(f"cannot work in {root}: {os.strerror(error.errno or 0)}") from None
         self._identity = os.fstat(self._fd)
@@ -140,7 +141,7 @@ class LocalWorkspace:
     def _ignore_file(self, path: str) -> bytes | None:
         try:
             if path.startswith("../"):
-                return read_regular(self._root / path, _LARGEST_IGNORE_FILE)
+                return read_regular(self._root / path, most=_LARGEST_IGNORE_FILE)
             with self.open(path) as file:
                 return file.read(_LARGEST_IGNORE_FILE)
         except (WorkspaceError, OSError):

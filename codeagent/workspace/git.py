@@ -19,8 +19,8 @@ from pathlib import Path
 
 from codeagent.core.commits import CommitRefused
 from codeagent.core.programs import find_program
-from codeagent.core.repository import work_tree_of
-from codeagent.disk.confined import read_regular
+from codeagent.disk.opens import read_regular
+from codeagent.disk.repository import work_tree_of
 from codeagent.workspace.repository import CommitRepository
 
 _STATUS_SECONDS = 5.0
@@ -227,7 +227,7 @@ def _commit(folder: Path, ref: str) -> str:
 
 
 def _text(path: Path) -> str:
-    return read_regular(path, _LARGEST_REFS).decode("utf-8", "replace")
+    return read_regular(path, most=_LARGEST_REFS).decode("utf-8", "replace")
 
 
 def _changes(git: str, top: Path, commit: str, root: Path) -> int:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.commits import CommitRefused
-from codeagent.core.repository import OutsideGit, repository_of
-from codeagent.disk.confined import read_regular
+from codeagent.disk.opens import read_regular
+from codeagent.disk.repository import OutsideGit, repository_of
 
 _SECONDS = 20.0
 _LARGEST_HEAD = 4096
@@ -138,7 +138,7 @@ def _refuse_unusual(git: Path, shared: Path) -> None:
 
 def _branch(git: Path) -> str:
     try:
-        head = read_regular(git / "HEAD", _LARGEST_HEAD).decode("utf-8", "surrogateescape")
+        head = read_regular(git / "HEAD", most=_LARGEST_HEAD).decode("utf-8", "surrogateescape")
     except OSError:
         raise CommitRefused(f"{git / 'HEAD'} cannot be read; ask the user to look at the repository") from None
     match = _BRANCH.fullmatch(head)

@@ -115,7 +115,7 @@ def test_a_link_a_directory_a_pipe_and_nonsense_are_refused(tmp_path: Path) -> N
     keys.file.unlink()
     keys.file.write_text("not toml")
     keys.file.chmod(0o600)
-    with pytest.raises(ConfigError, match="no TOML"):
+    with pytest.raises(ConfigError, match="not a TOML file"):
         keys.find("OPENAI_API_KEY")
 
 

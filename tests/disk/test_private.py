@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.disk.private import locked, replace_private, write_private
+from codeagent.disk.private import (
+    LARGEST,
+    UnsafeFile,
+    read_owned,
+    read_private,
+    read_small,
+    replace_private,
+    write_private,
+)
 
 
 def mode(path: Path) -> int:
@@ -67,10 +75,41 @@ def test_a_link_at_the_path_is_replaced_and_not_followed(tmp_path: Path) -> None
     assert outside.read_bytes() == b"untouched" and not file.is_symlink()
 
 
-def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeagent.disk.private._PATIENCE", 0.0)
-    lock = tmp_path / "lock"
-    with locked(lock), pytest.raises(TimeoutError), locked(lock):
-        raise AssertionError
-    with locked(lock):
-        pass
+def test_a_file_that_is_missing_is_nothing(tmp_path: Path) -> None:
+    assert [read(tmp_path / "none") for read in (read_private, read_owned)] == [None, None]
+    assert read_small(tmp_path / "none", 10) is None
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_file_that_others_may_touch_is_not_private(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(b"x")
+    file.chmod(mode)
+    with pytest.raises(UnsafeFile, match="can be read by others: chmod 600"):
+        read_private(file)
+
+
+def test_a_file_that_others_may_change_is_not_owned(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_bytes(b"x")
+    file.chmod(0o644)
+    assert read_owned(file) == b"x"
+    tmp_path.chmod(0o777)
+    with pytest.raises(UnsafeFile, match="can be changed by others"):
+        read_owned(file)
+
+
+def test_only_an_owned_file_may_be_a_link(tmp_path: Path) -> None:
+    write_private(tmp_path / "real", b"x")
+    (tmp_path / "link").symlink_to("real")
+    assert read_owned(tmp_path / "link") == b"x"
+    with pytest.raises(UnsafeFile, match="cannot be read"):
+        read_private(tmp_path / "link")
+    with pytest.raises(UnsafeFile, match="cannot be read"):
+        read_small(tmp_path / "link", 10)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    write_private(tmp_path / "large", b"x" * (LARGEST + 1))
+    with pytest.raises(UnsafeFile, match="more than"):
+        read_private(tmp_path / "large")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.commits import CommitRefused, Committed
 from codeagent.core.errors import ContentChanged, OutsideWorkspace
-from codeagent.core.repository import repository_of
+from codeagent.disk.repository import repository_of
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
 from tests.copies import copied

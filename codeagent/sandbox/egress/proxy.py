@@ -16,6 +16,7 @@ from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.hosts import HostRule, split_port
+from codeagent.disk.opens import open_folder
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.relay import Relay
@@ -302,7 +303,7 @@ async def _say_no(writer: asyncio.StreamWriter, refusal: RequestRefused) -> None
 def _listen(folder: Path) -> socket.socket:
     """Listen on the socket, bound through the folder's descriptor: a path may be too long for a socket's address."""
     listener = socket.socket(socket.AF_UNIX)
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fd = open_folder(folder)
     try:
         listener.bind(f"/proc/self/fd/{fd}/{SOCKET}")
         (folder / SOCKET).chmod(0o666)

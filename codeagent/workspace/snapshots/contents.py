@@ -7,10 +7,9 @@ import time
 from dataclasses import dataclass
 
 from codeagent.core.checkpoints import NodeKind
+from codeagent.disk.opens import open_file
 from codeagent.workspace.snapshots.index import NO_STAMP, Stamp
 
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 _TRIES = 8
 _FINE_SLACK = 100_000_000
@@ -69,7 +68,7 @@ def _link(folder: int, name: str, status: os.stat_result, started: int) -> Conte
 
 
 def _file(folder: int, name: str, limit: int, started: int) -> Content:
-    fd = os.open(name, FILE, dir_fd=folder)
+    fd = open_file(name, within=folder)
     try:
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):

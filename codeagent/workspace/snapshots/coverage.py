@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.paths import watched, watched_folder
-from codeagent.core.repository import repository_of, work_tree_of
-from codeagent.disk.confined import read_regular
+from codeagent.disk.opens import read_regular
 from codeagent.disk.private import write_private
+from codeagent.disk.repository import repository_of, work_tree_of
 from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope
 from codeagent.workspace.snapshots.store import UMASK, SnapshotStore
 
@@ -281,7 +281,7 @@ def _read_rules(path: Path, *, follow: bool = False) -> str:
 
 def _read(path: Path, most: int, *, follow: bool) -> bytes:
     try:
-        return read_regular(path, most, follow=follow)
+        return read_regular(path, most=most, follow=follow)
     except (OSError, ValueError):
         return b""
 

@@ -1,6 +1,5 @@
 """Makes room: drops the sessions that are too old, then the oldest until the rest is small enough."""
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codeagent.core.errors import CheckpointError
+from codeagent.disk.locks import open_lock_file, try_lock
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 _LAST = "refs/last"
@@ -74,18 +74,17 @@ def _sessions(git: Git) -> dict[str, float]:
 def _alive(file: Path) -> bool:
     """Tell whether a living process holds the file's lock."""
     try:
-        fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        fd = open_lock_file(file, create=False)
     except FileNotFoundError:
         return False
     except OSError:
         return True
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return not try_lock(fd)
     except OSError:
         return True
     finally:
         os.close(fd)
-    return False
 
 
 def _drop(git: Git, sessions: list[str]) -> None:
@@ -129,10 +128,13 @@ def _drop_old_stores(store: SnapshotStore, age: float) -> None:
 
 def _drop_store(folder: Path) -> None:
     """Remove a store unless somebody uses it, or a restore in it is unfinished. Raises OSError."""
-    fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fd = open_lock_file(folder / "lock", create=False)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if (folder / "journal.json").exists() or any(_alive(file) for file in (folder / "live").iterdir()):
+        if (
+            not try_lock(fd)
+            or (folder / "journal.json").exists()
+            or any(_alive(file) for file in (folder / "live").iterdir())
+        ):
             return
         gone = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}.gone")
         folder.rename(gone)

@@ -9,7 +9,8 @@ from typing import assert_never
 
 from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
 from codeagent.core.errors import CheckpointError, CodeagentError
-from codeagent.disk.private import replace_private, sync_folder
+from codeagent.disk.opens import sync_folder
+from codeagent.disk.private import replace_private
 from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import Coverage, decode
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
 from codeagent.disk.atomic import LEFTOVER, is_leftover
+from codeagent.disk.opens import open_below, open_folder
 from codeagent.workspace.ignore import IgnoreScope
-from codeagent.workspace.snapshots.contents import FOLDER, NotCovered, read_content, shown_size, stamp_of, trusted
+from codeagent.workspace.snapshots.contents import NotCovered, read_content, shown_size, stamp_of, trusted
 from codeagent.workspace.snapshots.coverage import SnapshotRecord
 from codeagent.workspace.snapshots.index import NO_STAMP, Folder, IndexEntry, Stamp
 from codeagent.workspace.snapshots.objects import blob_name
@@ -233,7 +234,7 @@ class Scan:
             self._leave_out(prefix, f"deeper than {_DEEPEST} folders")
             return False
         try:
-            inner = os.open(name, FOLDER, dir_fd=here.fd)
+            inner = open_folder(name, within=here.fd)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 self._leave_out(prefix, f"cannot be read ({os.strerror(error.errno or 0)})")
@@ -259,7 +260,7 @@ class Scan:
             raise CheckpointError("the snapshot was interrupted; nothing was changed")
         started = time.time_ns()
         try:
-            fd = os.open(name, FOLDER, dir_fd=parent)
+            fd = open_folder(name, within=parent)
         except OSError:
             self._glances.pop(prefix, None)
             return
@@ -320,23 +321,20 @@ def _rules(folder: int, name: str) -> str:
 
 def _nested_exclude(folder: int) -> str:
     """Return the exclude file of the repository in this folder, if its `.git` is a folder."""
-    opened = []
     try:
-        for name in (".git", "info"):
-            folder = os.open(name, FOLDER, dir_fd=folder)
-            opened.append(folder)
-        return _rules(folder, "exclude")
+        fd = open_below(folder, (".git", "info"))
     except OSError:
         return ""
+    try:
+        return _rules(fd, "exclude")
     finally:
-        for fd in opened:
-            os.close(fd)
+        os.close(fd)
 
 
 def _mark(folder: int, name: str) -> str:
     """Return a text that changes with everything in a git directory that decides what git runs, or with a file."""
     try:
-        fd = os.open(name, FOLDER, dir_fd=folder)
+        fd = open_folder(name, within=folder)
     except OSError:
         return _stamp_text(folder, name)
     try:
@@ -348,7 +346,7 @@ def _mark(folder: int, name: str) -> str:
 
 def _listed(folder: int, name: str) -> list[str]:
     try:
-        fd = os.open(name, FOLDER, dir_fd=folder)
+        fd = open_folder(name, within=folder)
     except OSError:
         return []
     try:

@@ -5,7 +5,6 @@ the workspace, so nothing the workspace holds (filters, hooks, nested repositori
 """
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.programs import find_program, why_not_found
+from codeagent.disk.locks import open_lock_file, try_lock, wait_for_lock
 from codeagent.disk.private import replace_private
 from codeagent.workspace.git import isolated_environment
 
@@ -89,8 +89,8 @@ class SnapshotStore:
             _write_if_missing(self.folder / "workspace", os.fsencode(self.workspace) + b"\n")
             _write_if_missing(self.git / "config", _CONFIG.encode())
             _write_if_missing(self.git / "HEAD", b"ref: refs/heads/none\n")
-            live = os.open(self.live_file(self.session), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(live, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            live = open_lock_file(self.live_file(self.session))
+            wait_for_lock(live)
         except OSError as error:
             raise _unusable(self.folder, error) from None
         self._program, self._live = program, live
@@ -106,7 +106,7 @@ class SnapshotStore:
         """
         self.ready()
         try:
-            fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = open_lock_file(self.folder / "lock")
         except OSError as error:
             raise _unusable(self.folder, error) from None
         try:
@@ -257,13 +257,12 @@ def _wait_for(lock: int, stop: threading.Event) -> None:
     end = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            if try_lock(lock):
+                return
         except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
-                raise CheckpointError(
-                    f"the checkpoints cannot be locked: {os.strerror(error.errno or 0)}; nothing was changed"
-                ) from None
+            raise CheckpointError(
+                f"the checkpoints cannot be locked: {os.strerror(error.errno or 0)}; nothing was changed"
+            ) from None
         if time.monotonic() > end:
             raise CheckpointError(
                 "another codeagent has been at work on the checkpoints of this folder for two minutes; "

@@ -12,7 +12,8 @@ from codeagent.core.errors import ContentChanged, ProtectedPath
 from codeagent.core.paths import protected_part
 from codeagent.disk import atomic
 from codeagent.disk.confined import Location
-from codeagent.workspace.snapshots.contents import FOLDER, Content, NotCovered, read_content
+from codeagent.disk.opens import create_file, open_folder
+from codeagent.workspace.snapshots.contents import Content, NotCovered, read_content
 from codeagent.workspace.snapshots.objects import blob_name
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -72,7 +73,7 @@ class FileWriter:
             if location is None:
                 return
             try:
-                fd = os.open(location.name, FOLDER, dir_fd=location.parent)
+                fd = open_folder(location.name, within=location.parent)
             except OSError:
                 return
         try:
@@ -158,8 +159,7 @@ class FileWriter:
             return
         old = _regular(location)
         wanted = 0o777 if node.kind == "executable" else 0o666
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(draft, flags, wanted if old is None else 0o600, dir_fd=location.parent)
+        fd = create_file(draft, wanted if old is None else 0o600, within=location.parent)
         try:
             rest = memoryview(node.data)
             while rest:
@@ -203,7 +203,7 @@ class FileWriter:
     def _inner(self, parent: int, name: str, make: bool, path: str) -> int | None:
         for attempt in range(2):
             try:
-                return os.open(name, FOLDER, dir_fd=parent)
+                return open_folder(name, within=parent)
             except OSError as error:
                 if error.errno not in _NOT_THERE:
                     raise
@@ -240,7 +240,7 @@ def _mode(mode: int, kind: NodeKind) -> int:
 def _remove_empty_folders(parent: int, name: str) -> None:
     """Remove a folder that holds only empty folders. Raises OSError if it holds more."""
     try:
-        fd = os.open(name, FOLDER, dir_fd=parent)
+        fd = open_folder(name, within=parent)
     except OSError as error:
         if error.errno in _NOT_THERE:
             return

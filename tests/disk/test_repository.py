@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.repository import repository_of
+from codeagent.disk.repository import repository_of
 from tests.sandboxes import outside
 
 

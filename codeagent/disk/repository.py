@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from codeagent.disk.opens import read_regular
+
 _POINTER = "gitdir: "
 _LARGEST = 4096
 _PARTS = ("HEAD", "objects", "refs")
@@ -92,9 +94,7 @@ def _followed(pointer: Path, owner: int) -> OutsideGit:
 
 def _text(path: Path) -> str:
     """One line of a small regular file. Raises OSError, ValueError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        text = file.read(_LARGEST + 1).decode().removesuffix("\n")
+    text = read_regular(path, most=_LARGEST + 1).decode().removesuffix("\n")
     if not text or "\n" in text or "\0" in text or len(text) > _LARGEST:
         raise ValueError("it is not one line")
     return text

@@ -1,4 +1,4 @@
-"""A small private file of one JSON object per line, changed by one process at a time."""
+"""A small private file with one JSON object per line, changed by one process at a time."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -7,26 +7,29 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from codeagent.config.private_file import read_private
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
-from codeagent.disk.private import locked, replace_private
+from codeagent.disk.locks import locked
+from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
 EntryT = TypeVar("EntryT", bound=BaseModel)
 
 
-class PrivateLines(Generic[EntryT]):
-    """Read anew by every `read`, and written whole."""
+class JsonLinesFile(Generic[EntryT]):
+    """Entries of one model; every `read` reads the file again, every `write` replaces it whole."""
 
     def __init__(self, file: Path, entry: type[EntryT], unused: str) -> None:
-        """`unused` ends the sentence about a file that cannot be believed: what does not hold then."""
+        """`unused` ends the message about a file that cannot be trusted: what is not in force then."""
         self._file = file
         self._entry = entry
         self._unused = unused
 
     def read(self) -> list[EntryT]:
-        """Raises ConfigError, with the number of the line that is none."""
-        raw = read_private(self._file, self._unused)
+        """Raises ConfigError, with the number of the line that is not an entry."""
+        try:
+            raw = read_private(self._file)
+        except UnsafeFile as error:
+            raise ConfigError(f"{error}; {self._unused}") from error
         entries: list[EntryT] = []
         for number, line in enumerate((raw or b"").split(b"\n"), start=1):
             if not line.strip():
@@ -45,7 +48,7 @@ class PrivateLines(Generic[EntryT]):
 
     @contextmanager
     def changing(self, outcome: str) -> Iterator[None]:
-        """Alone with the file. Raises ConfigError, which begins with `outcome`: what became of the change."""
+        """Hold the file's lock. Raises ConfigError, which begins with `outcome`: what became of the change."""
         try:
             with locked(self._file.with_suffix(".lock")):
                 yield

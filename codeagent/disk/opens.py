@@ -1,0 +1,90 @@
+"""Opens one name itself, never what a link there points to, and never waits for a pipe.
+
+Every function returns a descriptor for the caller to close, and raises OSError: ELOOP or ENOTDIR where a link stands.
+`within` is the descriptor of the folder that the name is in; without it the name is a path.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+Name = str | bytes | Path
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
+_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def open_file(name: Name, *, within: int | None = None) -> int:
+    """Open for reading. It may be a pipe or a device: look at `os.fstat` before reading, or use `open_regular`."""
+    return os.open(name, os.O_RDONLY | _SAFE, dir_fd=within)
+
+
+def open_regular(name: Name, *, within: int | None = None, follow: bool = False) -> int:
+    """Open a regular file for reading, and raise OSError for anything else; `follow` allows a link."""
+    fd = os.open(name, os.O_RDONLY | _flags(follow), dir_fd=within)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return fd
+
+
+def read_regular(
+    name: Name, *, within: int | None = None, follow: bool = False, most: int = -1, largest: int | None = None
+) -> bytes:
+    """Read a regular file: its first `most` bytes, or all of it; OSError where it has more than `largest` bytes."""
+    with os.fdopen(open_regular(name, within=within, follow=follow), "rb") as file:
+        data = file.read(most if largest is None else largest + 1)
+    if largest is not None and len(data) > largest:
+        raise OSError(errno.EFBIG, f"it is larger than {largest} bytes")
+    return data
+
+
+def open_folder(name: Name, *, within: int | None = None, listed: bool = True, follow: bool = False) -> int:
+    """Open a folder for listing it and for opening what is in it; `follow` allows a link.
+
+    Without `listed` the folder need not be readable, and the descriptor serves only for opening what is in it.
+    """
+    return os.open(name, (os.O_RDONLY if listed else _PATH_ONLY) | os.O_DIRECTORY | _flags(follow), dir_fd=within)
+
+
+def open_below(folder: int, parts: Iterable[str], *, listed: bool = False) -> int:
+    """Open the folder that `parts` lead to, one after the other, as `open_folder` does; `folder` stays open."""
+    found = os.dup(folder)
+    try:
+        for part in parts:
+            inner = open_folder(part, within=found, listed=listed)
+            os.close(found)
+            found = inner
+    except OSError:
+        os.close(found)
+        raise
+    return found
+
+
+def create_file(name: Name, mode: int = 0o600, *, within: int | None = None) -> int:
+    """Make a file and open it for writing; FileExistsError where there is anything of that name."""
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode, dir_fd=within)
+
+
+def open_emptied(path: Path) -> int:
+    """Open for writing, made with mode 0600 or emptied."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE, 0o600)
+
+
+def open_appended(path: Path) -> int:
+    """Open for reading and for appending, made with mode 0600 where it is missing."""
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
+
+
+def _flags(follow: bool) -> int:
+    return _SAFE & ~os.O_NOFOLLOW if follow else _SAFE
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
