@@ -151,8 +151,8 @@ def parts(ran: Ran, scripts: Mapping[str, str]) -> dict[str, Part]:
 
 async def processes(sandbox: DockerSandbox, line: str) -> int:
     """How many processes with that command line live in the usual container, by the engine's own list."""
-    wire, place = await sandbox.entrance()
-    listed = await wire.request("GET", f"/containers/{place.container_id}/top?ps_args=-eo%20pid,args")
+    engine, target = await sandbox.entrance()
+    listed = await engine.request("GET", f"/containers/{target.container_id}/top?ps_args=-eo%20pid,args")
     return sum(found == line for *_, found in listed["Processes"])
 
 

@@ -21,7 +21,7 @@ async def test_a_child_in_the_background_may_go_on_printing(sandbox: DockerSandb
     ran = await run(sandbox, f"{writer} until [ -e began ]; do :; done")
     assert (ran.result.left_running > 0, ran.stdout[:5], ran.stderr[:5]) == (True, b"tick\n", b"tock\n")
     assert (await run(sandbox, "touch enough; until [ -e survived ]; do :; done")).result.exit_code == 0
-    await processes_become(sandbox, "cat", 0)  # what took the child's output has ended with it
+    await processes_become(sandbox, "cat", 1)  # the keeper: what took the child's output has ended with it
 
 
 async def test_a_fork_bomb_is_stopped_or_ends_and_the_sandbox_stays_usable(
