@@ -244,7 +244,7 @@ class PtyScreen:
     def _read(self) -> None:
         while True:
             ready, _, _ = select.select([self._master, self._stop_reading], [], [])
-            if self._master not in ready:
+            if self._stop_reading in ready:  # also where a program that never stops writing has more
                 break
             try:
                 data = os.read(self._master, 65536)
