@@ -37,7 +37,7 @@ from codeagent.tools.builtin.search_memory import SearchMemory
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import ToolCatalog, ToolFolder
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.jobs import JobList, JobRead, JobSend, JobStop, JobWait
+from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.registry import Loaded, ToolLoader
 from codeagent.tools.user.python import PythonLoader, entry_point_tools
 from codeagent.tools.user.yaml_loader import YamlLoader
@@ -47,8 +47,8 @@ from codeagent.workspace.skills import SkillFolders, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _BUILT_IN: tuple[type[Tool[Any]], ...] = (
-    Bash, Read, Write, Edit, List, Search, OutputRead, AskUser, GitCommit, Python, JobList, JobWait, JobRead, JobStop,
-    JobSend, ScratchpadTool, SearchMemory, Info,
+    Bash, Read, Write, Edit, List, Search, OutputRead, AskUser, GitCommit, Python, *JOB_TOOLS, ScratchpadTool,
+    SearchMemory, Info,
 )  # fmt: skip
 """Every one that some conversation has; rules may name them all."""
 _PROJECT_TOOLS = (".codeagent", "tools")
@@ -120,11 +120,11 @@ class ToolMakings:
             case "docker":
                 python = Python(self.outputs, self.reads)
                 bash = Bash(self.outputs, self.reads, exposed=self.exposed)
-                return [bash, *files, self._commit(), python, *self._jobs(), *self._kept()]
+                return [bash, *files, self._commit(), python, *job_tools(self.jobs), *self._kept()]
             case "host":
                 bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
                 python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
-                return [bash, *files, python, *self._jobs(), *self._kept()]
+                return [bash, *files, python, *job_tools(self.jobs), *self._kept()]
             case None:
                 return [*files, self._commit(), *self._kept()]
 
@@ -139,10 +139,6 @@ class ToolMakings:
             return agrees_to(git, self.workspace.root, self.place.config_dir)
         except ConfigError as error:
             raise CommitRefused(str(error)) from error
-
-    def _jobs(self) -> tuple[Tool[Any], ...]:
-        jobs = self.jobs
-        return JobList(jobs), JobWait(jobs), JobRead(jobs), JobStop(jobs), JobSend(jobs)
 
     def _kept(self) -> tuple[Tool[Any], ...]:
         """Those that read and write what outlives the conversation."""

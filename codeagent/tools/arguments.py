@@ -27,6 +27,15 @@ from codeagent.tools.schema import (
 )
 
 _LONGEST_PATH = 4096
+Count = Annotated[int, Field(ge=1)]
+_LONGEST_SCHEMA = 1500
+_LONGEST_NUMBER = 100
+_MOST_ERRORS = 20
+_DEEPEST = 16
+_EXACT_FLOATS = 2**53
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
+"""Cached: the arguments of a call are read several times."""
 
 
 def _path(value: str) -> str:
@@ -41,16 +50,6 @@ def _path(value: str) -> str:
 
 PathText = Annotated[str, AfterValidator(_path)]
 """Relative to the workspace, or absolute inside it."""
-
-Count = Annotated[int, Field(ge=1)]
-
-
-_LONGEST_SCHEMA = 1500
-_LONGEST_NUMBER = 100
-_MOST_ERRORS = 20
-_DEEPEST = 16
-_EXACT_FLOATS = 2**53
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Unreadable(Exception):
@@ -90,10 +89,6 @@ def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
     except InvalidArgs as error:
         unknown = [fault.said(tool.name) for fault in habits.unknown]
         raise InvalidArgs("\n".join([*unknown[:_MOST_ERRORS], str(error)])) from None
-
-
-_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
-"""Cached: the arguments of a call are read several times."""
 
 
 def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:

@@ -20,6 +20,10 @@ LARGEST = 256 * 1024
 """Bytes of one file."""
 MOST = 200
 """Files of one folder."""
+_MCP = "mcp__"
+"""How the names of tools begin that a server adds once it is connected."""
+Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
+"""Gives the built-in tools that are useful only together with these; they come last."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +127,6 @@ def _stamp(folder: int, name: str) -> tuple[object, ...]:
 def _content(folder: int, name: str) -> bytes:
     """Raises OSError."""
     return read_regular(name, within=folder, largest=LARGEST)
-
-
-_MCP = "mcp__"
-"""How the names of tools begin that a server adds once it is connected."""
-Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
-"""Gives the built-in tools that are useful only together with these; they come last."""
 
 
 @dataclass(frozen=True)

@@ -35,16 +35,16 @@ class JobArgs(ToolArgs):
     id: str
 
 
-class JobWaitArgs(JobArgs):
+class WaitForJobArgs(JobArgs):
     timeout: Annotated[float, Field(ge=0, le=_LONGEST_WAIT)] = 60
 
 
-class JobReadArgs(JobArgs):
+class ReadJobArgs(JobArgs):
     offset: Count | None = None
     lines: Annotated[Count, Field(le=_MOST_LINES)] = 100
 
 
-class JobSendArgs(JobArgs):
+class SendToJobArgs(JobArgs):
     text: Annotated[str, Field(max_length=_LONGEST_TEXT)]
 
 
@@ -73,7 +73,7 @@ class _JobTool(Tool[ArgsT]):
         return ToolResult.from_text("\n".join([*before, *lines]), details={ENDED: job.id})
 
 
-class JobList(_JobTool[NoArgs]):
+class ListJobs(_JobTool[NoArgs]):
     name = "job_list"
     label = "Jobs"
     description = "List the background jobs."
@@ -90,18 +90,18 @@ class JobList(_JobTool[NoArgs]):
         return ToolResult.from_text("\n".join(lines) or "There are no jobs.")
 
 
-class JobWait(_JobTool[JobWaitArgs]):
+class WaitForJob(_JobTool[WaitForJobArgs]):
     """Running out of time is a state, not an error. A word from the user ends the wait at once."""
 
     name = JOB_WAIT
     label = "Wait"
     description = "Wait for the end of a job, at most timeout seconds."
-    Args = JobWaitArgs
+    Args = WaitForJobArgs
     concurrency = "shared"
     effect = "nothing"
     repeatable = True
 
-    async def run(self, args: JobWaitArgs, ctx: ToolContext) -> ToolResult:
+    async def run(self, args: WaitForJobArgs, ctx: ToolContext) -> ToolResult:
         self._job(args.id)
         why = "the wait was over"
         begun = asyncio.get_running_loop().time()
@@ -118,17 +118,17 @@ class JobWait(_JobTool[JobWaitArgs]):
         return await self._ended(job, _LINES_AFTER_WAIT)
 
 
-class JobRead(_JobTool[JobReadArgs]):
+class ReadJob(_JobTool[ReadJobArgs]):
     name = "job_read"
     label = "Job output"
     description = "Read the output of a job from line offset (from 1); without it, the last lines."
-    Args = JobReadArgs
+    Args = ReadJobArgs
     concurrency = "shared"
     effect = "nothing"
     repeatable = True
     output_limit = None
 
-    async def run(self, args: JobReadArgs, ctx: ToolContext) -> ToolResult:
+    async def run(self, args: ReadJobArgs, ctx: ToolContext) -> ToolResult:
         job = self._job(args.id)
         page = await asyncio.to_thread(self._book.read, args.id, args.offset, args.lines)
         lines = _fitting(page, from_end=args.offset is None)
@@ -136,7 +136,7 @@ class JobRead(_JobTool[JobReadArgs]):
         return ToolResult.from_text("\n".join([job_line(job), *lines, _note(page, first, len(lines), args.offset)]))
 
 
-class JobStop(_JobTool[JobArgs]):
+class StopJob(_JobTool[JobArgs]):
     """In order with every other call of its batch; allowed in plan mode, since it only ends what was allowed."""
 
     name = JOB_STOP
@@ -151,15 +151,15 @@ class JobStop(_JobTool[JobArgs]):
         return await self._ended(await self._book.stop(args.id, "stopped by the agent"), _LINES_AFTER_STOP)
 
 
-class JobSend(_JobTool[JobSendArgs]):
+class SendToJob(_JobTool[SendToJobArgs]):
     """Approved with the job, as one that takes input; what the job does with the text may change something."""
 
     name = "job_send"
     label = "To job"
     description = "Send text to a job that takes input."
-    Args = JobSendArgs
+    Args = SendToJobArgs
 
-    async def run(self, args: JobSendArgs, ctx: ToolContext) -> ToolResult:
+    async def run(self, args: SendToJobArgs, ctx: ToolContext) -> ToolResult:
         job = self._job(args.id)
         if self._book.send(args.id, args.text):
             return ToolResult.from_text(f"Sent to {job.id}.")
@@ -170,9 +170,12 @@ class JobSend(_JobTool[JobSendArgs]):
         raise Failed(f"{job.id} has not read what it was sent before; nothing was sent.")
 
 
+JOB_TOOLS: tuple[type[_JobTool[Any]], ...] = (ListJobs, WaitForJob, ReadJob, StopJob, SendToJob)
+"""In the order the model sees them."""
+
+
 def job_tools(book: JobBook) -> tuple[Tool[Any], ...]:
-    """All of them, in the order the model sees them."""
-    return JobList(book), JobWait(book), JobRead(book), JobStop(book), JobSend(book)
+    return tuple(tool(book) for tool in JOB_TOOLS)
 
 
 def job_line(job: Job) -> str:

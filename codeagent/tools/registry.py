@@ -13,6 +13,15 @@ from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.schema import tool_schema
 
+_SEEN_IN_ERRORS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems", "minLength", "maxLength"}
+)
+"""A call beyond a bound gets a result that names the bound; few calls come near one."""
+_NO_NEWS: tuple[Any, ...] = ("", ".", [], 0)
+"""False is 0."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MOST_NAMES = 40
+
 
 @dataclass(frozen=True)
 class ToolFile:
@@ -45,14 +54,6 @@ class ToolLoader(Protocol):
         """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only itself."""
 
 
-_SEEN_IN_ERRORS = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems", "minLength", "maxLength"}
-)
-"""A call beyond a bound gets a result that names the bound; few calls come near one."""
-_NO_NEWS: tuple[Any, ...] = ("", ".", [], 0)
-"""False is 0."""
-
-
 def terse(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a built-in tool as the model gets it with every request: without bounds and empty defaults.
 
@@ -76,10 +77,6 @@ def _below(value: Any) -> Any:
             return [_below(item) for item in value]
         case _:
             return value
-
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MOST_NAMES = 40
 
 
 class ToolRegistry:

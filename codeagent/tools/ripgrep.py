@@ -45,7 +45,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Hit:
+class MatchedLine:
     """One line, as ripgrep read it by its path."""
 
     path: str
@@ -66,7 +66,7 @@ def find_ripgrep(workspace: Path) -> str | None:
     return find_program("rg", workspace)
 
 
-async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, None]:
+async def search(program: str, root: int, query: Query) -> AsyncGenerator[MatchedLine, None]:
     """Hits in no particular order, as they come; ending the iteration early stops ripgrep.
 
     `root` is a directory's descriptor, the child's working directory. Raises InvalidArgs with
@@ -95,7 +95,7 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Hit, N
 async def list_files(program: str, root: int, most: int, *, from_above: bool = False) -> list[str]:
     """Paths of at most `most` files that a search would look at, in no particular order.
 
-    `root` as with `search`, `from_above` as in Query. Raises Failed where ripgrep could not list them.
+    `root` as with `search`, `from_above` as in Query. Raises Failed if ripgrep could not list them.
     """
     parents = [] if from_above else ["--no-ignore-parent"]
     process = await _started(program, root, ["--files", "--null", *_SAME_FILES, *parents, "./"])
@@ -189,7 +189,7 @@ async def _errors(process: Process) -> str:
     return kept.decode("utf-8", "replace").strip()
 
 
-def _hit(record: bytes) -> Hit | None:
+def _hit(record: bytes) -> MatchedLine | None:
     if not record.startswith(b'{"type":"match"'):
         return None
     data = json.loads(record)["data"]
@@ -197,7 +197,7 @@ def _hit(record: bytes) -> Hit | None:
     matches = data["submatches"]
     start, end = (matches[0]["start"], matches[0]["end"]) if matches else (0, 0)
     path = os.fsdecode(_bytes(data["path"])).removeprefix("./").removeprefix("./")
-    return Hit(path, data["line_number"] or 0, text, start, min(end, len(text)))
+    return MatchedLine(path, data["line_number"] or 0, text, start, min(end, len(text)))
 
 
 def _bytes(value: dict[str, str]) -> bytes:

@@ -15,6 +15,37 @@ from codeagent.core.tool import Tool
 
 LONGEST_QUOTE = 200
 _SUBJECT = re.compile(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Number) (?=should )")
+_VALUES = frozenset(["default", "const", "enum", "examples"])
+"""Keywords that hold data, not a schema."""
+_NAMED = frozenset(["properties", "patternProperties"])
+_LONGEST_PATTERN = 500
+_PATTERN_SECONDS = 0.2
+_LONGEST_SCHEMA = 64 * 1024
+_DEEPEST = 32
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES = {
+    "string": "a valid string",
+    "integer": "a valid integer",
+    "number": "a valid number",
+    "boolean": "a valid boolean",
+    "array": "a valid list",
+    "object": "an object",
+    "null": "null",
+}
+_BOUNDS = {
+    "minimum": "should be greater than or equal to {}",
+    "exclusiveMinimum": "should be greater than {}",
+    "maximum": "should be less than or equal to {}",
+    "exclusiveMaximum": "should be less than {}",
+    "multipleOf": "should be a multiple of {}",
+    "minLength": "should have at least {} characters",
+    "maxLength": "should have at most {} characters",
+    "minItems": "should have at least {} items",
+    "maxItems": "should have at most {} items",
+    "minProperties": "should have at least {} keys",
+    "maxProperties": "should have at most {} keys",
+    "pattern": "should match the pattern {}",
+}
 
 
 @dataclass(frozen=True)
@@ -82,11 +113,6 @@ def kind_of(value: Any) -> str:
             return "an object"
 
 
-_VALUES = frozenset(["default", "const", "enum", "examples"])
-"""Keywords that hold data, not a schema."""
-_NAMED = frozenset(["properties", "patternProperties"])
-
-
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of an object: references resolved in place, titles and empty defaults left out.
 
@@ -145,36 +171,6 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
     options = [option for option in node["anyOf"] if option != {"type": "null"}]
     rest = {key: value for key, value in node.items() if key != "anyOf"}
     return {**(options[0] if len(options) == 1 else {"anyOf": options}), **rest}
-
-
-_LONGEST_PATTERN = 500
-_PATTERN_SECONDS = 0.2
-_LONGEST_SCHEMA = 64 * 1024
-_DEEPEST = 32
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_TYPES = {
-    "string": "a valid string",
-    "integer": "a valid integer",
-    "number": "a valid number",
-    "boolean": "a valid boolean",
-    "array": "a valid list",
-    "object": "an object",
-    "null": "null",
-}
-_BOUNDS = {
-    "minimum": "should be greater than or equal to {}",
-    "exclusiveMinimum": "should be greater than {}",
-    "maximum": "should be less than or equal to {}",
-    "exclusiveMaximum": "should be less than {}",
-    "multipleOf": "should be a multiple of {}",
-    "minLength": "should have at least {} characters",
-    "maxLength": "should have at most {} characters",
-    "minItems": "should have at least {} items",
-    "maxItems": "should have at most {} items",
-    "minProperties": "should have at least {} keys",
-    "maxProperties": "should have at most {} keys",
-    "pattern": "should match the pattern {}",
-}
 
 
 def tool_schema(tool: Tool[Any]) -> dict[str, Any]:

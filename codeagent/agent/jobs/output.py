@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from codeagent.core.messages import OutputStream
 from codeagent.core.ports import OutputPage, OutputSink, OutputStore
-from codeagent.tools.shell.output import readable
+from codeagent.tools.shell.run import readable
 
 _KEPT = 32 * 1024
 """Characters in memory, besides the block that is being filled."""

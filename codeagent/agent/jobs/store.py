@@ -17,7 +17,7 @@ from codeagent.core.jobs import Job
 from codeagent.core.notices import JobListens
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.sanitize import one_line
-from codeagent.tools.shell.output import readable
+from codeagent.tools.shell.run import readable
 
 MOST_RUNNING = 64
 TOO_MANY_RUN = f"{MOST_RUNNING} jobs are already running"

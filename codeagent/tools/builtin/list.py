@@ -59,7 +59,7 @@ class List(Tool[ListArgs]):
         path = ctx.workspace.resolve(args.path)
         glob = ignore_line(args.glob) if args.glob else None
         depth = args.depth or (_DEEPEST if glob else _DEPTH)
-        walk = _Walk(ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, glob)
+        walk = _TreeWalk(ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, glob)
         await asyncio.to_thread(walk.list, path)
         ctx.cancel.raise_if_cancelled()
         lines = [*walk.lines, *walk.notes()] or ["[The directory is empty.]"]
@@ -75,7 +75,7 @@ class List(Tool[ListArgs]):
 
 
 @dataclass
-class _Walk:
+class _TreeWalk:
     """One walk of the tree; every directory is opened beneath the root, no link is followed."""
 
     workspace: Workspace

@@ -11,7 +11,7 @@ from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.tool import InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count
 from codeagent.tools.edit.encoding import shown
-from codeagent.tools.shell.output import readable
+from codeagent.tools.shell.run import readable
 
 _LINES = 500
 _MOST_LINES = 2000

@@ -43,7 +43,7 @@ class _Page:
     lines: list[str]
     """Without their newlines, at most as many as asked for."""
     total: int | None
-    """Lines in the whole file; None where they were not counted."""
+    """Lines in the whole file; None if they were not counted."""
 
 
 class Read(Tool[ReadArgs]):

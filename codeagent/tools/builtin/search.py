@@ -20,7 +20,7 @@ from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.diff import count
 from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, shown_files
-from codeagent.tools.ripgrep import Hit, Query, find_ripgrep, search
+from codeagent.tools.ripgrep import MatchedLine, Query, find_ripgrep, search
 from codeagent.tools.shell.rules import path_key
 
 _LIMIT = 100
@@ -82,7 +82,7 @@ class Search(Tool[SearchArgs]):
         if secret_reason(path) is not None and secret_reason(args.path) is None:
             raise Denied(f"{args.path} is a link, and {secret_reason(path)}")
         query = Query(args.pattern, path, args.glob, args.literal, args.ignore_case, ctx.workspace.ignores().from_above)
-        hits: list[Hit] = []
+        hits: list[MatchedLine] = []
         async with aclosing(search(self._program, ctx.workspace.descriptor(), query)) as found:
             async for hit in found:
                 hits.append(hit)
@@ -90,13 +90,13 @@ class Search(Tool[SearchArgs]):
                     break
         more = len(hits) > args.limit
         # The named file itself may hold secrets: the user was asked about it.
-        page = _Page(args.context, self._reads, ctx.withheld, allowed=path if kind == "file" else None)
+        page = _Results(args.context, self._reads, ctx.withheld, allowed=path if kind == "file" else None)
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit)
 
 
 @dataclass
-class _Page:
+class _Results:
     """The verified lines of all files, and how much was left out."""
 
     context: int
@@ -116,9 +116,9 @@ class _Page:
     large: int = 0
     cut: int = 0
 
-    def fill(self, workspace: Workspace, hits: list[Hit]) -> None:
+    def fill(self, workspace: Workspace, hits: list[MatchedLine]) -> None:
         """Read each file once, inside the workspace, and keep the hits that are really there."""
-        by_path: dict[str, list[Hit]] = {}
+        by_path: dict[str, list[MatchedLine]] = {}
         for hit in hits:
             by_path.setdefault(hit.path, []).append(hit)
         for path in sorted(by_path):
@@ -137,7 +137,7 @@ class _Page:
         }
         return ToolResult(content=(TextPart(text=text),), blocks=blocks, details=details)
 
-    def _file(self, workspace: Workspace, path: str, hits: list[Hit]) -> None:
+    def _file(self, workspace: Workspace, path: str, hits: list[MatchedLine]) -> None:
         if secret_reason(path) is not None and path != self.allowed:
             self.secret += len(hits)
             return
@@ -167,7 +167,7 @@ class _Page:
             if runs := self._show(path, good, lines):
                 self.shown.append(self.reads.read(path, data, runs, len(lines)))
 
-    def _show(self, path: str, hits: list[Hit], lines: list[str]) -> list[Lines]:
+    def _show(self, path: str, hits: list[MatchedLine], lines: list[str]) -> list[Lines]:
         """The lines that are shown in full."""
         runs: list[Lines] = []
         matched = {hit.line: hit for hit in hits}
@@ -207,7 +207,7 @@ class _Page:
             yield f"[{self.binary} matching binary files are not shown.]"
 
 
-def _is_there(hit: Hit, raw: list[bytes] | None, lines: list[str]) -> bool:
+def _is_there(hit: MatchedLine, raw: list[bytes] | None, lines: list[str]) -> bool:
     """Whether the line that ripgrep saw is the line that was read inside the workspace."""
     if not 0 < hit.line <= len(lines):
         return False
@@ -216,12 +216,12 @@ def _is_there(hit: Hit, raw: list[bytes] | None, lines: list[str]) -> bool:
     return raw[hit.line - 1] == hit.text.removeprefix(b"\xef\xbb\xbf")
 
 
-def _with_context(matched: dict[int, Hit], context: int, total: int) -> list[int]:
+def _with_context(matched: dict[int, MatchedLine], context: int, total: int) -> list[int]:
     around = {number for line in matched for number in range(max(1, line - context), min(total, line + context) + 1)}
     return sorted(around)
 
 
-def _around(line: str, hit: Hit | None) -> str:
+def _around(line: str, hit: MatchedLine | None) -> str:
     """The line, or of a long one the part around its match."""
     if len(line) <= _WIDEST:
         return line

@@ -57,13 +57,6 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def changed_lines(before: str, after: str) -> tuple[int, int]:
-    """Lines that go and lines that come, between the first and the last difference."""
-    old, new = before.split("\n"), after.split("\n")
-    head, tail = _same_ends(old, new)
-    return len(old) - head - tail, len(new) - head - tail
-
-
 def _same_ends(old: list[str], new: list[str]) -> tuple[int, int]:
     """How many lines the two share at the beginning and, apart from those, at the end."""
     most = min(len(old), len(new))

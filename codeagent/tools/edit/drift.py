@@ -49,7 +49,7 @@ class _Place:
     there: Passage
     old: Passage
     new: Passage | None
-    """None where the reading does not tell what it is."""
+    """None if the reading does not tell what it is."""
     slips: frozenset[str]
 
 

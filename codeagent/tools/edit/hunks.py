@@ -24,9 +24,9 @@ class FileChange:
 
     path: str
     old: bytes | None
-    """None where the file does not exist yet."""
+    """None if the file does not exist yet."""
     file: TextFile
-    """The content before; empty where there is none."""
+    """The content before; empty if there is none."""
     after: str
     data: bytes
     """The bytes of `after`."""
@@ -133,7 +133,7 @@ def _hunks(change: FileChange, ctx: ToolContext) -> list[Hunk]:
 
 
 def _settled(change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
-    """The answers with the file's newlines; True or False where the user's own lines amount to that."""
+    """The answers with the file's newlines; True or False if the user's own lines amount to that."""
     found: list[HunkAnswer] = []
     total = change.before.count("\n") + 1
     for hunk, answer in zip(hunks, answers, strict=True):

@@ -157,7 +157,7 @@ def _line_ends(text: str) -> list[str]:
 
 
 def nearest(text: str, old: str) -> str:
-    """The likeliest places with line numbers and their actual text; empty where nothing is alike."""
+    """The likeliest places with line numbers and their actual text; empty if nothing is alike."""
     lines = text.split("\n")
     wanted = old.removesuffix("\n").split("\n")
     places = _places(lines, wanted)

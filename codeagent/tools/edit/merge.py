@@ -26,6 +26,8 @@ _WIDEST_TAB = 16
 _USUAL_WIDTHS = (4, 8)
 _OPENS = re.compile(r"[:{(\[]\s*$")
 _TABBED = re.compile(r"(\t*)( *)")
+_LONGEST_LINE = 20_000
+_ALIKE = 0.5
 
 
 class Doubt(Exception):
@@ -208,10 +210,6 @@ def _begins_alike(some: Sequence[str], others: Sequence[str]) -> bool:
 
 def _same(indent: str) -> str:
     return indent
-
-
-_LONGEST_LINE = 20_000
-_ALIKE = 0.5
 
 
 @dataclass(frozen=True)

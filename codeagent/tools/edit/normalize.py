@@ -25,6 +25,19 @@ _LARGEST_DIFF = 4_000_000
 """Pairs of items that are compared at most; of more, nothing counts as the same."""
 
 Opcode = tuple[str, int, int, int, int]
+_SEPARATORS = ("\t", " | ", "| ", "|", "\u2192 ", "\u2192", ": ", ":", " ")
+_ENTITIES = {
+    "&": ("&amp;",),
+    "<": ("&lt;",),
+    ">": ("&gt;",),
+    '"': ("&quot;", "&#34;"),
+    "'": ("&#39;", "&#x27;", "&apos;"),
+}
+_ENTITY = re.compile("|".join(re.escape(entity) for entities in _ENTITIES.values() for entity in entities))
+_CHARACTER = {entity: char for char, entities in _ENTITIES.items() for entity in entities}
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\'": "'", "\\n": "\n", "\\t": "\t"}
+_QUOTES = {'\\"', "\\'"}
+_ESCAPE = re.compile(r"\\[\\\"'nt]")
 
 
 @dataclass(frozen=True)
@@ -147,28 +160,13 @@ def _shifted(codes: list[Opcode], by: int) -> Iterator[Opcode]:
         yield tag, start + by, end + by, new_start + by, new_end + by
 
 
-_SEPARATORS = ("\t", " | ", "| ", "|", "\u2192 ", "\u2192", ": ", ":", " ")
-_ENTITIES = {
-    "&": ("&amp;",),
-    "<": ("&lt;",),
-    ">": ("&gt;",),
-    '"': ("&quot;", "&#34;"),
-    "'": ("&#39;", "&#x27;", "&apos;"),
-}
-_ENTITY = re.compile("|".join(re.escape(entity) for entities in _ENTITIES.values() for entity in entities))
-_CHARACTER = {entity: char for char, entities in _ENTITIES.items() for entity in entities}
-_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\'": "'", "\\n": "\n", "\\t": "\t"}
-_QUOTES = {'\\"', "\\'"}
-_ESCAPE = re.compile(r"\\[\\\"'nt]")
-
-
 @dataclass(frozen=True)
 class Reading:
     """One way to read the strings of an edit."""
 
     old: str
     new: str | None
-    """None where the two strings do not tell what it means."""
+    """None if the two strings do not tell what it means."""
     slip: str | None
     """What was undone; None: nothing."""
     line: int | None = None

@@ -188,7 +188,7 @@ class ReadTracker:
 
 
 def shown_files(shown: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
-    """The details of a result that shows lines of several files; empty where it shows none."""
+    """The details of a result that shows lines of several files; empty if it shows none."""
     return {"shown_files": list[JsonValue](shown)} if shown else {}
 
 
@@ -279,7 +279,7 @@ def after_change(runs: tuple[Lines, ...], first: int, last: int, count: int) -> 
 
 
 def _changes(path: str, before: bytes, after: bytes) -> str:
-    """A diff for the model; empty where there is nothing to show."""
+    """A diff for the model; empty if there is nothing to show."""
     try:
         return unified(path, read_text(before).text, read_text(after).text)
     except NotText:

@@ -41,6 +41,8 @@ _LOG_VALUED = (
 )
 _LOG_OPTIONAL = " --decorate --branches --tags --remotes --pretty --no-walk --notes"
 _LISTS = ("--list", "-l", "-n", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+_CHANGES = program(_DIFF + " -rt --root --no-commit-id", _DIFF_VALUED, _DIFF_OPTIONAL)
+_REFS = "--sort --format --points-at"
 
 
 def _unsigned(arguments: ParsedFlags) -> bool:
@@ -75,8 +77,6 @@ def _gets(arguments: ParsedFlags) -> bool:
 
 
 _HISTORY = program(_DIFF + _LOG, _DIFF_VALUED + _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_unsigned)
-_CHANGES = program(_DIFF + " -rt --root --no-commit-id", _DIFF_VALUED, _DIFF_OPTIONAL)
-_REFS = "--sort --format --points-at"
 
 GIT_COMMANDS: dict[str, Program] = {
     "log": _HISTORY,

@@ -13,28 +13,6 @@ from codeagent.tools.shell.strict import ParsedFlags, Program, program
 
 _HELP = "--help --version"
 _FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ #0]*\d{0,3}(?:\.\d{0,3})?[sdiuoxXeEfgGcbq]|\\[nrte\\\"'abfv])*")
-
-
-def _is_format(arguments: ParsedFlags) -> bool:
-    """bash's own `printf` assigns with `%n`, and with the flag `-v`."""
-    first = arguments.operands[:1]
-    return bool(first) and not first[0].globs and _FORMAT.fullmatch(first[0].text) is not None
-
-
-def _has_no_old_form(arguments: ParsedFlags) -> bool:
-    """Whether no operand is an old flag: `tail +5f` waits for more."""
-    return not any(word.text.startswith("+") for word in arguments.operands)
-
-
-def _imports_nothing(arguments: ParsedFlags) -> bool:
-    """A jq program can read other files as modules."""
-    return all(re.search(r"\b(?:import|include)\b", word.text) is None for word in arguments.operands[:1])
-
-
-def _lists(arguments: ParsedFlags) -> bool:
-    return arguments.has("-l", "-Z")
-
-
 _SUM = program(
     f"-bctwz --binary --text --tag --zero --quiet --status --strict --warn --ignore-missing --check {_HELP}",
     whatever=True,
@@ -65,6 +43,43 @@ _RIPGREP = program(
     pattern_flags="-e --regexp",
 )
 _ENDS_OF_FILES = f"-qvz -# --quiet --silent --verbose --zero-terminated {_HELP}"
+_DURATION = re.compile(r"\d{1,2}(?:\.\d+)?s?")
+_NUMBER = re.compile(r"\d{1,5}")
+_OLD_PS_FLAGS = re.compile(r"[auxwfrjlvmh]+")
+_NO_FLAGS = program(opens=False)
+_NOTHING = program(opens=False, most=0)
+_LONG = frozenset({"--version"})
+VERSION_FLAGS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "bash", "ruff", "uv", "tar", "git"), _LONG),
+    **dict.fromkeys(("curl", "docker", "sqlite3", "gdb", "find", "sed", "gawk", "yq"), _LONG),
+    **dict.fromkeys(("python", "python3"), _LONG | {"-V"}),
+    **dict.fromkeys(("node", "ruby", "perl", "php"), _LONG | {"-v"}),
+    **dict.fromkeys(("java", "javac"), _LONG | {"-version"}),
+    "go": frozenset({"version"}),
+}
+"""Programs whose version is printed and nothing else. Not here: what first loads code that the folder names, as pytest
+(conftest.py), cargo and rustc (rust-toolchain.toml), yarn and pnpm (the version that package.json asks for)."""
+
+
+def _is_format(arguments: ParsedFlags) -> bool:
+    """bash's own `printf` assigns with `%n`, and with the flag `-v`."""
+    first = arguments.operands[:1]
+    return bool(first) and not first[0].globs and _FORMAT.fullmatch(first[0].text) is not None
+
+
+def _has_no_old_form(arguments: ParsedFlags) -> bool:
+    """Whether no operand is an old flag: `tail +5f` waits for more."""
+    return not any(word.text.startswith("+") for word in arguments.operands)
+
+
+def _imports_nothing(arguments: ParsedFlags) -> bool:
+    """A jq program can read other files as modules."""
+    return all(re.search(r"\b(?:import|include)\b", word.text) is None for word in arguments.operands[:1])
+
+
+def _lists(arguments: ParsedFlags) -> bool:
+    return arguments.has("-l", "-Z")
+
 
 TEXT_PROGRAMS: dict[str, Program] = {
     "cat": program(
@@ -161,11 +176,6 @@ TEXT_PROGRAMS: dict[str, Program] = {
 }
 
 
-_DURATION = re.compile(r"\d{1,2}(?:\.\d+)?s?")
-_NUMBER = re.compile(r"\d{1,5}")
-_OLD_PS_FLAGS = re.compile(r"[auxwfrjlvmh]+")
-
-
 def _only_shows_the_time(arguments: ParsedFlags) -> bool:
     """`date 01020304` sets it."""
     return all(word.text.startswith("+") for word in arguments.operands)
@@ -182,9 +192,6 @@ def _is_short_sequence(arguments: ParsedFlags) -> bool:
 def _is_process_list(arguments: ParsedFlags) -> bool:
     return all(_OLD_PS_FLAGS.fullmatch(word.text) for word in arguments.operands)
 
-
-_NO_FLAGS = program(opens=False)
-_NOTHING = program(opens=False, most=0)
 
 SYSTEM_PROGRAMS: dict[str, Program] = {
     "ls": program(
@@ -304,15 +311,3 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
     "exit": program(opens=False, most=1),
     "cd": program("-LPe", most=1),
 }
-
-_LONG = frozenset({"--version"})
-VERSION_FLAGS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "bash", "ruff", "uv", "tar", "git"), _LONG),
-    **dict.fromkeys(("curl", "docker", "sqlite3", "gdb", "find", "sed", "gawk", "yq"), _LONG),
-    **dict.fromkeys(("python", "python3"), _LONG | {"-V"}),
-    **dict.fromkeys(("node", "ruby", "perl", "php"), _LONG | {"-v"}),
-    **dict.fromkeys(("java", "javac"), _LONG | {"-version"}),
-    "go": frozenset({"version"}),
-}
-"""Programs whose version is printed and nothing else. Not here: what first loads code that the folder names, as pytest
-(conftest.py), cargo and rustc (rust-toolchain.toml), yarn and pnpm (the version that package.json asks for)."""

@@ -26,6 +26,23 @@ _NUMBER = re.compile(r"-?\d+")
 
 _TAR_LIST = re.compile(r"-?[tvzjJf]*")
 _TAR_FLAGS = frozenset({"-v", "-z", "-j", "-J", "--list", "--verbose", "--gzip", "--bzip2", "--xz"})
+_SED_ADDRESS = re.compile(r"\d+(?:~\d+)?|\$|\+\d+")
+_SED_FLAGS = re.compile(r"[gpIi\d]*")
+_SED_PRINTS = frozenset("pdq=")
+_DELIMITERS = "/|#,@:!%_"
+_AWK_FUNCTIONS = frozenset({
+    "if", "for", "in", "print", "printf", "length", "substr", "split", "tolower", "toupper", "index", "match", "gsub",
+    "sub", "gensub", "sprintf", "int", "sqrt", "log", "exp", "rand", "return", "else", "and", "or",
+})  # fmt: skip
+_AWK_NEVER = frozenset({
+    "getline", "system", "close", "fflush", "function", "func", "while", "do", "delete", "load", "include", "namespace",
+    "ARGV", "ARGC", "ARGIND", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "BINMODE",
+})  # fmt: skip
+_AWK_COMPARES = re.compile(r"\((?:[\w\s$.+*%<>=!-]|&&|\|\|)*\)")
+"""In parentheses `>` compares; with no call, text or pattern about, these are what they seem."""
+_AWK_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_AWK_WORD = re.compile(r"[A-Za-z_]\w*")
+AWK_VARIABLE = re.compile(r"(?!ARG|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|BINMODE)[A-Za-z_]\w*=.*", re.DOTALL)
 
 
 def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) -> bool:
@@ -91,26 +108,6 @@ def tar_lists(words: Sequence[Word]) -> bool:
 
 def _is_test_word(text: str) -> bool:
     return text in _TEST_OF_ONE | _TEST_BETWEEN | _TEST_JOINS or text == "-n" or _NUMBER.fullmatch(text) is not None
-
-
-_SED_ADDRESS = re.compile(r"\d+(?:~\d+)?|\$|\+\d+")
-_SED_FLAGS = re.compile(r"[gpIi\d]*")
-_SED_PRINTS = frozenset("pdq=")
-_DELIMITERS = "/|#,@:!%_"
-
-_AWK_FUNCTIONS = frozenset({
-    "if", "for", "in", "print", "printf", "length", "substr", "split", "tolower", "toupper", "index", "match", "gsub",
-    "sub", "gensub", "sprintf", "int", "sqrt", "log", "exp", "rand", "return", "else", "and", "or",
-})  # fmt: skip
-_AWK_NEVER = frozenset({
-    "getline", "system", "close", "fflush", "function", "func", "while", "do", "delete", "load", "include", "namespace",
-    "ARGV", "ARGC", "ARGIND", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "BINMODE",
-})  # fmt: skip
-_AWK_COMPARES = re.compile(r"\((?:[\w\s$.+*%<>=!-]|&&|\|\|)*\)")
-"""In parentheses `>` compares; with no call, text or pattern about, these are what they seem."""
-_AWK_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
-_AWK_WORD = re.compile(r"[A-Za-z_]\w*")
-AWK_VARIABLE = re.compile(r"(?!ARG|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|BINMODE)[A-Za-z_]\w*=.*", re.DOTALL)
 
 
 def sed_prints(script: str) -> bool:

@@ -37,6 +37,28 @@ _ENDLESS = re.compile(
     r"(?:.*/)?dev/+(?:\./+)*(?:zero|full|u?random|hwrng|tty\w*|console|kmsg|mem|port|ptmx|pts/.*|std(?:in|out|err)|fd/.*"
     r"|tcp/.*|udp/.*)"
 )
+_SHOW_NO_CONTENT = frozenset({
+    "ls", "pwd", "echo", "printf", "date", "which", "type", "uname", "whoami", "id", "true", "false", "test", "[", "du",
+    "df", "stat", "file", "find", "tree", "basename", "dirname", "realpath", "readlink", "nproc", "seq", "sleep",
+})  # fmt: skip
+_SHOW_WHAT_IS_NAMED = frozenset({"cat", "head", "tail", "wc", "nl", "sed", "cut", "sort", "uniq"})
+_EXPANDS = re.compile(r"[*?\[{]")
+_READ = "read"
+"""The tool whose rules apply to what commands read."""
+_PROGRAMS = TEXT_PROGRAMS | SYSTEM_PROGRAMS
+_XARGS = program("-0rt --null --no-run-if-empty --verbose", "-nLPIds --max-args --max-lines --max-procs --delimiter")
+_TIMEOUT = program("--foreground --preserve-status", "-ks --kill-after --signal")
+_GIT_FLAGS = program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
+_HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
+"""Where a flag comes first, git does what the flag says."""
+_SWEEP = frozenset({"rg", "ag", "ack", "diff"})
+"""They read folders as a whole without a flag that says so."""
+_ONLY_NAMES = frozenset({
+    "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
+    "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
+})  # fmt: skip
+"""These show no content of files, or only that of the file that is named."""
+_DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
 
 
 def secret_named(word: Word) -> str | None:
@@ -74,14 +96,6 @@ def _matches(pattern: str, names: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
 
 
-_SHOW_NO_CONTENT = frozenset({
-    "ls", "pwd", "echo", "printf", "date", "which", "type", "uname", "whoami", "id", "true", "false", "test", "[", "du",
-    "df", "stat", "file", "find", "tree", "basename", "dirname", "realpath", "readlink", "nproc", "seq", "sleep",
-})  # fmt: skip
-_SHOW_WHAT_IS_NAMED = frozenset({"cat", "head", "tail", "wc", "nl", "sed", "cut", "sort", "uniq"})
-_EXPANDS = re.compile(r"[*?\[{]")
-
-
 def sweeps(command: str) -> bool:
     """Whether a command that only reads may show files that it does not name one by one; True when in doubt."""
     name, *words = command.split() or [""]
@@ -90,10 +104,6 @@ def sweeps(command: str) -> bool:
     if name in _SHOW_NO_CONTENT:
         return False
     return name not in _SHOW_WHAT_IS_NAMED or any(map(_EXPANDS.search, words))
-
-
-_READ = "read"
-"""The tool whose rules apply to what commands read."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,6 @@ def _joined(base: str, word: Word) -> str:
     return posixpath.normpath(posixpath.join(base, word.text))
 
 
-_PROGRAMS = TEXT_PROGRAMS | SYSTEM_PROGRAMS
 _SED = program(
     "-nErsuz --quiet --silent --regexp-extended --separate --null-data --posix",
     "-e --expression",
@@ -173,19 +182,6 @@ _AWK = program(
         and all(AWK_VARIABLE.fullmatch(value) for value in found.values("-v"))
     ),
 )
-_XARGS = program("-0rt --null --no-run-if-empty --verbose", "-nLPIds --max-args --max-lines --max-procs --delimiter")
-_TIMEOUT = program("--foreground --preserve-status", "-ks --kill-after --signal")
-_GIT_FLAGS = program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
-_HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
-"""Where a flag comes first, git does what the flag says."""
-_SWEEP = frozenset({"rg", "ag", "ack", "diff"})
-"""They read folders as a whole without a flag that says so."""
-_ONLY_NAMES = frozenset({
-    "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
-    "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
-})  # fmt: skip
-"""These show no content of files, or only that of the file that is named."""
-_DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
 
 
 @dataclass(frozen=True)
@@ -305,7 +301,7 @@ def _reads_each(words: Sequence[Word]) -> bool:
 
 
 def _past_flags(known: Program, words: Sequence[Word]) -> int | None:
-    """How many of the first words are the program's own flags and their values; None where one is not known."""
+    """How many of the first words are the program's own flags and their values; None if one is not known."""
     at = 0
     while at < len(words) and words[at].text.startswith("-"):
         taken = next((size for size in (1, 2) if _is_flags(known, words[at : at + size])), None)

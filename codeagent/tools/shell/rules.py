@@ -19,44 +19,9 @@ from codeagent.tools.shell.read_only import judge
 from codeagent.tools.shell.strict import SimpleCommand, strict_commands
 
 _WILD = re.compile(r"[*?]")
-
-
-def too_broad(rule: Rule) -> str | None:
-    """Why an answer must not become this rule, as a phrase; None if it may."""
-    if rule.pattern is None:
-        return "it would allow every call of the tool"
-    if _WILD.search(rule.tool):
-        return "it would allow more than one tool"
-    if not re.search(r"\w", rule.pattern):
-        return "it matches everything"
-    fixed = _WILD.split(rule.pattern, maxsplit=1)[0].removeprefix(NETWORK)
-    if rule.tool != "bash" or fixed == rule.pattern.removeprefix(NETWORK):
-        return None
-    return _of_command(fixed) if fixed.strip() else "it begins with anything"
-
-
-def _of_command(fixed: str) -> str | None:
-    """Why a rule for all commands that begin with this is too broad, as a phrase; None if it is not."""
-    words = fixed.split()
-    name = words[0].rpartition("/")[2]
-    whole = len(words) > 1 or fixed.endswith(" ")
-    if not whole:
-        return f"other programs than {name} begin with {name}; put a blank before the *"
-    if runs_anything(name):
-        return f"{name} runs whatever comes behind it"
-    if name in GOES_OUT or words[:2] == ["git", "push"]:
-        return f"{' '.join(words[:2]) if name == 'git' else name} talks to other machines"
-    if name in DESTROYS:
-        return f"{name} destroys whatever comes behind it"
-    if name == "git" and (len(words) == 1 or words[1].startswith("-")):
-        return "git without a sub-command can be made to run anything"
-    return None
-
-
 _LONGEST = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
-
 _ANY_FURTHER_WORDS = frozenset({
     "pytest", "py.test", "mypy", "pyright", "ruff", "black", "isort", "flake8", "pylint", "autoflake", "tox", "nox",
     "tsc", "eslint", "prettier", "jest", "vitest", "mocha", "ava", "biome", "stylelint", "rspec", "rubocop",
@@ -100,6 +65,38 @@ _RUN_A_TOOL = {
 _NPX = frozenset({"npx", "bunx", "uvx"})
 _MODULES = frozenset({"pytest", "unittest", "mypy", "ruff", "black", "isort", "flake8", "pylint", "coverage", "build"})
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+
+
+def too_broad(rule: Rule) -> str | None:
+    """Why an answer must not become this rule, as a phrase; None if it may."""
+    if rule.pattern is None:
+        return "it would allow every call of the tool"
+    if _WILD.search(rule.tool):
+        return "it would allow more than one tool"
+    if not re.search(r"\w", rule.pattern):
+        return "it matches everything"
+    fixed = _WILD.split(rule.pattern, maxsplit=1)[0].removeprefix(NETWORK)
+    if rule.tool != "bash" or fixed == rule.pattern.removeprefix(NETWORK):
+        return None
+    return _of_command(fixed) if fixed.strip() else "it begins with anything"
+
+
+def _of_command(fixed: str) -> str | None:
+    """Why a rule for all commands that begin with this is too broad, as a phrase; None if it is not."""
+    words = fixed.split()
+    name = words[0].rpartition("/")[2]
+    whole = len(words) > 1 or fixed.endswith(" ")
+    if not whole:
+        return f"other programs than {name} begin with {name}; put a blank before the *"
+    if runs_anything(name):
+        return f"{name} runs whatever comes behind it"
+    if name in GOES_OUT or words[:2] == ["git", "push"]:
+        return f"{' '.join(words[:2]) if name == 'git' else name} talks to other machines"
+    if name in DESTROYS:
+        return f"{name} destroys whatever comes behind it"
+    if name == "git" and (len(words) == 1 or words[1].startswith("-")):
+        return "git without a sub-command can be made to run anything"
+    return None
 
 
 def bash_proposal(command: str, key: ApprovalKey) -> str:

@@ -31,6 +31,9 @@ _ENDS = re.compile(r"&&|\|\||;(?!;)|\|(?!&)|\n")
 _BEFORE_A_COMMAND = frozenset({"!", "{", "}", "if", "then", "elif", "else", "fi"})
 _GLOB = frozenset("*?[")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+_NUMBER = re.compile(r"-\d+")
+_MAY_BE_DASHED = frozenset({"-e", "--regexp", "--expression"})
+_NAMES_NO_FILE = _MAY_BE_DASHED | {"--exclude", "--exclude-dir"}
 
 
 @dataclass(frozen=True)
@@ -185,11 +188,6 @@ class _Reader:
         if self._words:
             self._done.append(SimpleCommand(tuple(self._words), tuple(self._reads)))
         self._words, self._reads, self._closed = [], [], False
-
-
-_NUMBER = re.compile(r"-\d+")
-_MAY_BE_DASHED = frozenset({"-e", "--regexp", "--expression"})
-_NAMES_NO_FILE = _MAY_BE_DASHED | {"--exclude", "--exclude-dir"}
 
 
 @dataclass(frozen=True)

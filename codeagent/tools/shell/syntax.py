@@ -101,7 +101,7 @@ class _Command:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _ParsedLine:
     commands: list[_Command]
     clear: bool
     """These are certainly all."""
@@ -129,7 +129,7 @@ class _Finder:
         """There is more than the simple commands of the line itself."""
         return self.runs.unseen or bool(self._scripts)
 
-    def line(self, text: str, line: _Line, reads: Sequence[bool]) -> list[list[str]]:
+    def line(self, text: str, line: _ParsedLine, reads: Sequence[bool]) -> list[list[str]]:
         """Take in a line and return the commands within each of its commands; `reads` is empty if nothing is known."""
         fed = any(letter in text for letter in "|<>")
         within = [
@@ -168,9 +168,9 @@ class _Finder:
         self.parts += [*(command.part for command in line.commands), *(part for its in within for part in its)]
 
 
-def _take_apart(text: str) -> _Line:
+def _take_apart(text: str) -> _ParsedLine:
     if len(text) > _LONGEST_PARSED:
-        return _Line([], clear=False, pieces=_pieces(text))
+        return _ParsedLine([], clear=False, pieces=_pieces(text))
     root = _parse(text)
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
     has_tests = expands = False
@@ -196,7 +196,7 @@ def _take_apart(text: str) -> _Line:
             commands.append(_command(node, redirects.pop(node.id, []), text))
             clear = clear and commands[-1].plain
     pieces = _pieces(text) if root.has_error else ()
-    return _Line(commands, clear and count <= _MOST_NODES, has_tests, expands, pieces, tuple(texts))
+    return _ParsedLine(commands, clear and count <= _MOST_NODES, has_tests, expands, pieces, tuple(texts))
 
 
 def _pieces(text: str) -> tuple[str, ...]:

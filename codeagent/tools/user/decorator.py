@@ -12,6 +12,8 @@ from codeagent.core.tool import ToolMode
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _MARK = "__codeagent_tool__"
+_being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar("_being_loaded", default=None)
+"""Functions marked while one file is executed: a redefined name would hide one of them in the module."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,6 @@ class ToolMark:
     documentation: str = ""
     output_limit: int | None = 40_000
     sandbox: bool = False
-
-
-_being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar("_being_loaded", default=None)
-"""Functions marked while one file is executed: a redefined name would hide one of them in the module."""
 
 
 @overload

@@ -27,9 +27,14 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticUndefined, to_jsonable_python
 
 from codeagent.core.tool import ToolArgs, ToolContext
-from codeagent.tools.schema import arguments_schema
 
 _UNIONS = (typing.Union, types.UnionType)
+_ARGUMENTS = re.compile(r"^([ \t]*)(?:args|arguments|parameters|params):[ \t]*$", re.IGNORECASE | re.MULTILINE)
+"""The heading of the Google style, which many write in their own way."""
+_BLANKS = re.compile(r"[ \t]*\n[ \t]*(?=\S)")
+_VARIADIC: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_EMPTY = inspect.Parameter.empty
+_PYDANTIC_ONLY = ("model_validate", "model_dump")
 
 
 class UnknownName(Exception):
@@ -111,11 +116,6 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) in required else hint
 
 
-_ARGUMENTS = re.compile(r"^([ \t]*)(?:args|arguments|parameters|params):[ \t]*$", re.IGNORECASE | re.MULTILINE)
-"""The heading of the Google style, which many write in their own way."""
-_BLANKS = re.compile(r"[ \t]*\n[ \t]*(?=\S)")
-
-
 @dataclass(frozen=True)
 class Docstring:
     text: str
@@ -186,11 +186,6 @@ class FunctionArgs(ToolArgs):
         return dumped
 
 
-_VARIADIC: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-_EMPTY = inspect.Parameter.empty
-_PYDANTIC_ONLY = ("model_validate", "model_dump")
-
-
 class NotATool(Exception):
     """The function cannot be a tool; carries every reason, a line each."""
 
@@ -213,10 +208,6 @@ class FunctionSchema:
     """Parameter, its field in the model, and whether it goes by position; in the order of the signature."""
     _made: frozenset[str] = frozenset()
     """Parameters whose default is not in the signature."""
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        return arguments_schema(self.model)
 
     def call(self, args: FunctionArgs, ctx: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """What the function is called with: values of the types it declares."""

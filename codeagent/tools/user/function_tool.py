@@ -24,6 +24,15 @@ from codeagent.tools.user.function_schema import FunctionArgs, FunctionSchema
 from codeagent.tools.user.printed import PrintedOutput, heard_by
 
 _LONGEST_LINE = 100
+NOTHING = "(no output)"
+_MAY_BE = (
+    "a tool may return text, None, anything that can be written as JSON (numbers, lists, dicts, dataclasses, pydantic "
+    "models), or a codeagent.ToolResult"
+)
+T = TypeVar("T")
+THREAD_NAME = "tool function"
+_SECONDS_TO_NOTICE = 2.0
+"""How long a function in a thread that sees `ToolContext.cancel` may take to end by itself."""
 
 
 def one_line(arguments: dict[str, Any]) -> str:
@@ -49,13 +58,6 @@ def _spread(value: object) -> str:
         return repr(value)
     pieces = "".join(f"\n        {line!r}" for line in value.splitlines(keepends=True))
     return f"({pieces}\n    )"
-
-
-NOTHING = "(no output)"
-_MAY_BE = (
-    "a tool may return text, None, anything that can be written as JSON (numbers, lists, dicts, dataclasses, pydantic "
-    "models), or a codeagent.ToolResult"
-)
 
 
 def as_result(value: Any, printed: str) -> ToolResult:
@@ -89,10 +91,6 @@ def _as_json(value: Any) -> str:
         reason = str(error).partition("\n")[0]
         raise Failed(f"it returned {type(value).__name__}, which cannot be shown ({reason}): {_MAY_BE}") from None
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-T = TypeVar("T")
-THREAD_NAME = "tool function"
 
 
 @dataclass(frozen=True)
@@ -147,10 +145,6 @@ def outcome(work: Callable[[], T]) -> Ended[T]:
         return Ended(value=work())
     except BaseException as error:
         return Ended(raised=error)
-
-
-_SECONDS_TO_NOTICE = 2.0
-"""How long a function in a thread that sees `ToolContext.cancel` may take to end by itself."""
 
 
 @dataclass(frozen=True)

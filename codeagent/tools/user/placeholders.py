@@ -14,6 +14,14 @@ _MEANT = re.compile(r"\{\{\s*(?P<what>[A-Za-z_][\w.-]*)\s*\}\}")
 
 Values = Mapping[str, Any]
 """The arguments of a call by name; what is missing, or null, is not in it."""
+_TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
+_CODE_FLAG = {
+    "perl": {"-e", "-E"}, "ruby": {"-e"}, "node": {"-e", "--eval", "-p", "--print"}, "php": {"-r"}, "lua": {"-e"},
+}  # fmt: skip
+_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
+_PLAIN_TESTS = "= == != < > -z -n -f -d -e -s -r -w -x -L -h !"
+_TEST_OPERATORS = frozenset(_PLAIN_TESTS.split())
 
 
 @dataclass(frozen=True)
@@ -106,16 +114,6 @@ def refuse_dash(name: str, text: str) -> None:
             f"argument '{name}' begins with -, so the program would take it for an option: {text[:80]!r}; "
             "write it another way (./-x for a file)"
         )
-
-
-_TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
-_WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
-_CODE_FLAG = {
-    "perl": {"-e", "-E"}, "ruby": {"-e"}, "node": {"-e", "--eval", "-p", "--print"}, "php": {"-r"}, "lua": {"-e"},
-}  # fmt: skip
-_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
-_PLAIN_TESTS = "= == != < > -z -n -f -d -e -s -r -w -x -L -h !"
-_TEST_OPERATORS = frozenset(_PLAIN_TESTS.split())
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ from operator import itemgetter
 from typing import Any, Literal, TextIO
 
 from codeagent.core.ports import OutputSink
-from codeagent.tools.shell.output import CommandOutput
+from codeagent.tools.shell.run import CommandOutput
 
 PrintedStream = Literal["stdout", "stderr"]
 Listener = Callable[[PrintedStream, str], None]
 """May be called in any thread."""
 
 _listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
+_MOST_WAITING = 1 << 20
+"""Characters; of more, whoever watches sees only the end."""
 
 
 @contextmanager
@@ -110,10 +112,6 @@ class _Route:
 
 
 _ROUTES = _Routes()
-
-
-_MOST_WAITING = 1 << 20
-"""Characters; of more, whoever watches sees only the end."""
 
 
 class PrintedOutput:

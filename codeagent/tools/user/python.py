@@ -23,6 +23,8 @@ from codeagent.tools.user.sandboxed_function import SandboxedFunction
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DEF = re.compile(r"\s*(?:async\s+)?def\b")
+IMPORT_SECONDS = 10.0
+GROUP = "codeagent.tools"
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,6 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
         yield "sandbox=True needs the function's file, which cannot be read"
 
 
-IMPORT_SECONDS = 10.0
-
-
 class PythonLoader:
     """Loads Python files. Their code runs in this process with all its rights: only for files that are trusted."""
 
@@ -185,9 +184,6 @@ def _tightened(tools: Sequence[Tool[Any]]) -> list[ToolProblem]:
         tool.permission = "prompt" if tool.permission == "auto" else tool.permission
         tool.effect = "anything" if unconfined else tool.effect
     return problems
-
-
-GROUP = "codeagent.tools"
 
 
 def entry_point_tools(

@@ -20,6 +20,15 @@ from codeagent.tools.user.function_tool import NOTHING, FunctionPlace, FunctionT
 
 LARGEST_ANSWER = 16 << 20
 """Bytes."""
+_KINDS: dict[str, type[ToolError]] = {"not_found": NotFound, "invalid_args": InvalidArgs, "denied": Denied}
+_NO_PROGRAM = 127
+_START = (
+    "import base64,json,os;"
+    "job=json.loads(base64.b64decode(os.fdopen(3,'rb').read()));"
+    "names={'__name__':'codeagent_sandbox_side'};"
+    "exec(compile(job['program'],'codeagent','exec'),names);"
+    "names['main'](job)"
+)
 
 
 class AnswerTap:
@@ -101,17 +110,6 @@ class AnswerTap:
         await self._sandbox.close()
 
 
-_KINDS: dict[str, type[ToolError]] = {"not_found": NotFound, "invalid_args": InvalidArgs, "denied": Denied}
-_NO_PROGRAM = 127
-_START = (
-    "import base64,json,os;"
-    "job=json.loads(base64.b64decode(os.fdopen(3,'rb').read()));"
-    "names={'__name__':'codeagent_sandbox_side'};"
-    "exec(compile(job['program'],'codeagent','exec'),names);"
-    "names['main'](job)"
-)
-
-
 class SandboxedFunction(FunctionTool):
     """Sends its file along with each call, as it was when it was loaded."""
 
@@ -172,7 +170,7 @@ class SandboxedFunction(FunctionTool):
         return Failed("the function ended its process before it returned")
 
     def _result(self, answer: dict[str, Any], printed: str) -> ToolResult:
-        """Raises ToolError where the function did."""
+        """Raises ToolError if the function did."""
         before = f"{printed.rstrip()}\n" if printed else ""
         match answer:
             case {"kind": str(kind), "text": str(text)}:

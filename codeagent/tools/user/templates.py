@@ -31,6 +31,8 @@ from codeagent.tools.user.shell_places import ShellPlace, places_in
 
 Item = str | list[str]
 """One text, or several that are dropped together."""
+_RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
+_SAFE_IN_ARITHMETIC = frozenset({"integer", "boolean"})
 
 
 class ArgvTemplate:
@@ -142,10 +144,6 @@ def _word(text: str) -> TemplateWord:
         fixed += text[at : one.start]
         at = one.end
     return TemplateWord(fixed + text[at:], holds=bool(found))
-
-
-_RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
-_SAFE_IN_ARITHMETIC = frozenset({"integer", "boolean"})
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,16 @@ from codeagent.tools.user.yaml_text import Path, YamlDocument
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+_SHAPES = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
 
 
 def _network(value: Any) -> bool | list[str]:
@@ -185,18 +195,6 @@ def file_schema() -> dict[str, Any]:
         "anyOf": [{"$ref": "#/$defs/Tool"}, many],
         "$defs": definitions,
     }
-
-
-_SHAPES = {
-    "string_type": "a text",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-}
 
 
 class YamlReport:

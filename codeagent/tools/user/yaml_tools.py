@@ -36,6 +36,7 @@ from codeagent.tools.user.placeholders import Parameters, Values, placeholders, 
 from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
 
 AccessWord = Literal["read", "write"]
+_LONGEST_RULE = 200
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,6 @@ class BuiltinTool(Tool[OpenArgs]):
         given = {**(args.model_extra or {}), **self._preset}
         inner: BaseModel = self._inner.Args.model_validate_json(json.dumps(given))
         return inner
-
-
-_LONGEST_RULE = 200
 
 
 @dataclass(frozen=True)

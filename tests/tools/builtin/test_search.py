@@ -11,7 +11,7 @@ from codeagent.core.errors import MissingPath, OutsideWorkspace
 from codeagent.core.tool import Failed, InvalidArgs
 from codeagent.tools import ripgrep
 from codeagent.tools.builtin.search import Search
-from codeagent.tools.ripgrep import Hit, find_ripgrep
+from codeagent.tools.ripgrep import MatchedLine, find_ripgrep
 from tests.fakes import put, tool_context
 from tests.tools.conftest import Toolbox
 
@@ -137,11 +137,11 @@ async def test_what_ripgrep_says_is_shown_only_where_it_is_true(box: Toolbox, mo
     put(box.root, "a.txt", "one\ntwo\n")
     put(box.root.parent, "outside.txt", "CANARY\n")
     (box.root / "out").symlink_to("../outside.txt")
-    hits = [
-        Hit("a.txt", 1, b"one", 0, 1), Hit("a.txt", 2, b"CANARY", 0, 1), Hit("a.txt", 99, b"two", 0, 1),
-        Hit("out", 1, b"CANARY", 0, 1), Hit("../outside.txt", 1, b"CANARY", 0, 1), Hit("gone", 1, b"CANARY", 0, 1),
-        Hit("/etc/hostname", 1, b"CANARY", 0, 1),
+    lines = [
+        ("a.txt", 1, b"one"), ("a.txt", 2, b"CANARY"), ("a.txt", 99, b"two"), ("out", 1, b"CANARY"),
+        ("../outside.txt", 1, b"CANARY"), ("gone", 1, b"CANARY"), ("/etc/hostname", 1, b"CANARY"),
     ]  # fmt: skip
+    hits = [MatchedLine(path, number, text, 0, 1) for path, number, text in lines]
 
     async def lying(*_: object) -> object:
         for hit in hits:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.tool import ToolContext
+from codeagent.tools.schema import arguments_schema
 from codeagent.tools.user.function_schema import NotATool, function_schema
 from tests.table import for_each
 from tests.tools.user.signatures import CASES, PRELUDE
@@ -53,7 +54,7 @@ def test_a_signature_becomes_this_schema(
     expected: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         expected["required"] = required
-    assert function_schema(function).json_schema == expected
+    assert arguments_schema(function_schema(function).model) == expected
 
 
 def test_there_are_enough_signatures() -> None:
@@ -115,7 +116,7 @@ EPYDOC = "@param x: The first.\n    @param y: The\n        second.\n    @return:
 def test_descriptions_come_from_the_docstring_in_four_styles(docstring: str) -> None:
     schema = function_schema(made("x: int, y: int", HEAD + docstring))
     assert schema.description == "Add up.\n\nBoth are whole."
-    described = {key: node["description"] for key, node in schema.json_schema["properties"].items()}
+    described = {key: node["description"] for key, node in arguments_schema(schema.model)["properties"].items()}
     assert described == {"x": "The first.", "y": "The second."}
 
 
@@ -125,7 +126,7 @@ def test_what_stands_at_the_parameter_goes_before_the_docstring() -> None:
         "c: Annotated[int, Field(description='Mine.'), 'no'] = 1, d: int = 1"
     )
     text = "Add.\n\n    Args:\n        a: Theirs.\n        b: Theirs.\n        c: Theirs.\n        d: Theirs.\n    "
-    properties = function_schema(made(signature, text)).json_schema["properties"]
+    properties = arguments_schema(function_schema(made(signature, text)).model)["properties"]
     assert [node["description"] for node in properties.values()] == ["Mine.", "Mine.", "Mine.", "Theirs."]
 
 

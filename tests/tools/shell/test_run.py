@@ -5,7 +5,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tools.shell.output import CommandOutput, readable
+from codeagent.tools.shell.run import CommandOutput, readable
 from tests.fakes import FakeOutputs
 from tests.table import for_each
 
