@@ -42,8 +42,8 @@ from codeagent.core.model import Model
 from codeagent.core.moments import Moments
 from codeagent.core.notices import ModelChanged, SessionNotSaved
 from codeagent.core.policy import Decision, Mode, Rule
+from codeagent.core.queued import Queued
 from codeagent.core.rewind import Rewind
-from codeagent.core.runtime import Queued
 from codeagent.core.toolbox import ToolKeeper
 from codeagent.tools.catalog import CatalogChange
 

@@ -7,10 +7,10 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny
 from codeagent.agent.submission import Submission
 from codeagent.core.cancel import CancelToken
-from codeagent.core.events import MessageAdded, QueueKind, SteerDelivered, SteerQueued
+from codeagent.core.events import MessageAdded, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
 from codeagent.core.notices import QueueOrdered
-from codeagent.core.runtime import Queued
+from codeagent.core.queued import Queued, QueueKind
 
 
 class Steering:

@@ -9,7 +9,6 @@ from codeagent.agent.agent import Past
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.ports import Workspace
-from codeagent.core.runtime import Queued
 from codeagent.core.sanitize import visible
 from codeagent.session.check import check_recording
 from codeagent.session.history import History, fold
@@ -22,12 +21,11 @@ _SHOWN = 3
 
 
 def past_of(history: History) -> Past:
-    queued = tuple(Queued(item.id, item.kind, item.text) for item in history.undelivered)
     return Past(
         line=history.line,
         call_ids=history.call_ids,
         moments=history.moments,
-        queued=queued,
+        queued=history.undelivered,
         notes=history.notes,
         jobs=history.jobs,
     )

@@ -21,9 +21,9 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode, Permission
+from codeagent.core.queued import QueueKind
 
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
-QueueKind = Literal["steer", "interrupt", "follow_up"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

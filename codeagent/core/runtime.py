@@ -5,23 +5,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from codeagent.core.budget import Budget, Effort
-from codeagent.core.events import KnownEvent, QueueKind
+from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
+from codeagent.core.queued import Queued
 from codeagent.core.rewind import Rewind
 from codeagent.core.skills import NoSkills, Skills
 from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import ToolKeeper
-
-
-@dataclass(frozen=True)
-class Queued:
-    """Text that waits for its boundary."""
-
-    id: str
-    kind: QueueKind
-    text: str
 
 
 @dataclass(frozen=True)

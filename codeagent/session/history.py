@@ -1,7 +1,7 @@
 """Folds a session's events into what the model is sent when the session goes on."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import (
@@ -9,7 +9,6 @@ from codeagent.core.events import (
     JobFinished,
     KnownEvent,
     MessageAdded,
-    QueueKind,
     RunStarted,
     SteerDelivered,
     SteerQueued,
@@ -25,6 +24,7 @@ from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCal
 from codeagent.core.moments import Moments, walk
 from codeagent.core.notices import ModeChanged, ModelChanged, QueueOrdered
 from codeagent.core.policy import Mode
+from codeagent.core.queued import Queued
 from codeagent.core.shell import shell_note
 from codeagent.core.taken_back import restored_note
 from codeagent.session.jobs import ended_jobs
@@ -40,17 +40,6 @@ class OpenCall:
 
     call: ToolCall
     started: bool
-
-
-@dataclass(frozen=True)
-class QueuedText:
-    """Text a person queued that never became a message."""
-
-    id: str
-    kind: QueueKind
-    text: str
-    taken_out: bool
-    """The log says it left its queue, but not the message it became."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +59,7 @@ class History:
     """
     open_calls: tuple[OpenCall, ...]
     """In the order of their calls; in `messages` each has an error result already."""
-    undelivered: tuple[QueuedText, ...]
+    undelivered: tuple[Queued, ...]
     notes: tuple[UserMessage, ...]
     """Of commands the person shared and of jobs that ended, in order; the model was not told of them yet."""
     jobs: tuple[EndedJob, ...]
@@ -191,20 +180,19 @@ def _tool_message(call: ToolCall, result: ToolResultAdded | None, started: bool)
     return ToolMessage(call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True)
 
 
-def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[QueuedText, ...]:
-    waiting: dict[str, QueuedText] = {}
+def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[Queued, ...]:
+    waiting: dict[str, Queued] = {}
     for event in events:
         match event:
             case SteerQueued():
-                waiting[event.id] = QueuedText(event.id, event.kind, event.text, taken_out=False)
+                waiting[event.id] = Queued(event.id, event.kind, event.text)
             case SteerDelivered(taken_back=True):
                 waiting.pop(event.id, None)
             case QueueOrdered(ids=ids):
                 places = {queued_id: place for place, queued_id in enumerate(ids)}
                 waiting = dict(sorted(waiting.items(), key=lambda item: places.get(item[0], len(places))))
             case SteerDelivered() if event.id in waiting:
-                queued = waiting[event.id]
-                waiting[event.id] = QueuedText(queued.id, queued.kind, queued.text, taken_out=True)
+                waiting[event.id] = replace(waiting[event.id], taken_out=True)
             case MessageAdded(message=UserMessage() as message):
                 text = text_of(message.content)
                 arrived = [key for key, queued in waiting.items() if queued.taken_out and queued.text in text]

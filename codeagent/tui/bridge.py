@@ -49,11 +49,12 @@ from codeagent.core.notices import (
     SessionNotSaved,
     StepModeChanged,
 )
+from codeagent.core.queued import Queued
 from codeagent.tui.background import Background
 from codeagent.tui.boundaries import Boundaries
 from codeagent.tui.outcomes import SHELL, error_of, note_of, restored_text, said_of, state_of, told_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.stage import Halt, Paused, QueuedText, Stage
+from codeagent.tui.stage import Halt, Paused, Stage
 from codeagent.tui.stopped import failed_lines, stopped_lines
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.document import Planned
@@ -218,7 +219,7 @@ class Bridge:
         lanes = self._stage.lanes
         match event:
             case SteerQueued():
-                item = QueuedText(event.id, event.kind, event.text)
+                item = Queued(event.id, event.kind, event.text)
                 known = any(waiting.id == item.id for waiting in lanes.items)
                 (lanes.replace if known else lanes.add)(item)
             case SteerDelivered():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.queued import Queued
 from codeagent.tui.job_board import JobBoard
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.watched import Watched
@@ -18,7 +19,6 @@ pausing: it will wait at the next boundary. paused: it waits. stopping: it is be
 """
 ASK_USER = "ask_user"
 """The tool whose call is a question with answers."""
-Lane = Literal["steer", "interrupt", "follow_up"]
 
 
 def _ignore(text: str) -> None:
@@ -54,25 +54,18 @@ class Desk(Watched):
         self._changed()
 
 
-@dataclass(frozen=True)
-class QueuedText:
-    id: str
-    lane: Lane
-    text: str
-
-
 class Lanes(Watched):
     """What the person typed while the agent was working and what was not delivered yet, in order."""
 
-    def __init__(self, items: tuple[QueuedText, ...] = ()) -> None:
+    def __init__(self, items: tuple[Queued, ...] = ()) -> None:
         super().__init__()
         self.items = items
 
-    def add(self, item: QueuedText) -> None:
+    def add(self, item: Queued) -> None:
         self.items = (*self.items, item)
         self._changed()
 
-    def replace(self, item: QueuedText) -> None:
+    def replace(self, item: Queued) -> None:
         """In the place of the one with its id."""
         self.items = tuple(item if before.id == item.id else before for before in self.items)
         self._changed()

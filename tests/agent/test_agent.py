@@ -15,7 +15,7 @@ from codeagent.core.events import KnownEvent, RunFinished, RunStarted, ToolResul
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Policy
-from codeagent.core.runtime import Queued
+from codeagent.core.queued import Queued
 from codeagent.core.transcript import transcript_problems
 from tests.agent.doubles import Scene, Turn, do, of, scene
 

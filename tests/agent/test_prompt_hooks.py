@@ -23,8 +23,8 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import RunNotBegun
+from codeagent.core.queued import Queued
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Queued
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.effort import times
 

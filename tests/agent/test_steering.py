@@ -7,7 +7,7 @@ import pytest
 from codeagent.agent.agent import Past
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
 from codeagent.core.messages import UserMessage, text_of
-from codeagent.core.runtime import Queued
+from codeagent.core.queued import Queued
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
 
 THREE = (do("nap"), do("nap"), do("nap"))

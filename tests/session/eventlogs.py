@@ -9,7 +9,6 @@ from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.events import (
     KnownEvent,
     MessageAdded,
-    QueueKind,
     RunFinished,
     RunStarted,
     SteerDelivered,
@@ -22,6 +21,7 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.messages import AssistantMessage, ErrorInfo, TextPart, ToolCall, Usage, UserMessage, UserSource
+from codeagent.core.queued import QueueKind
 
 SESSION = "20260102-030405-0a1b2c3d"
 

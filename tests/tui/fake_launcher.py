@@ -12,7 +12,8 @@ from codeagent.core.errors import CodeagentError, ConfigError, SessionInUse, Ses
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.ports import SandboxInfo
-from codeagent.core.runtime import Queued, Runtime, SessionSummary
+from codeagent.core.queued import Queued
+from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.tui.ports import Missing, ModelRow, Wish
 from tests.fakes import FakeOutputs
 from tests.tui.fake_jobs import FakeJobs, FakeToolbox

@@ -11,8 +11,9 @@ from codeagent.agent.mode_notes import NO_PLAN, PLAN
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import MessageAdded, UnknownEvent
 from codeagent.core.messages import UserMessage
+from codeagent.core.queued import Queued
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.stage import QueuedText, Stage
+from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.blocks import Answer, Batch, Command, Ending, Prompt, Remark, Thoughts
 from tests.tui.scripts import (
     EDIT,
@@ -156,7 +157,7 @@ def test_each_kind_of_error_has_its_state(kind: str, state: str) -> None:
 def test_queued_text_stands_in_its_lane_until_it_is_delivered() -> None:
     recording = Recording().run("x").queue("q1", "steer", "also cover 1900").queue("q2", "follow_up", "then commit")
     stage = show(recording)
-    assert [(item.lane, item.text) for item in stage.lanes.items] == [
+    assert [(item.kind, item.text) for item in stage.lanes.items] == [
         ("steer", "also cover 1900"),
         ("follow_up", "then commit"),
     ]
@@ -250,7 +251,7 @@ def test_queued_text_that_was_rewritten_stays_in_its_place() -> None:
     recording = Recording().run("x").queue("q1", "steer", "one").queue("q2", "steer", "two")
     stage = show(recording.queue("q1", "steer", "one and a half"))
 
-    assert stage.lanes.items == (QueuedText("q1", "steer", "one and a half"), QueuedText("q2", "steer", "two"))
+    assert stage.lanes.items == (Queued("q1", "steer", "one and a half"), Queued("q2", "steer", "two"))
 
 
 @given(st.lists(st.sampled_from(["q1", "q2", "q3", "q9"])))

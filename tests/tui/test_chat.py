@@ -12,10 +12,10 @@ from textual.pilot import Pilot
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
+from codeagent.core.queued import Queued
 from codeagent.tui.ports import Missing, Wish
 from codeagent.tui.screens.first_run import FirstRun
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.stage import QueuedText
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.guards import long_enough
 from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
@@ -214,8 +214,8 @@ async def test_tab_in_an_empty_line_gives_the_keys_to_the_question(tmp_path: Pat
 
 async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
-        app.chat.stage.lanes.add(QueuedText("q1", "steer", "one"))
-        app.chat.stage.lanes.add(QueuedText("q2", "follow_up", "two"))
+        app.chat.stage.lanes.add(Queued("q1", "steer", "one"))
+        app.chat.stage.lanes.add(Queued("q2", "follow_up", "two"))
         await pilot.press("up")
         assert app.told == [("take_back", "q2")]
 

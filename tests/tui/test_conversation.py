@@ -9,7 +9,7 @@ import pytest
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
-from codeagent.core.runtime import Queued
+from codeagent.core.queued import Queued
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.conversation import Conversation
 from codeagent.tui.launcher import Launcher

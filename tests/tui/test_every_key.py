@@ -17,6 +17,7 @@ from textual.screen import ModalScreen, Screen
 
 import codeagent.tui
 from codeagent.core.display import DiffBlock
+from codeagent.core.queued import Queued
 from codeagent.tui import keys
 from codeagent.tui.actions import ACTIONS, SCOPES
 from codeagent.tui.app import CodeagentApp
@@ -26,7 +27,7 @@ from codeagent.tui.screens.chat import ChatScreen
 from codeagent.tui.screens.folder_question import FolderQuestion
 from codeagent.tui.screens.hunks import HunkReview
 from codeagent.tui.screens.output import OutputScreen
-from codeagent.tui.stage import Paused, PlanReady, QueuedText
+from codeagent.tui.stage import Paused, PlanReady
 from codeagent.tui.widgets import guard
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
@@ -158,7 +159,7 @@ async def until_page(walker: Walker) -> None:
 
 def queue_some(walker: Walker) -> None:
     for number in range(4):
-        walker.app.chat.stage.lanes.add(QueuedText(f"q{number}", "follow_up", f"text {number}"))
+        walker.app.chat.stage.lanes.add(Queued(f"q{number}", "follow_up", f"text {number}"))
 
 
 def at_boundary(what: Paused | PlanReady | None) -> Step:

@@ -12,10 +12,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.queued import Queued
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.ports import Talk
 from codeagent.tui.screens.title_row import TitleRow
-from codeagent.tui.stage import Lanes, QueuedText
+from codeagent.tui.stage import Lanes
 from codeagent.tui.widgets.call_edit import fits_line
 from codeagent.tui.widgets.external_editor import edit_in_editor
 from codeagent.tui.widgets.hint_keys import HintKey, HintKeys
@@ -64,7 +65,7 @@ class QueuePage(ModalScreen[None]):
         self._title = TitleRow("What waits to be read", f"{len(lanes.items)}")
         self._list = QueueList(lanes)
         self._line = LineInput(compact=True, select_on_focus=False)
-        self._edited: QueuedText | None = None
+        self._edited: Queued | None = None
         """What is written in the line."""
         names = (("edit", "edit"), ("later", "later"), ("earlier", "earlier"), ("take_back", "take it back"))
         keys = [HintKey(keymap.shown(f"queue.{name}"), words, name) for name, words in names]
@@ -169,7 +170,7 @@ class QueuePage(ModalScreen[None]):
         self._stop_writing()
         self._rewrite(item, text)
 
-    def _rewrite(self, item: QueuedText, text: str) -> None:
+    def _rewrite(self, item: Queued, text: str) -> None:
         if text == item.text:
             return
         try:
@@ -181,7 +182,7 @@ class QueuePage(ModalScreen[None]):
         if not done:
             self._lost(item, text)
 
-    def _lost(self, item: QueuedText, text: str) -> None:
+    def _lost(self, item: Queued, text: str) -> None:
         """The agent was faster: what was written is not."""
         changed = text.strip() and text != item.text
         if changed:
@@ -203,7 +204,7 @@ class QueuePage(ModalScreen[None]):
         except CodeagentError as error:
             self._hints.tell(str(error))
 
-    async def _edit_outside(self, item: QueuedText) -> None:
+    async def _edit_outside(self, item: Queued) -> None:
         try:
             text = await edit_in_editor(self.app, item.text)
         except CodeagentError as error:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from itertools import count
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.queued import Queued
 from codeagent.tui.drafts import Draft
 from codeagent.tui.ports import Mode, Talk
 from codeagent.tui.screens.commanded import Chat
-from codeagent.tui.stage import Paused, QueuedText
+from codeagent.tui.stage import Paused
 from codeagent.tui.widgets.guard import TOO_SOON
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
@@ -126,7 +127,7 @@ class Sending:
         self._early.append(early)
         self._save()
         if text:
-            self._chat.stage.lanes.add(QueuedText(early.id, "follow_up", text))
+            self._chat.stage.lanes.add(Queued(early.id, "follow_up", text))
         self._chat.tell(self._draft.trouble or _STILL_STARTING)
 
     @property

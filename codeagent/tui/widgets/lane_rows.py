@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
+from codeagent.core.queued import Queued
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import PLAIN, Palette
-from codeagent.tui.stage import QueuedText
 from codeagent.tui.widgets.fitting import cut_end, flat
 
 SOON = "will be read after this batch"
@@ -17,12 +17,12 @@ _LEAST = 24
 """Cells that a text keeps beside words about it."""
 
 
-def lane_of(item: QueuedText) -> str:
+def lane_of(item: Queued) -> str:
     """The title of the lane a text waits in."""
-    return LATER if item.lane == "follow_up" else SOON
+    return LATER if item.kind == "follow_up" else SOON
 
 
-def in_lanes(items: Sequence[QueuedText]) -> tuple[tuple[str, tuple[QueuedText, ...]], ...]:
+def in_lanes(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ...]:
     """(title, texts in order) of each lane in which something waits, the one that is read first in front."""
     lanes = ((title, tuple(item for item in items if lane_of(item) == title)) for title in (SOON, LATER))
     return tuple((title, waiting) for title, waiting in lanes if waiting)
@@ -37,12 +37,12 @@ def title_row(title: str, width: int, palette: Palette, note: str = "") -> Line:
 
 
 def text_row(
-    item: QueuedText, width: int, palette: Palette, *, note: str = "", lead: str = "   ", body: Style = PLAIN
+    item: Queued, width: int, palette: Palette, *, note: str = "", lead: str = "   ", body: Style = PLAIN
 ) -> Line:
     """The text's first line in quotes, what it is, how long it is, and a note at the end where there is room."""
     lines = [flat(row) for row in visible(item.text).strip().split("\n")]
     more = f" +{len(lines) - 1} {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
-    mark = "interrupt: " if item.lane == "interrupt" else ""
+    mark = "interrupt: " if item.kind == "interrupt" else ""
     back = note if note and width >= len(note) + len(mark) + len(more) + _LEAST else ""
     room = max(1, width - 4 - len(mark) - len(more) - (len(back) + 2 if back else 0))
     text = cut_end(f"“{lines[0]}”" if lines[0] else "“”", room)

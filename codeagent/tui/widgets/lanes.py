@@ -8,9 +8,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from codeagent.core.queued import Queued
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette, palette_of
-from codeagent.tui.stage import Lanes, QueuedText
+from codeagent.tui.stage import Lanes
 from codeagent.tui.widgets.fitting import cut_end
 from codeagent.tui.widgets.lane_rows import in_lanes, text_row, title_row
 
@@ -81,7 +82,7 @@ class LanesView(Widget):
         self.post_message(self.ListWanted() if queued_id is None else self.TakeBack(queued_id))
 
 
-def _drawn(items: tuple[QueuedText, ...], width: int, palette: Palette) -> list[_Drawn]:
+def _drawn(items: tuple[Queued, ...], width: int, palette: Palette) -> list[_Drawn]:
     newest = items[-1].id if items else ""
     rows: list[_Drawn] = []
     for title, waiting in in_lanes(items):
@@ -90,7 +91,7 @@ def _drawn(items: tuple[QueuedText, ...], width: int, palette: Palette) -> list[
     return rows
 
 
-def _lane(items: tuple[QueuedText, ...], newest: str, width: int, palette: Palette) -> list[_Drawn]:
+def _lane(items: tuple[Queued, ...], newest: str, width: int, palette: Palette) -> list[_Drawn]:
     """The newest are shown: they are the ones that can still be thought better of."""
     hidden = len(items) - _MOST_ROWS if len(items) > _MOST_ROWS else 0
     rows = [

@@ -7,9 +7,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from codeagent.core.queued import Queued
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette, palette_of
-from codeagent.tui.stage import Lanes, QueuedText
+from codeagent.tui.stage import Lanes
 from codeagent.tui.widgets.lane_rows import in_lanes, lane_of, text_row, title_row
 
 
@@ -35,7 +36,7 @@ class QueueList(ScrollView):
         self._marked = self._items[0].id if self._items else ""
 
     @property
-    def marked(self) -> QueuedText | None:
+    def marked(self) -> Queued | None:
         return next((item for item in self._lanes.items if item.id == self._marked), None)
 
     def move(self, step: int) -> None:
@@ -93,7 +94,7 @@ class QueueList(ScrollView):
         self.post_message(self.Changed())
 
     @property
-    def _items(self) -> tuple[QueuedText, ...]:
+    def _items(self) -> tuple[Queued, ...]:
         """As they are shown: lane by lane."""
         return tuple(item for _, waiting in in_lanes(self._lanes.items) for item in waiting)
 
@@ -127,7 +128,7 @@ class QueueList(ScrollView):
             rows.extend((item.id, self._row(item, width, palette)) for item in waiting)
         return rows
 
-    def _row(self, item: QueuedText, width: int, palette: Palette) -> Line:
+    def _row(self, item: Queued, width: int, palette: Palette) -> Line:
         if item.id != self._marked:
             return text_row(item, width, palette)
         drawn = text_row(item, width, palette, lead=" ▸ ", body=palette.selection)

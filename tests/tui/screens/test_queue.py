@@ -6,26 +6,27 @@ import pytest
 from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.queued import Queued
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.screens import queue
 from codeagent.tui.screens.queue import QueuePage
-from codeagent.tui.stage import Lanes, QueuedText, Stage
+from codeagent.tui.stage import Lanes, Stage
 from codeagent.tui.widgets.line_input import LineInput
 from tests.tui.replay import ReplayTalk
 from tests.tui.screens.stand_in import MANNERS, StandIn
 
 ITEMS = (
-    QueuedText("q1", "steer", "also cover 1900"),
-    QueuedText("q2", "follow_up", "then commit"),
-    QueuedText("q3", "interrupt", "stop that"),
-    QueuedText("q4", "follow_up", "and push\nto origin"),
+    Queued("q1", "steer", "also cover 1900"),
+    Queued("q2", "follow_up", "then commit"),
+    Queued("q3", "interrupt", "stop that"),
+    Queued("q4", "follow_up", "and push\nto origin"),
 )
 
 
 class QueueApp(StandIn):
     """With a conversation whose queue obeys at once, or says that it was faster."""
 
-    def __init__(self, *items: QueuedText, read: bool = False, keymap: Keymap | None = None) -> None:
+    def __init__(self, *items: Queued, read: bool = False, keymap: Keymap | None = None) -> None:
         super().__init__()
         self.lanes = Lanes(items)
         self.talk = ReplayTalk(Stage(), (), None)
@@ -210,7 +211,7 @@ async def test_text_that_would_act_on_a_terminal_is_shown_and_edited_outside(
         return text
 
     monkeypatch.setattr(queue, "edit_in_editor", edited)
-    app = QueueApp(QueuedText("q1", "steer", MANNERS))
+    app = QueueApp(Queued("q1", "steer", MANNERS))
     async with app.run_test(size=(120, 24)) as pilot:
         await pilot.pause()
         assert r"[bold]x[/] \x1b[2J" in app.shown

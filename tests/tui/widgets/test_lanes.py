@@ -1,6 +1,7 @@
 from textual.app import App, ComposeResult
 
-from codeagent.tui.stage import Lane, Lanes, QueuedText
+from codeagent.core.queued import Queued, QueueKind
+from codeagent.tui.stage import Lanes
 from codeagent.tui.widgets.lanes import LanesView
 
 
@@ -25,8 +26,8 @@ class LanesApp(App[None]):
         return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
-def queued(number: int, lane: Lane = "steer", text: str = "") -> QueuedText:
-    return QueuedText(f"q{number}", lane, text or f"text {number}")
+def queued(number: int, lane: QueueKind = "steer", text: str = "") -> Queued:
+    return Queued(f"q{number}", lane, text or f"text {number}")
 
 
 async def test_nothing_is_shown_while_nothing_waits() -> None:
