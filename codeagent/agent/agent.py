@@ -31,9 +31,9 @@ from codeagent.agent.tool_keeping import ToolKeeping
 from codeagent.core.budget import Budget
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints
-from codeagent.core.ended_job import EndedJob
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import KnownEvent, Notice
+from codeagent.core.job import EndedJob
 from codeagent.core.jobs import JobBook
 from codeagent.core.journal import Journal
 from codeagent.core.line import Line

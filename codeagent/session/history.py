@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,
@@ -17,6 +16,7 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.job import EndedJob
 from codeagent.core.job_note import job_note, told_by
 from codeagent.core.json_types import JsonObject
 from codeagent.core.line import Line

@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from codeagent.core.ended_job import EndedJob
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, ToolResultAdded, UnknownEvent
-from codeagent.core.jobs import Job
+from codeagent.core.job import EndedJob, Job
 from codeagent.core.notices import JobListens
 
 AnyEvent = KnownEvent | UnknownEvent

@@ -13,10 +13,10 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.job import Job
 from codeagent.core.job_note import job_note
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import JobListens
-from codeagent.tui.job_board import JobRow
 from codeagent.tui.outcomes import SHELL, job_line
 from codeagent.tui.stage import Stage
 
@@ -70,7 +70,7 @@ class Background:
         """Its card says so; what it printed until now goes over to the job."""
         document = self._stage.document
         card = document.card(event.call_id, event.name, event.title)
-        row = JobRow(
+        row = Job(
             event.job_id,
             event.call_id,
             event.name,
@@ -89,13 +89,11 @@ class Background:
     def _end(self, event: JobFinished) -> None:
         document, board = self._stage.document, self._stage.jobs
         began = event.ts - event.duration_ms / 1000
-        known = board.get(event.job_id) or JobRow(
-            event.job_id, event.call_id, event.name, event.title, "running", began
-        )
+        known = board.get(event.job_id) or Job(event.job_id, event.call_id, event.name, event.title, "running", began)
         ended = replace(
             known,
-            state=event.status,
-            ended=known.began if event.status == "lost" else event.ts,
+            status=event.status,
+            ended=known.started if event.status == "lost" else event.ts,
             lines=max(known.lines, event.lines),
             exit_code=event.exit_code,
             summary=event.summary,

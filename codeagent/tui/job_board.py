@@ -1,13 +1,13 @@
 """The jobs of a conversation as the screen keeps them: what is known of each, and the end of what it printed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
+from codeagent.core.job import Job
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.watched import Watched
 
-JobState = Literal["running", "done", "failed", "stopped", "lost"]
 _HEAD = 100
 """Lines kept of the beginning of a job that runs."""
 _TAIL = 500
@@ -16,60 +16,32 @@ _TAIL_ENDED = 100
 """The same, once it has ended."""
 
 
-@dataclass(frozen=True)
-class JobRow:
-    """One job as it is now."""
-
-    id: str
-    call_id: str
-    tool: str
-    title: str
-    state: JobState
-    began: float
-    """Seconds since the epoch."""
-    ended: float | None = None
-    lines: int = 0
-    """Printed so far."""
-    exit_code: int | None = None
-    summary: str = ""
-    """One line about its end."""
-    ports: tuple[int, ...] = ()
-    """It listens on, inside the sandbox."""
-    takes_input: bool = False
-    promoted: bool = False
-    """The person moved it to the background."""
-
-    def seconds(self, now: float) -> float:
-        """How long it ran, or runs; `now` in seconds since the epoch."""
-        return (now if self.ended is None else self.ended) - self.began
-
-
 class JobBoard(Watched):
     """The jobs in the order they were started; those of an earlier process among them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: dict[str, JobRow] = {}
+        self._rows: dict[str, Job] = {}
         self._outputs: dict[str, OutputBuffer] = {}
         self.end_notes: set[str] = set()
         """What the model is told of jobs that ended; the screen says it in its own way."""
 
     @property
-    def rows(self) -> tuple[JobRow, ...]:
+    def rows(self) -> tuple[Job, ...]:
         return tuple(self._rows.values())
 
     @property
     def running(self) -> int:
-        return sum(row.state == "running" for row in self._rows.values())
+        return sum(row.status == "running" for row in self._rows.values())
 
-    def get(self, job_id: str) -> JobRow | None:
+    def get(self, job_id: str) -> Job | None:
         return self._rows.get(job_id)
 
     def output(self, job_id: str) -> OutputBuffer:
         """The beginning and the end of what it printed. Raises KeyError."""
         return self._outputs[job_id]
 
-    def begin(self, row: JobRow, printed: OutputBuffer | None = None) -> None:
+    def begin(self, row: Job, printed: OutputBuffer | None = None) -> None:
         """`printed` is what it printed while it was waited for; it goes on in there."""
         self._rows[row.id] = row
         self._outputs[row.id] = printed or OutputBuffer(_HEAD, _TAIL)
@@ -90,17 +62,17 @@ class JobBoard(Watched):
             self._changed()
 
     def change(self, job_id: str, **changes: Any) -> None:
-        """Replace fields of its `JobRow` by name; nothing where there is no such job."""
+        """Replace fields of its `Job` by name; nothing where there is no such job."""
         if job_id in self._rows:
             self._rows[job_id] = replace(self._rows[job_id], **changes)
             self._changed()
 
-    def end(self, row: JobRow, tail: str) -> None:
+    def end(self, row: Job, tail: str) -> None:
         """It has ended as `row` says; `tail` is the end of what it printed, or its answer."""
         before = self._outputs.get(row.id) or OutputBuffer()
         # What comes too fast is not all seen, and then the log knows the end better, if without its colours.
         printed = before.last(_TAIL_ENDED) if before.total >= row.lines or not tail.strip() else []
-        answered = row.exit_code is None and row.state == "done" and tail.rstrip() != "\n".join(printed).rstrip()
+        answered = row.exit_code is None and row.status == "done" and tail.rstrip() != "\n".join(printed).rstrip()
         buffer = OutputBuffer(0, _TAIL_ENDED)
         buffer.feed("\n".join([*printed, *([tail] if answered or not printed else [])]))
         self._rows[row.id] = replace(row, lines=max(row.lines, buffer.total))
@@ -110,8 +82,8 @@ class JobBoard(Watched):
     def lose(self) -> None:
         """The process they ran in is gone: how those that ran ended is not known."""
         for row in self.rows:
-            if row.state == "running":
-                self._rows[row.id] = replace(row, state="lost", ended=row.began, takes_input=False)
+            if row.status == "running":
+                self._rows[row.id] = replace(row, status="lost", ended=row.started, takes_input=False)
         self._changed()
 
     def _lines_of(self, job_id: str) -> float:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.jobs import Job
+from codeagent.core.job import Job
 from codeagent.core.ports import OutputPage
 from codeagent.core.toolbox import Toolbox
 

@@ -75,7 +75,7 @@ def test_what_a_job_prints_changes_nothing_in_the_conversation() -> None:
 def test_each_end_has_its_word_on_the_card_and_one_line_in_the_conversation() -> None:
     stage = show(every_state())
 
-    states = {row.id: (row.state, card(stage, row.call_id).state) for row in stage.jobs.rows}
+    states = {row.id: (row.status, card(stage, row.call_id).state) for row in stage.jobs.rows}
     assert states == {
         "job-1": ("running", "background"),
         "job-2": ("done", "done"),
@@ -104,14 +104,14 @@ def test_a_port_is_said_once_and_stays_with_its_job() -> None:
 def test_in_a_recording_that_ended_jobs_that_ran_are_lost() -> None:
     stage = show(background(), recorded=True)
 
-    assert [row.state for row in stage.jobs.rows] == ["lost"]
+    assert [row.status for row in stage.jobs.rows] == ["lost"]
     assert (card(stage, "c4").state, stage.status.now.jobs, stage.status.now.waits_since) == ("lost", 0, None)
 
 
 def test_the_end_of_a_job_is_known_without_its_beginning() -> None:
     stage = show(Recording().end_job("job-7", "c9", "make", "lost"))
 
-    assert [(row.id, row.state) for row in stage.jobs.rows] == [("job-7", "lost")]
+    assert [(row.id, row.status) for row in stage.jobs.rows] == [("job-7", "lost")]
     assert remarks(stage) == ["job-7 lost: make"]
 
 

@@ -387,7 +387,7 @@ async def test_jobs_of_a_process_that_died_are_lost_in_the_session_that_goes_on(
     launcher = FakeLauncher(log=tuple(background().events))
     talk, stage, _ = await opened(launcher, Wish(resume=SESSION))
 
-    assert [(row.id, row.state) for row in stage.jobs.rows] == [("job-1", "lost")]
+    assert [(row.id, row.status) for row in stage.jobs.rows] == [("job-1", "lost")]
     assert stage.status.now.jobs == 0
     await talk.close()
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.job_board import JobBoard, JobRow, JobState
+from codeagent.core.job import Job, JobStatus
+from codeagent.tui.job_board import JobBoard
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 
 KEPT = 601
@@ -14,12 +15,12 @@ KEPT = 601
 def board_of(*job_ids: str) -> JobBoard:
     board = JobBoard()
     for job_id in job_ids:
-        board.begin(JobRow(job_id, f"c-{job_id}", "bash", "make", "running", 0.0))
+        board.begin(Job(job_id, f"c-{job_id}", "bash", "make", "running", 0.0))
     return board
 
 
-def ended(state: JobState, exit_code: int | None = None, lines: int = 0) -> JobRow:
-    return JobRow("job-1", "c-job-1", "bash", "make", state, 0.0, 9.0, lines, exit_code)
+def ended(state: JobStatus, exit_code: int | None = None, lines: int = 0) -> Job:
+    return Job("job-1", "c-job-1", "bash", "make", state, 0.0, 9.0, lines, exit_code)
 
 
 def test_of_a_hundred_thousand_lines_the_beginning_and_the_end_are_kept_and_all_are_counted() -> None:
@@ -83,7 +84,7 @@ def test_jobs_that_ran_are_lost_with_their_process_and_others_stay_as_they_ended
     board = board_of("job-1", "job-2")
     board.end(ended("done", 0), "")
     board.lose()
-    assert [(row.id, row.state) for row in board.rows] == [("job-1", "done"), ("job-2", "lost")]
+    assert [(row.id, row.status) for row in board.rows] == [("job-1", "done"), ("job-2", "lost")]
     assert board.running == 0
 
 

@@ -9,11 +9,10 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.jobs.run import JobRun, page_of
 from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.steering import Steering
-from codeagent.core.ended_job import EndedJob
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
+from codeagent.core.job import EndedJob, Job
 from codeagent.core.job_note import job_answer, job_note, told_by
-from codeagent.core.jobs import Job
 from codeagent.core.notices import JobListens
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.sanitize import one_line

@@ -3,8 +3,8 @@
 from typing import Literal
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.job import Job
 from codeagent.core.sanitize import one_line
-from codeagent.tui.job_board import JobRow
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.host import Host
 from codeagent.tui.screens.jobs import JobsScreen
@@ -35,8 +35,8 @@ class JobCommands:
     async def stop(self, argument: str) -> None:
         """`/stop job-1`, or only its number. Raises CodeagentError."""
         row = self._job(argument)
-        if row.state != "running":
-            raise CodeagentError(f"{row.id} runs no more: {row.state}")
+        if row.status != "running":
+            raise CodeagentError(f"{row.id} runs no more: {row.status}")
         self._chat.tell(f"stopping {row.id}")
         await (await self._chat.ready()).stop_job(row.id)
         self._chat.tell("")
@@ -65,7 +65,7 @@ class JobCommands:
             case _:
                 self._chat.tell(f"/jobs takes a job, and then output or send TEXT, not '{one_line(rest, 40)}'")
 
-    async def _output(self, row: JobRow) -> None:
+    async def _output(self, row: Job) -> None:
         text = await (await self._chat.ready()).job_output(row.id)
         if text is None:
             raise CodeagentError("that output is gone: it was not kept")
@@ -100,7 +100,7 @@ class JobCommands:
         ]
         return await self._chat.app.push_screen_wait(Picker("Move to the background", rows))
 
-    def _job(self, name: str) -> JobRow:
+    def _job(self, name: str) -> Job:
         """By its id or its number. Raises CodeagentError."""
         board = self._chat.stage.jobs
         row = board.get(name) or board.get(f"job-{name}")

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.job_board import JobRow
+from codeagent.core.job import Job
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.ports import Talk
 from codeagent.tui.screens.escape import AGAIN
@@ -136,7 +136,7 @@ class JobsScreen(ModalScreen[None]):
         row = self._list.marked
         if row is None:
             return
-        if row.state != "running":
+        if row.status != "running":
             self._hints.tell(f"{row.id} runs no more")
             return
         asked, when = self._asked
@@ -222,7 +222,7 @@ class JobsScreen(ModalScreen[None]):
             return
         self._hints.tell("")
 
-    async def _open_output(self, row: JobRow) -> None:
+    async def _open_output(self, row: Job) -> None:
         try:
             text = await self._talk.job_output(row.id)
         except CodeagentError as error:
@@ -269,7 +269,7 @@ class JobsScreen(ModalScreen[None]):
         """What can be done with the marked job."""
         row = self._list.marked
         names = [("output", "whole output")]
-        if row is not None and row.state == "running":
+        if row is not None and row.status == "running":
             names.append(("stop", "stop"))
         if row is not None and row.takes_input:
             names.append(("send", "send text"))

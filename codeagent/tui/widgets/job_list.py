@@ -9,7 +9,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from codeagent.tui.job_board import JobBoard, JobRow
+from codeagent.core.job import Job
+from codeagent.tui.job_board import JobBoard
 from codeagent.tui.rendering.lines import line
 from codeagent.tui.rendering.palette import PLAIN, palette_of
 from codeagent.tui.widgets.job_rows import parts_of
@@ -42,12 +43,12 @@ class JobList(ScrollView):
         super().__init__()
         self._board = board
         self._clock = clock
-        running = [row.id for row in board.rows if row.state == "running"]
+        running = [row.id for row in board.rows if row.status == "running"]
         rows = [row.id for row in board.rows]
         self._marked = marked if marked in rows else (running or rows or [""])[-1]
 
     @property
-    def marked(self) -> JobRow | None:
+    def marked(self) -> Job | None:
         return self._board.get(self._marked)
 
     def move(self, step: int) -> None:

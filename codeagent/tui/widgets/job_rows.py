@@ -3,7 +3,7 @@
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
-from codeagent.tui.job_board import JobRow, JobState
+from codeagent.core.job import Job, JobStatus
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.spelling import counted, whole
 from codeagent.tui.widgets.fitting import Part, cut_end, fit, flat, joined_width, styled
@@ -14,7 +14,7 @@ _WORD = 7
 _LONGEST_ID = 10
 
 
-def parts_of(row: JobRow, width: int, now: float, palette: Palette) -> Parts:
+def parts_of(row: Job, width: int, now: float, palette: Palette) -> Parts:
     """The row in at most `width` cells; `now` in seconds since the epoch."""
     name = cut_end(flat(row.id), _LONGEST_ID)
     head = f"{name:<6}  "
@@ -24,13 +24,13 @@ def parts_of(row: JobRow, width: int, now: float, palette: Palette) -> Parts:
     about = max(0, room - beside - (2 if beside else 0))
     parts: Parts = [
         (head, palette.text),
-        (f"{row.state:<{_WORD}}  ", state_style(row.state, palette)),
+        (f"{row.status:<{_WORD}}  ", state_style(row.status, palette)),
         (set_cell_size(cut_end(flat(row.title), about), about), palette.text),
     ]
     return [*parts, ("  ", None), *styled(facts, palette)] if beside else parts
 
 
-def state_style(state: JobState, palette: Palette) -> Style:
+def state_style(state: JobStatus, palette: Palette) -> Style:
     return {
         "running": palette.running,
         "done": palette.success,
@@ -40,17 +40,17 @@ def state_style(state: JobState, palette: Palette) -> Style:
     }[state]
 
 
-def ports_text(row: JobRow) -> str:
+def ports_text(row: Job) -> str:
     """`port 8000`, `ports 8000, 8001`; empty where it listens on none."""
     if not row.ports:
         return ""
     return f"port{'s' if len(row.ports) > 1 else ''} {', '.join(map(str, row.ports))}"
 
 
-def _facts(row: JobRow, now: float) -> tuple[Part, ...]:
+def _facts(row: Job, now: float) -> tuple[Part, ...]:
     return (
         Part(ports_text(row), 3, lambda palette: palette.accent),
         Part(f"exit {row.exit_code}" if row.exit_code else "", 2, lambda palette: palette.error),
         Part(counted(row.lines, "line", "lines") if row.lines else "", 0),
-        Part("" if row.state == "lost" else whole(row.seconds(now)), 1),
+        Part("" if row.status == "lost" else whole(row.seconds(now)), 1),
     )
