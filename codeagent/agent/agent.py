@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
-from codeagent.agent.approvals import Approvals
+from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.boundary import Boundary
 from codeagent.agent.briefing import tell
+from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.channel import EventChannel
 from codeagent.agent.checkpointing import Checkpointing
 from codeagent.agent.emitter import Emitter
@@ -17,14 +18,12 @@ from codeagent.agent.going_back import GoingBack
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Contact, Inspection
 from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.loop import Conversation
 from codeagent.agent.parts import Parts
 from codeagent.agent.permissions import Permissions
-from codeagent.agent.prepared import Surroundings
-from codeagent.agent.questions import Questions
 from codeagent.agent.run import Run
 from codeagent.agent.shell import Shell
-from codeagent.agent.spending import Spending
 from codeagent.agent.steering import Steering
 from codeagent.agent.submission import Submission
 from codeagent.agent.tool_keeping import ToolKeeping
@@ -71,10 +70,10 @@ class Agent:
     def __init__(
         self,
         conversation: Conversation,
-        surroundings: Surroundings,
+        surroundings: ToolEnvironment,
         journal: Journal,
         past: Past | None = None,
-        questions: Questions | None = None,
+        questions: UserQuestions | None = None,
         checkpoints: Checkpoints | None = None,
         jobs: Jobs | None = None,
     ) -> None:
@@ -95,7 +94,7 @@ class Agent:
         if questions is not None:
             questions.connect(self._approvals)
         self._gate, floor = Gate(emitter), Floor()
-        self._spending = Spending(emitter)
+        self._spending = BudgetMeter(emitter)
         self._boundary = Boundary(self._gate, self._spending)
         self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
         self._floor, self._jobs = floor, jobs or Jobs()

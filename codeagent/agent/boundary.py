@@ -1,8 +1,8 @@
 """The boundary: where a run waits for the person, and what they may do to the batch that comes next."""
 
 from codeagent.agent.gate import Gate
+from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.planned import Planned
-from codeagent.agent.spending import Spending
 from codeagent.core.cancel import CancelToken
 from codeagent.core.notices import PauseReason
 
@@ -10,7 +10,7 @@ from codeagent.core.notices import PauseReason
 class Boundary:
     """The gate, with the batch that waits behind it. No time is spent while a run waits."""
 
-    def __init__(self, gate: Gate, spending: Spending) -> None:
+    def __init__(self, gate: Gate, spending: BudgetMeter) -> None:
         self._gate = gate
         self._spending = spending
         self._planned: Planned | None = None

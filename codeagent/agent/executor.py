@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from codeagent.agent.approvals import Approvals
-from codeagent.agent.consent import Consent
+from codeagent.agent.approvals import ApprovalFlow, Approvals
+from codeagent.agent.calls import CallFlags, CallKind, CallRefused, Permit, PreparedCall, ToolEnvironment
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
 from codeagent.agent.hooks.hook import Deny, Modify
@@ -17,8 +17,10 @@ from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallUpdates, CallWork, Inbox, run_stateful
-from codeagent.agent.outcome import (
-    Settled,
+from codeagent.agent.limits import TOO_OFTEN
+from codeagent.agent.permissions import Permissions
+from codeagent.agent.results import (
+    SettledCall,
     as_edited,
     as_read,
     cap_output,
@@ -27,9 +29,6 @@ from codeagent.agent.outcome import (
     result_of_refusal,
     with_notes,
 )
-from codeagent.agent.permissions import Permissions
-from codeagent.agent.prepared import CallKind, Circumstances, Permit, Prepared, Refused, Surroundings
-from codeagent.agent.repeats import TOO_OFTEN
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import PlannedCall, ToolFinished, ToolResultAdded, ToolStarted
@@ -39,7 +38,7 @@ from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
-_ORDINARY = Circumstances()
+_NO_FLAGS = CallFlags()
 
 
 class Executor:
@@ -47,7 +46,7 @@ class Executor:
 
     def __init__(
         self,
-        around: Surroundings,
+        environment: ToolEnvironment,
         emitter: Emitter,
         approvals: Approvals,
         permissions: Permissions,
@@ -55,20 +54,20 @@ class Executor:
         jobs: Jobs,
         inspection: Inspection,
     ) -> None:
-        self._around = around
+        self._environment = environment
         self._emitter = emitter
-        self._consent = Consent(approvals, permissions, around.hooks)
+        self._approval = ApprovalFlow(approvals, permissions, environment.hooks)
         self._permissions = permissions
         self._floor = floor
-        self._slots = asyncio.Semaphore(around.limits.max_concurrency)
+        self._slots = asyncio.Semaphore(environment.limits.max_concurrency)
         self._running: dict[str, CancelToken] = {}
         self._jobs = jobs
         self._inspection = inspection
         self._working: dict[str, CallWork] = {}
-        """What is awaited, by call, the oldest first."""
+        """The calls that are awaited, by id, oldest first."""
 
     def plan(self, call: ToolCall) -> PlannedCall:
-        """What a person is shown before the batch runs."""
+        """What the user sees of the call before its batch runs."""
         try:
             prepared = self._prepare(call)
         except ToolError as error:
@@ -84,11 +83,11 @@ class Executor:
         )
 
     def check(self, call: ToolCall) -> None:
-        """Raises ToolError where a call as the user wrote it cannot run: no such tool, or arguments that do not fit."""
-        parse_arguments(self._around.tools.get(call.name), call.arguments)
+        """Check a call that the user edited. Raises ToolError where the tool is unknown or the arguments do not fit."""
+        parse_arguments(self._environment.tools.get(call.name), call.arguments)
 
     def may_change(self, call: ToolCall) -> bool:
-        """The call may change files, for all that is known before it runs."""
+        """Whether the call may change files, as far as is known before it runs."""
         try:
             prepared = self._prepare(call)
         except ToolError:
@@ -96,63 +95,61 @@ class Executor:
         tool = prepared.tool
         if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
             return False
-        return self._around.hooks.may_modify(tool.name) or prepared.kind == "change"
+        return self._environment.hooks.may_modify(tool.name) or prepared.kind == "change"
 
     def kind(self, call: ToolCall) -> CallKind:
-        """As the model asked for it; a call that cannot run would only have read."""
+        """Whether the call, as the model wrote it, reads or changes; one that cannot run counts as reading."""
         try:
             return self._prepare(call).kind
         except ToolError:
             return "read"
 
     def most_calls(self, call: ToolCall) -> int | None:
-        """How often its tool may be called in one run; None: as often as any."""
-        tools = self._around.tools
+        """How often its tool may be called in one run; None where that is not limited."""
+        tools = self._environment.tools
         return tools.get(call.name).max_calls if call.name in tools else None
 
     def repeatable(self, call: ToolCall) -> bool:
-        """The same call may give another result each time."""
-        tools = self._around.tools
+        """Whether the same call may give another result each time."""
+        tools = self._environment.tools
         return call.name in tools and tools.get(call.name).repeatable
 
     def access(self, call: ToolCall) -> Access:
-        """What the call may disturb; a call that cannot run disturbs nothing."""
+        """What the call may conflict with; a call that cannot run conflicts with nothing."""
         try:
             prepared = self._prepare(call)
         except ToolError:
             return Access("shared", "")
-        if self._around.hooks.may_modify(prepared.tool.name) and prepared.tool.effect != "nothing":
+        if self._environment.hooks.may_modify(prepared.tool.name) and prepared.tool.effect != "nothing":
             return EXCLUSIVE
-        return prepared.tool.access(prepared.args, self._around.workspace)
+        return prepared.tool.access(prepared.args, self._environment.workspace)
 
     def cancel(self, call_id: str, reason: str) -> None:
         """Cancel one running call; its siblings go on."""
         if (token := self._running.get(call_id)) is not None:
             token.cancel(reason)
 
-    async def execute(
-        self, call: ToolCall, run_token: CancelToken, circumstances: Circumstances = _ORDINARY
-    ) -> Settled:
-        """The call's one result, emitted and returned."""
+    async def execute(self, call: ToolCall, run_token: CancelToken, flags: CallFlags = _NO_FLAGS) -> SettledCall:
+        """Run the call; its one result, which has been emitted."""
         token = run_token.child()
         self._running[call.id] = token
         try:
-            return await self._execute(call, token, circumstances)
+            return await self._execute(call, token, flags)
         finally:
             del self._running[call.id]
             token.close()
 
-    def refuse(self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None) -> Settled:
-        """The result of a call that is not even tried: skipped, cut off, over a limit."""
+    def refuse(self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None) -> SettledCall:
+        """Settle a call that is not tried: skipped, cut off, over a limit."""
         return self._settle(call, result_of_refusal(error), Permit(source) if source else None)
 
-    async def _execute(self, call: ToolCall, token: CancelToken, circumstances: Circumstances) -> Settled:
+    async def _execute(self, call: ToolCall, token: CancelToken, flags: CallFlags) -> SettledCall:
         try:
             token.raise_if_cancelled()
-            prepared = replace(self._prepare(call), edited=circumstances.edited)
+            prepared = replace(self._prepare(call), edited=flags.edited)
             prepared = await self._after_hooks(prepared, token)
-            prepared, permit = await self._permitted(prepared, token, circumstances.repeated)
-        except Refused as refused:
+            prepared, permit = await self._permitted(prepared, token, flags.repeated)
+        except CallRefused as refused:
             permit_or_none = Permit(refused.source, rule=refused.rule) if refused.source else None
             return self._settle(call, refused.result, permit_or_none)
         except (ToolError, RunCancelled) as error:
@@ -162,38 +159,40 @@ class Executor:
         async with self._slots:
             return await self._in_turn(prepared, permit, token)
 
-    def _prepare(self, call: ToolCall) -> Prepared:
+    def _prepare(self, call: ToolCall) -> PreparedCall:
         """Raises ToolError: not_found or invalid_args."""
-        tool = self._around.tools.get(call.name)
+        tool = self._environment.tools.get(call.name)
         read = read_arguments(tool, call.arguments)
-        return Prepared(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
+        return PreparedCall(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
 
-    async def _after_hooks(self, prepared: Prepared, token: CancelToken) -> Prepared:
-        if not self._around.hooks.may_modify(prepared.tool.name):
+    async def _after_hooks(self, prepared: PreparedCall, token: CancelToken) -> PreparedCall:
+        if not self._environment.hooks.may_modify(prepared.tool.name):
             return prepared
-        match await token.guard(self._around.hooks.before_tool(prepared.call)):
+        match await token.guard(self._environment.hooks.before_tool(prepared.call)):
             case Deny(reason):
-                raise Refused(result_of_refusal(Denied(reason)), "hook")
+                raise CallRefused(result_of_refusal(Denied(reason)), "hook")
             case Modify(arguments):
                 args = parse_arguments(prepared.tool, json.dumps(arguments))
                 return replace(prepared, args=args, read_as=(), dropped=())
             case None:
                 return prepared
 
-    def _judge(self, prepared: Prepared) -> Verdict:
+    def _judge(self, prepared: PreparedCall) -> Verdict:
         return self._permissions.judge(prepared.tool, prepared.args, confined=self._confined(prepared.tool))
 
     def _confined(self, tool: Tool[Any]) -> bool:
-        """Plan mode, and the kernel sees to it that the tool changes nothing."""
-        return self._permissions.mode == "plan" and tool.sandboxed and self._around.sandbox_kind == "docker"
+        """Whether the tool runs in plan mode where the sandbox keeps it from changing anything."""
+        return self._permissions.mode == "plan" and tool.sandboxed and self._environment.sandbox_kind == "docker"
 
-    async def _permitted(self, prepared: Prepared, token: CancelToken, repeated: int) -> tuple[Prepared, Permit]:
-        """The call as it shall run. Raises Refused, or ToolError where the preview shows that it cannot work."""
+    async def _permitted(
+        self, prepared: PreparedCall, token: CancelToken, repeated: int
+    ) -> tuple[PreparedCall, Permit]:
+        """The call to run, and its permit. Raises CallRefused, or ToolError where the preview shows it cannot work."""
         verdict = self._judge(prepared)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
-            raise Refused(result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule)
-        if too_often and not self._around.attended:
+            raise CallRefused(result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule)
+        if too_often and not self._environment.attended:
             raise Failed(
                 f"Not executed: this is the same call {repeated} times in a row, and its result was not going to be "
                 "another. Do something else, or say what keeps you from it."
@@ -203,31 +202,31 @@ class Executor:
         if too_often:
             verdict = replace(verdict, reason=f"the same call {repeated} times in a row")
 
-        async def show(shown: Prepared, base: str | None) -> Preview:
+        async def show(shown: PreparedCall, base: str | None) -> Preview:
             context = replace(self._context(shown, token), base=base)
             return await token.guard(shown.tool.preview(shown.args, context))
 
-        return await self._consent.ask(prepared, verdict, show, token, anew=too_often)
+        return await self._approval.ask(prepared, verdict, show, token, again=too_often)
 
-    def _context(self, prepared: Prepared, token: CancelToken, permit: Permit | None = None) -> ToolContext:
-        around = self._around
+    def _context(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
+        environment = self._environment
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
-            around.workspace,
-            around.sandbox,
+            environment.workspace,
+            environment.sandbox,
             token,
             withheld=partial(self._permissions.withheld, prepared.tool.name, prepared.paths),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
-            read_only=self._permissions.mode == "plan" and around.sandbox_kind == "docker",
+            read_only=self._permissions.mode == "plan" and environment.sandbox_kind == "docker",
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
-            scratchpad=around.scratchpad,
+            scratchpad=environment.scratchpad,
         )
 
-    async def _in_turn(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Settled:
-        """What may change something waits while the person's own command runs."""
+    async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> SettledCall:
+        """Run the call; one that may change something waits while a command of the user's own runs."""
         if prepared.tool.effect == "nothing":
             return await self._run(prepared, permit, token)
         try:
@@ -239,7 +238,7 @@ class Executor:
         finally:
             self._floor.leave(alone=False)
 
-    async def _run(self, prepared: Prepared, permit: Permit, token: CancelToken) -> Settled:
+    async def _run(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> SettledCall:
         call, tool = prepared.call, prepared.tool
         background = tool.in_background(prepared.args)
         try:
@@ -271,7 +270,7 @@ class Executor:
         notes = await self._inspection.after(call.id, token) if inspected and job is None else ()
         if tool.effect == "files":
             self._inspection.wrote(result.details)
-        result = with_notes(cap_output(result, tool.output_limit, self._around.outputs, call.id), notes)
+        result = with_notes(cap_output(result, tool.output_limit, self._environment.outputs, call.id), notes)
         if prepared.edited:
             result = as_edited(result, prepared.json)
         elif prepared.read_as or prepared.dropped:
@@ -281,13 +280,13 @@ class Executor:
             self._jobs.follow(job)
             if inspected:
                 self._inspection.later(job.over)
-        await self._around.hooks.after_tool(call, settled.result)
+        await self._environment.hooks.after_tool(call, settled.result)
         return settled
 
-    def _begin(self, prepared: Prepared, permit: Permit, token: CancelToken) -> CallWork:
-        """The tool's own work on its way, under the call's token and its time limit."""
+    def _begin(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> CallWork:
+        """Start the tool's work, under the call's token and its time limit."""
         tool, args = prepared.tool, prepared.args
-        updates = CallUpdates(prepared.call, self._emitter, self._around.hooks)
+        updates = CallUpdates(prepared.call, self._emitter, self._environment.hooks)
         work = CallWork(prepared, token, updates, Inbox())
         context = replace(
             self._context(prepared, token, permit),
@@ -302,16 +301,16 @@ class Executor:
             work.begin(_result(token, tool.run(args, context)), self._limit(prepared))
         return work
 
-    def _limit(self, prepared: Prepared) -> float | None:
-        """Seconds; the run's own limit is for calls that are awaited."""
+    def _limit(self, prepared: PreparedCall) -> float | None:
+        """Seconds; the run's own limit applies to calls that are awaited."""
         if prepared.tool.waits_for_user:
             return None
         own = prepared.tool.time_limit(prepared.args)
-        general = None if prepared.tool.in_background(prepared.args) else self._around.limits.timeout_per_call
+        general = None if prepared.tool.in_background(prepared.args) else self._environment.limits.timeout_per_call
         return min((seconds for seconds in (own, general) if seconds is not None), default=None)
 
     async def _awaited(self, work: CallWork, background: bool) -> tuple[Result, JobRun | None]:
-        """The result, or the placeholder of what goes on as a job."""
+        """The result, or the placeholder and the job that the call goes on as."""
         call_id = work.prepared.call.id
         if background:
             job = self._jobs.take(work, promoted=False)
@@ -346,8 +345,8 @@ class Executor:
         *,
         started_at: float | None = None,
         duration_ms: int = 0,
-    ) -> Settled:
-        sandboxed = started_at is not None and self._around.tools.get(call.name).sandboxed
+    ) -> SettledCall:
+        sandboxed = started_at is not None and self._environment.tools.get(call.name).sandboxed
         added = ToolResultAdded(
             call_id=call.id,
             name=call.name,
@@ -361,13 +360,13 @@ class Executor:
             duration_ms=duration_ms,
             approval=None if permit is None else permit.source,
             rule=None if permit is None else permit.rule,
-            sandbox=self._around.sandbox_kind if sandboxed else None,
+            sandbox=self._environment.sandbox_kind if sandboxed else None,
             child_session=result.child_session,
         )
         self._emitter.emit(added)
         self._jobs.answered(added)
         message = ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
-        return Settled(message, result)
+        return SettledCall(message, result)
 
 
 async def _result(token: CancelToken, work: Coroutine[Any, Any, Result]) -> Result:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from codeagent.agent.approvals import Approvals, Question, fingerprint
+from codeagent.agent.approvals import ApprovalRequest, Approvals, fingerprint
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
 from codeagent.agent.permissions import Permissions
@@ -277,9 +277,9 @@ class Inspection:
         proposal = f"{_WRITE}({found[0].path})" if len(found) == 1 and not set(found[0].path) & set("*?") else ""
         binding = fingerprint(_WRITE, {"left": target}, now.id)
         while True:
-            question = Question(call_id, _WRITE, Preview(target, blocks), reason, binding, proposal=proposal)
+            request = ApprovalRequest(call_id, _WRITE, Preview(target, blocks), reason, binding, proposal=proposal)
             try:
-                decision = await self._approvals.put(question, token)
+                decision = await self._approvals.ask(request, token)
             except RunCancelled:
                 return Decision("deny", "it was not answered", "auto")
             match decision.answer:

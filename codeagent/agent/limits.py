@@ -1,15 +1,26 @@
-"""What a run may use up before it stops (FEATURES F32)."""
+"""What a run may use up: its limits, the user's budget, its deadline, and repeats of the same call (FEATURES F32)."""
 
+import asyncio
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from codeagent.core.messages import Usage
+from codeagent.agent.emitter import Emitter
+from codeagent.core.budget import Budget
+from codeagent.core.cancel import CancelToken
+from codeagent.core.events import LimitReached
+from codeagent.core.messages import ToolCall, Usage
+from codeagent.core.notices import BudgetChanged
+
+TOO_OFTEN = 3
+"""So many answers in a row with the same call: the user is asked, or the call is refused where nobody can be."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Per run; a limit of None does not apply."""
+    """The limits of one run; None means no limit."""
 
     max_turns: int | None = 200
     max_calls: int | None = 1000
@@ -17,21 +28,23 @@ class Limits:
     """Seconds; a tool's own limit still holds where it is shorter."""
     max_cost_usd: float | None = None
     max_concurrency: int = 8
-    """Calls that run at the same time; further ones wait."""
+    """Calls that run at the same time; the others wait."""
     max_tokens: int | None = None
-    """Of input and output together."""
+    """Input and output together."""
     max_seconds: float | None = None
-    """By the clock on the wall, so that waiting for the person counts."""
+    """Elapsed time, waiting for the user included."""
 
 
 @dataclass(frozen=True)
-class Reached:
+class ReachedLimit:
+    """The name of a limit, and how much it allows by now."""
+
     limit: str
     maximum: float
 
 
-class Meter:
-    """Counts one run against its limits."""
+class RunMeter:
+    """Counts what one run uses, and compares it with its limits."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         """The run begins now; `clock` gives seconds that never go back."""
@@ -42,17 +55,17 @@ class Meter:
         self.turns = 0
         self.calls = 0
         self.refused = 0
-        """Calls that were asked for past the limit."""
+        """Calls that the model asked for past the limit."""
         self.usage = Usage()
         self._last = Usage()
-        """Of the last request: what the next one will take, for all that is known."""
+        """The last request's: the estimate for the next one."""
 
     def add_request(self, usage: Usage) -> None:
         self.usage += usage
         self._last = usage
 
-    def before_request(self) -> Reached | None:
-        """What forbids another request."""
+    def before_request(self) -> ReachedLimit | None:
+        """The limit that forbids another request; None where nothing does."""
         spent = {
             "max_turns": (float(self.turns), 1.0),
             "max_cost_usd": (self.usage.cost_usd or 0.0, self._last.cost_usd or 0.0),
@@ -62,21 +75,21 @@ class Meter:
         for limit, (used, coming) in spent.items():
             most = self._most(limit)
             if most is not None and (used >= most or used + coming > most):
-                return Reached(limit, most)
+                return ReachedLimit(limit, most)
         return None
 
-    def after_calls(self) -> Reached | None:
-        """What was hit by the calls just made; asking for exactly the limit is within it."""
+    def after_calls(self) -> ReachedLimit | None:
+        """`max_calls`, where the model asked for more; asking for exactly that many is within it."""
         limit = self._most("max_calls")
-        return Reached("max_calls", limit) if limit is not None and self.refused else None
+        return ReachedLimit("max_calls", limit) if limit is not None and self.refused else None
 
     def calls_left(self) -> int | None:
         """How many more calls may run; None where there is no limit."""
         limit = self._most("max_calls")
         return None if limit is None else max(0, int(limit) - self.calls)
 
-    def extend(self, reached: Reached) -> None:
-        """The person allows as much again; of time from now on, since it went by while they were asked."""
+    def extend(self, reached: ReachedLimit) -> None:
+        """Allow as much again; time counts from now on, because it passed while the user was asked."""
         if reached.limit == "max_seconds":
             self._extended["max_seconds"] = self._clock() - self._started
         else:
@@ -96,6 +109,164 @@ class Meter:
             "max_tokens": limits.max_tokens,
             "max_seconds": limits.max_seconds,
         }[limit]
+
+
+class BudgetMeter:
+    """Counts what was spent since the user set a budget, over all runs; time spent waiting for the user is free."""
+
+    def __init__(self, emitter: Emitter, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds that never go back."""
+        self._emitter = emitter
+        self._clock = clock
+        self._usage = Usage()
+        self._last = Usage()
+        """The last request's: the estimate for the next one."""
+        self._batches = 0
+        self._seconds = 0.0
+        self._since: float | None = None
+        self._allowed = 0.0
+        self.budget: Budget | None = None
+
+    def set(self, budget: Budget | None) -> None:
+        self.budget = budget
+        self._usage, self._batches, self._seconds = Usage(), 0, 0.0
+        self._since = None if self._since is None else self._clock()
+        self._allowed = 0.0 if budget is None else budget.amount
+        text = "there is no budget any more" if budget is None else f"the budget is {budget} from now on"
+        self._tell(text)
+
+    def extend(self) -> None:
+        """Allow as much again; a budget that cannot be counted is removed."""
+        if self.budget is not None and self._uncountable:
+            self.set(None)
+        elif self.budget is not None:
+            self._allowed += self.budget.amount
+            self._tell(f"another {self.budget} is allowed")
+
+    def work(self) -> None:
+        """Start counting time."""
+        self._since = self._clock()
+
+    def rest(self) -> None:
+        """Stop counting time until `work`."""
+        if self._since is not None:
+            self._seconds += self._clock() - self._since
+            self._since = None
+
+    def add_request(self, usage: Usage) -> None:
+        self._usage += usage
+        self._last = usage
+        if self.budget is not None:
+            self._tell("")
+
+    def add_batch(self) -> None:
+        self._batches += 1
+
+    def exhausted(self) -> str | None:
+        """Why the next request does not fit, in one line; None where it fits, as far as is known."""
+        if self.budget is None:
+            return None
+        if self._uncountable:
+            return "no price is known for this model, so a budget in dollars cannot be counted"
+        spent, coming = self._spent()
+        if spent >= self._allowed:
+            return f"the budget of {self._total()} is used up"
+        if spent + coming > self._allowed:
+            return f"the next request would pass the budget of {self._total()}"
+        return None
+
+    @property
+    def allowed(self) -> float:
+        """The budget and its extensions, in its unit."""
+        return self._allowed
+
+    @property
+    def left(self) -> str:
+        """What is left of the budget, in a few words; empty where there is none."""
+        if self.budget is None:
+            return ""
+        spent, _ = self._spent()
+        rest = Budget(self.budget.kind, round(max(0.0, self._allowed - spent), 4))
+        return f"{rest} of {self._total()} left"
+
+    @property
+    def _uncountable(self) -> bool:
+        dollars = self.budget is not None and self.budget.kind == "usd"
+        return dollars and self._last.cost_usd is None and _tokens(self._last) > 0
+
+    def _spent(self) -> tuple[float, float]:
+        """What was spent, and the estimate for the next request."""
+        assert self.budget is not None
+        match self.budget.kind:
+            case "usd":
+                return self._usage.cost_usd or 0.0, self._last.cost_usd or 0.0
+            case "tokens":
+                return float(_tokens(self._usage)), float(_tokens(self._last))
+            case "seconds":
+                running = 0.0 if self._since is None else self._clock() - self._since
+                return self._seconds + running, 0.0
+            case "batches":
+                return float(self._batches), 0.0
+
+    def _total(self) -> Budget:
+        assert self.budget is not None
+        return Budget(self.budget.kind, self._allowed)
+
+    def _tell(self, text: str) -> None:
+        self._emitter.emit(BudgetChanged(text=text, budget=str(self.budget or ""), left=self.left))
+
+
+class Deadline:
+    """Cancels a run's token when its time is up; the calls under way are settled as for any other cancellation."""
+
+    def __init__(self, seconds: float | None, token: CancelToken, emitter: Emitter) -> None:
+        """`seconds` from now; None for no deadline. Needs a running event loop."""
+        self._token = token
+        self._emitter = emitter
+        self.passed = False
+        self._alarm: asyncio.TimerHandle | None = None
+        if seconds is not None:
+            self._alarm = asyncio.get_running_loop().call_later(seconds, self._pass, seconds)
+
+    def close(self) -> None:
+        """The run has ended; idempotent."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _pass(self, seconds: float) -> None:
+        if self._token.cancelled:
+            return
+        self.passed = True
+        self._emitter.emit(LimitReached(limit="max_seconds", maximum=seconds))
+        self._token.cancel(f"the limit max_seconds = {seconds:g} is reached")
+
+
+class RepeatCounter:
+    """Counts the answers in a row that contain the same call.
+
+    Answers, not calls: asking twice in one answer is not being stuck. Looking at a job again does not count either, as
+    time has passed.
+    """
+
+    def __init__(self, repeatable: Callable[[ToolCall], bool]) -> None:
+        """`repeatable`: whether the call may give another result each time."""
+        self._repeatable = repeatable
+        self._rows: dict[tuple[str, str], int] = {}
+
+    def note(self, calls: Sequence[ToolCall]) -> dict[str, int]:
+        """For each call of the next answer, by id, how many answers in a row contain it, from 1."""
+        keys = {call.id: (call.name, _canonical(call.arguments)) for call in calls if not self._repeatable(call)}
+        self._rows = {key: self._rows.get(key, 0) + 1 for key in set(keys.values())}
+        return {call.id: self._rows[keys[call.id]] if call.id in keys else 1 for call in calls}
+
+
+def _canonical(arguments: str) -> str:
+    """The same text for every spelling of the same arguments."""
+    try:
+        decoded: Any = json.loads(arguments)
+        return json.dumps(decoded, sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _tokens(usage: Usage) -> int:

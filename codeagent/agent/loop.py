@@ -12,18 +12,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codeagent.agent.asking import Asking
+from codeagent.agent.approvals import ASK_USER
 from codeagent.agent.batches import Strategy, run_ordered
 from codeagent.agent.briefing import Briefing
-from codeagent.agent.limits import Limits, Meter, Reached
+from codeagent.agent.calls import CallFlags, CallKind
+from codeagent.agent.limits import TOO_OFTEN, Limits, ReachedLimit, RepeatCounter, RunMeter
 from codeagent.agent.mode_notes import mode_note
-from codeagent.agent.outcome import Settled
+from codeagent.agent.model_request import StreamedAnswer
 from codeagent.agent.parts import Parts
 from codeagent.agent.planned import Planned
-from codeagent.agent.prepared import CallKind, Circumstances
-from codeagent.agent.questions import ASK_USER
-from codeagent.agent.repeats import TOO_OFTEN, Repeats
-from codeagent.agent.stopped import Tally
+from codeagent.agent.results import SettledCall, StopReport
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ModelError, RunCancelled
 from codeagent.core.events import (
@@ -74,14 +72,14 @@ class Loop:
         self._call_ids = parts.call_ids
         self._batches = 0
         self._nudged = 0
-        self._repeats = Repeats(self._executor.repeatable)
+        self._repeats = RepeatCounter(self._executor.repeatable)
         self._repeated: dict[str, int] = {}
         self._mode = self._permissions.mode
-        self.meter = Meter(conversation.limits)
+        self.meter = RunMeter(conversation.limits)
         self._called: Counter[str] = Counter()
         self._undone: set[CallKind] = set()
         """Of the calls that were denied, and that no later answer made up for."""
-        self.tally = Tally(lambda: parts.jobs.running)
+        self.stop_report = StopReport(lambda: parts.jobs.running)
         self.text = ""
 
     async def run(self, token: CancelToken) -> RunReason:
@@ -121,7 +119,7 @@ class Loop:
             self._history.append(note)
             self._emitter.emit(MessageAdded(message=note))
 
-    async def _limited(self, reached: Reached | None, token: CancelToken) -> RunReason | None:
+    async def _limited(self, reached: ReachedLimit | None, token: CancelToken) -> RunReason | None:
         """Why the run ends; None where nothing was reached, or the person allowed as much again."""
         if reached is None:
             return None
@@ -147,25 +145,25 @@ class Loop:
         self.meter.turns += 1
         turn = self.meter.turns
         self._emitter.emit(TurnStarted(turn=turn))
-        asking = Asking(self._emitter, self._executor, self._call_ids)
+        streamed = StreamedAnswer(self._emitter, self._executor, self._call_ids)
         stop: AssistantMessage | None = None
         try:
             await self._emitter.sync()
-            stop = answer = await token.guard(asking.ask(self._conversation.model, self._request()))
+            stop = answer = await token.guard(streamed.receive(self._conversation.model, self._request()))
             self._add(answer)
             if answer.calls:
                 await self._run_calls(answer, token)
             return answer
         except (ModelError, RunCancelled):
             if stop is None:
-                self.tally.stream_closed = token.cancelled
-                if (partial := asking.partial()) is not None:
+                self.stop_report.stream_closed = token.cancelled
+                if (partial := streamed.partial()) is not None:
                     self._add(partial)
             raise
         finally:
-            self.meter.add_request(asking.usage)
-            self._spending.add_request(asking.usage)
-            self._emitter.emit(TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=asking.usage))
+            self.meter.add_request(streamed.usage)
+            self._spending.add_request(streamed.usage)
+            self._emitter.emit(TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=streamed.usage))
 
     def _request(self) -> ModelRequest:
         told = self._conversation.briefing or self._conversation
@@ -182,7 +180,7 @@ class Loop:
 
     async def _run_calls(self, answer: AssistantMessage, token: CancelToken) -> None:
         """Afterwards every call is answered in the history, in source order, whatever happened."""
-        settled: dict[str, Settled] = {}
+        settled: dict[str, SettledCall] = {}
         try:
             await self._run_batches(answer, settled, token)
         finally:
@@ -190,10 +188,10 @@ class Loop:
                 if call.id not in settled:
                     settled[call.id] = self._executor.refuse(call, Cancelled(token.reason or "the run ended"))
             self._history += [settled[call.id].message for call in answer.calls]
-            self.tally.add((item.result for item in settled.values()), stopped=token.cancelled)
+            self.stop_report.add((item.result for item in settled.values()), stopped=token.cancelled)
             self._note_denials(answer.calls, settled)
 
-    def _note_denials(self, calls: Sequence[ToolCall], settled: dict[str, Settled]) -> None:
+    def _note_denials(self, calls: Sequence[ToolCall], settled: dict[str, SettledCall]) -> None:
         """What a call did that succeeded makes up for denials of earlier answers, not for those of its own.
 
         A change makes up for both kinds. Plan mode is there to deny changes, and the model's own questions are no
@@ -210,7 +208,7 @@ class Loop:
         expected = {"change"} if self._permissions.mode == "plan" else set()
         self._undone = (self._undone - made_up) | (denied - expected)
 
-    async def _run_batches(self, answer: AssistantMessage, settled: dict[str, Settled], token: CancelToken) -> None:
+    async def _run_batches(self, answer: AssistantMessage, settled: dict[str, SettledCall], token: CancelToken) -> None:
         if answer.stop == "length":
             cut_off = Skipped("Not executed: your answer was cut off by the output limit. Ask again with less at once.")
             settled |= {call.id: self._executor.refuse(call, cut_off) for call in answer.calls}
@@ -234,7 +232,7 @@ class Loop:
         over = Skipped(f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached")
         settled |= {call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]}
 
-    def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, Settled]:
+    def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, SettledCall]:
         """The results of those that are past what their tool allows in one run."""
         refused = {}
         for call in calls:
@@ -245,7 +243,7 @@ class Loop:
                 refused[call.id] = self._executor.refuse(call, Skipped(why))
         return refused
 
-    async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, Settled], token: CancelToken) -> bool:
+    async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, SettledCall], token: CancelToken) -> bool:
         """Plan it, let the person step in, run it; True where they interrupted and it did not run."""
         self._batches += 1
         number, started = self._batches, time.monotonic()
@@ -270,13 +268,13 @@ class Loop:
         return False
 
     async def _run_planned(
-        self, number: int, planned: Planned, settled: dict[str, Settled], token: CancelToken
+        self, number: int, planned: Planned, settled: dict[str, SettledCall], token: CancelToken
     ) -> None:
         targets = planned.targets
 
         async def execute(call: ToolCall) -> None:
-            circumstances = Circumstances(edited=call.id in planned.edited, repeated=self._repeated[call.id])
-            settled[call.id] = await self._executor.execute(call, token, circumstances)
+            flags = CallFlags(edited=call.id in planned.edited, repeated=self._repeated[call.id])
+            settled[call.id] = await self._executor.execute(call, token, flags)
 
         if targets:
             await token.guard(self._checkpoints.before_batch(number, targets))

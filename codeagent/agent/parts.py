@@ -9,8 +9,8 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.permissions import Permissions
-from codeagent.agent.spending import Spending
 from codeagent.agent.steering import Steering
 from codeagent.agent.submission import Submission
 from codeagent.core.line import Line
@@ -31,7 +31,7 @@ class Parts:
     steering: Steering
     submission: Submission
     boundary: Boundary
-    spending: Spending
+    spending: BudgetMeter
     checkpoints: Checkpointing
     inspection: Inspection
     jobs: Jobs

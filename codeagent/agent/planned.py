@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
-from codeagent.agent.outcome import Settled
+from codeagent.agent.results import SettledCall
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall
@@ -23,7 +23,7 @@ class Planned:
         self._emitter = emitter
         self.edited: set[str] = set()
         """Ids of the calls whose arguments are the person's."""
-        self.settled: dict[str, Settled] = {}
+        self.settled: dict[str, SettledCall] = {}
         """What was passed over."""
 
     @property

@@ -4,8 +4,8 @@ import asyncio
 import time
 
 from codeagent import __version__
-from codeagent.agent.deadline import Deadline
 from codeagent.agent.hooks.hook import Deny
+from codeagent.agent.limits import Deadline
 from codeagent.agent.loop import Conversation, Loop
 from codeagent.agent.mode_notes import mode_note
 from codeagent.agent.parts import Parts
@@ -78,7 +78,7 @@ class Run:
         except (RunCancelled, asyncio.CancelledError):
             reason = "limit" if deadline.passed else "interrupted"
             parts.steering.take_back_all()
-            loop.tally.tell(parts.emitter)
+            loop.stop_report.tell(parts.emitter)
         except CodeagentError as failure:
             error = str(failure)
         except Exception as failure:

@@ -8,7 +8,7 @@ from typing import Literal
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.floor import Floor
 from codeagent.agent.jobs.work import OutputThrottle
-from codeagent.agent.outcome import result_of_error
+from codeagent.agent.results import result_of_error
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated

@@ -4,10 +4,10 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.briefing import Prompt
 from codeagent.agent.context import Environment, system_prompt
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.questions import Questions
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind
 from codeagent.bootstrap.tools import ToolMakings
@@ -51,4 +51,4 @@ def _looked_at(makings: ToolMakings) -> ToolCatalog:
 def _makings(place: Place, kind: SandboxKind) -> ToolMakings:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolMakings(place, kind, workspace, outputs, ReadTracker(workspace), Questions(), Jobs(), None)
+    return ToolMakings(place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None)

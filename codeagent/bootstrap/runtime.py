@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 
 from codeagent.agent.agent import Agent
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.briefing import Briefing
+from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.prepared import Surroundings
-from codeagent.agent.questions import Questions
 from codeagent.bootstrap.describing import prompt_for
 from codeagent.bootstrap.models import (
     ModelChange,
@@ -83,7 +83,7 @@ async def open_runtime(
         found = await catalog.refresh()
         misnamed = _misnamed(catalog, policy.rules)
         hooks, broken = await asyncio.to_thread(_hooks, settings, place, workspace, tell)
-        around = Surroundings(
+        around = ToolEnvironment(
             catalog, workspace, sandbox.sandbox, sandbox.kind, makings.outputs, policy, _limits(settings), hooks
         )
         around = replace(around, attended=attended, book=book, scratchpad=makings.scratchpad)
@@ -151,7 +151,7 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
 
 def _runtime(
     agent: Agent,
-    around: Surroundings,
+    around: ToolEnvironment,
     sandbox: StartedSandbox,
     briefing: Briefing,
     model: str,
@@ -184,7 +184,7 @@ def _makings(
         workspace,
         FileOutputs(log.folder / "outputs", place.redactor),
         tracked_reads(workspace, history),
-        Questions(),
+        UserQuestions(),
         Jobs(),
         (log.session_id, log.folder),
         settings.commit_hooks,

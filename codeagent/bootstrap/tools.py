@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.questions import Questions
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind, agrees_to
 from codeagent.config.trust import TrustFile
@@ -63,7 +63,7 @@ class ToolMakings:
     workspace: Workspace
     outputs: OutputStore
     reads: ReadTracker
-    questions: Questions
+    questions: UserQuestions
     jobs: Jobs
     session: tuple[str, Path] | None
     """Id and folder; None: only to be looked at."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeagent.agent.agent import Agent, Past
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
+from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.prepared import Surroundings
-from codeagent.agent.questions import Questions
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
@@ -290,13 +290,13 @@ def scene(
     outputs: OutputStore | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
-    questions = Questions()
+    questions = UserQuestions()
     model, journal, kept = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
     registry = ToolCatalog((*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more))
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
-    around = Surroundings(
+    around = ToolEnvironment(
         registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended
     )
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)

@@ -1,6 +1,6 @@
 """What a run may use up: tokens, time and calls at once, beside turns, calls and cost."""
 
-from codeagent.agent.limits import Limits, Meter, Reached
+from codeagent.agent.limits import Limits, ReachedLimit, RunMeter
 from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded
 from codeagent.core.messages import Usage, text_of
 from codeagent.core.transcript import transcript_problems
@@ -76,15 +76,15 @@ async def test_where_a_person_is_there_time_stops_no_call_but_is_asked_about_bef
 
 def test_time_that_went_by_while_the_person_was_asked_is_not_taken_from_what_they_allow() -> None:
     clock = Clock()
-    meter = Meter(Limits(max_seconds=60), clock)
+    meter = RunMeter(Limits(max_seconds=60), clock)
     clock.now += 60
-    assert meter.before_request() == Reached("max_seconds", 60)
+    assert meter.before_request() == ReachedLimit("max_seconds", 60)
     clock.now += 36_000
-    meter.extend(Reached("max_seconds", 60))
+    meter.extend(ReachedLimit("max_seconds", 60))
     clock.now += 59
     assert meter.before_request() is None
     clock.now += 1
-    assert meter.before_request() == Reached("max_seconds", 36_120)
+    assert meter.before_request() == ReachedLimit("max_seconds", 36_120)
 
 
 async def test_calls_past_the_limit_at_once_wait_and_do_not_fail() -> None:
@@ -101,7 +101,7 @@ async def test_calls_past_the_limit_at_once_wait_and_do_not_fail() -> None:
 
 def test_a_limit_of_none_never_applies() -> None:
     none = {"max_turns": None, "max_calls": None, "max_cost_usd": None, "max_tokens": None, "max_seconds": None}
-    meter = Meter(Limits(**none), Clock())  # type: ignore[arg-type]  # each of them may be None
+    meter = RunMeter(Limits(**none), Clock())  # type: ignore[arg-type]  # each of them may be None
     meter.turns = 10**9
     meter.add_request(Usage(input_tokens=10**12, cost_usd=10.0**9))
     assert (meter.before_request(), meter.after_calls(), meter.calls_left()) == (None, None, None)

@@ -213,5 +213,5 @@ async def test_a_rule_is_revoked_and_asks_again() -> None:
 async def test_an_answer_by_hunk_to_what_has_none_allows_nothing_and_is_asked_about() -> None:
     s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
     _, second = await answered(s, Decision("once", hunks=(False,)), Decision("deny"))
-    assert second.reason == "this cannot be answered hunk by hunk: take it as a whole, or not"
+    assert second.reason == "this cannot be answered hunk by hunk: allow or deny the whole of it"
     assert not of(s.events, ToolStarted)

@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from codeagent.agent.calls import PreparedCall
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.output import JobOutput
-from codeagent.agent.prepared import Prepared
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import JobUpdated, ToolProgress, ToolUpdated
 from codeagent.core.messages import OutputStream, ToolCall
@@ -122,7 +122,7 @@ class Inbox:
 class CallWork:
     """Runs in a task of its own: only its token ends it early, not that its caller stops waiting."""
 
-    def __init__(self, prepared: Prepared, token: CancelToken, updates: CallUpdates, inbox: Inbox) -> None:
+    def __init__(self, prepared: PreparedCall, token: CancelToken, updates: CallUpdates, inbox: Inbox) -> None:
         self.prepared = prepared
         self.token = token
         self.updates = updates

@@ -15,11 +15,11 @@ from codeagent.core.notices import ModelRetried
 from codeagent.core.tool import Cancelled
 
 
-class Asking:
-    """Collects an answer. Calls that were announced but are not in the answer get a result, too."""
+class StreamedAnswer:
+    """Receives one answer. Calls that were announced but are not in it get a result, too."""
 
     def __init__(self, emitter: Emitter, executor: Executor, known_ids: set[str]) -> None:
-        """`known_ids` are those of every call so far; those of calls that are dropped here are added."""
+        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added."""
         self._emitter = emitter
         self._executor = executor
         self._known_ids = known_ids
@@ -27,8 +27,8 @@ class Asking:
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()
 
-    async def ask(self, model: Model, request: ModelRequest) -> AssistantMessage:
-        """The answer, with every call's id unique in the session. Raises ModelError."""
+    async def receive(self, model: Model, request: ModelRequest) -> AssistantMessage:
+        """Send the request; the answer, with ids of calls that are unique in the session. Raises ModelError."""
         answer: AssistantMessage | None = None
         async for event in model.stream(request):
             match event:
@@ -58,13 +58,13 @@ class Asking:
         return replace(answer, calls=calls)
 
     def partial(self) -> AssistantMessage | None:
-        """What to keep of an answer that broke off: its text, and none of its calls."""
+        """What to keep of an answer that broke off: its text, without its calls."""
         self._drop_announced()
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
 
     def _announce(self, call: ToolCall) -> ToolCall:
-        """The call under an id that no earlier answer used, announced once."""
+        """The call with an id that no earlier answer used; it is announced once."""
         unique = call if call.id not in self._known_ids else replace(call, id=self._fresh(call.id))
         if unique.id not in self._announced:
             self._announced[unique.id] = unique

@@ -1,10 +1,12 @@
-"""From what a call raised or returned to the one result it gets."""
+"""Results: from what a call returned or raised to the one result it gets, and what stopping a run did."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from codeagent.agent.emitter import Emitter
+from codeagent.core.display import DiffBlock
 from codeagent.core.errors import (
     MissingPath,
     OutsideWorkspace,
@@ -14,6 +16,7 @@ from codeagent.core.errors import (
     WorkspaceError,
 )
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolMessage, text_of
+from codeagent.core.notices import RunStopped
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import BaseChanged, Failed, ToolError, ToolResult
 
@@ -22,8 +25,8 @@ _LONG_LINE = 2000
 _PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_found": "", "failed": ""}
 
 
-class _Returned(BaseModel):
-    """A result, checked all through."""
+class _CheckedResult(BaseModel):
+    """Validates a result and everything in it."""
 
     model_config = ConfigDict(extra="forbid", revalidate_instances="always", defer_build=True)
 
@@ -32,20 +35,70 @@ class _Returned(BaseModel):
 
 
 @dataclass(frozen=True)
-class Settled:
-    """A call's result and the message the model gets of it."""
+class SettledCall:
+    """The result of a call, and the message that the model reads of it."""
 
     message: ToolMessage
     result: ToolResult
 
 
+class StopReport:
+    """Collects the results of one run, to report what stopping it did."""
+
+    def __init__(self, jobs: Callable[[], int]) -> None:
+        """`jobs`: how many jobs are running; stopping a run leaves them alone."""
+        self._jobs = jobs
+        self.stream_closed = False
+        """Whether the model was still answering."""
+        self._killed = 0
+        self._not_run = 0
+        self._left_running = 0
+        self._edits: dict[str, None] = {}
+
+    def add(self, results: Iterable[ToolResult], *, stopped: bool) -> None:
+        """Add the results of one answer; `stopped`: the run was cancelled while its calls ran."""
+        for result in results:
+            self._left_running += _count(result, "left_running")
+            if result.error is None:
+                self._edits |= {block.path: None for block in result.blocks if isinstance(block, DiffBlock)}
+            if stopped and result.error is not None and result.error.kind == "cancelled":
+                self._killed += _count(result, "killed")
+                self._not_run += not result.executed
+
+    def tell(self, emitter: Emitter) -> None:
+        """Emit `run.stopped`."""
+        emitter.emit(
+            RunStopped(
+                text=self._text(),
+                stream_closed=self.stream_closed,
+                killed=self._killed,
+                edits_kept=tuple(self._edits),
+                not_run=self._not_run,
+                left_running=self._left_running,
+                jobs_running=self._jobs(),
+            )
+        )
+
+    def _text(self) -> str:
+        edits, jobs = len(self._edits), self._jobs()
+        parts = [
+            "the answer was cut off" if self.stream_closed else "",
+            f"{self._killed} process{'es' * (self._killed != 1)} killed" if self._killed else "",
+            f"{edits} edited file{'s' * (edits != 1)} kept" if edits else "",
+            f"{self._not_run} call{'s' * (self._not_run != 1)} not run" if self._not_run else "",
+            f"{self._left_running} left running in the background" if self._left_running else "",
+            f"{jobs} job{'s' * (jobs != 1)} still running" if jobs else "",
+        ]
+        return "stopped: " + (", ".join(part for part in parts if part) or "nothing was running")
+
+
 def result_of_refusal(error: ToolError | RunCancelled) -> ToolResult:
-    """The result of a call that did not run."""
+    """The error result of a call that did not run."""
     return result_of_error(error, executed=False)
 
 
 def result_of_error(error: Exception, *, executed: bool, cancelled_because: str | None = None) -> ToolResult:
-    """The error result of anything a call may raise; `cancelled_because` is its token's reason."""
+    """The error result for anything that a call may raise; `cancelled_because` is the reason of its token."""
     match error:
         case ToolError():
             return _of_tool_error(error, executed, cancelled_because)
@@ -103,14 +156,14 @@ def _cancel_text(reason: str) -> str:
 
 
 def checked(result: ToolResult) -> ToolResult:
-    """What a tool returned, with lists where tuples belong taken as such.
+    """The result that a tool returned, with lists converted to tuples.
 
-    Raises Failed for what could not be logged: a tool may be anybody's, and its result may hold anything.
+    Raises Failed where it could not be logged: a tool may be user-defined, and its result may hold anything.
     """
     if not isinstance(result, ToolResult):
         raise Failed(f"the tool returned {type(result).__name__} in place of a ToolResult")
     try:
-        return _Returned(result=result, details=dict(result.details)).result
+        return _CheckedResult(result=result, details=dict(result.details)).result
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
@@ -118,19 +171,19 @@ def checked(result: ToolResult) -> ToolResult:
 
 
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
-    """The result with what was found around the call, for the model."""
+    """The result with notes for the model at its end."""
     told = tuple(TextPart(text=f"[{note}]") for note in notes)
     return replace(result, content=(*result.content, *told)) if told else result
 
 
 def as_edited(result: ToolResult, arguments: str) -> ToolResult:
-    """The result of a call that ran with arguments (JSON) of the person's: the model is told so."""
+    """The result of a call that ran with the user's arguments (JSON): it begins by saying so."""
     told = TextPart(text=f"(The user edited this call before it ran. It ran with: {arguments})")
     return replace(result, content=(told, *result.content), details={**result.details, "edited_arguments": arguments})
 
 
 def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ...]) -> ToolResult:
-    """The result of a call whose arguments were not taken as written: the log says how, the model what was dropped."""
+    """The result of a call whose arguments were corrected: the log says how, and the model reads what was dropped."""
     lines = "\n".join(f"({line})" for line in dropped)
     told = (TextPart(text=lines),) if dropped else ()
     details = {**result.details, "arguments_read": [*read_as, *dropped]}
@@ -138,15 +191,15 @@ def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ..
 
 
 def _whole_lines(head: str, tail: str) -> tuple[str, str]:
-    """Both without the line they cut through, unless it is a long one."""
+    """Both without the line that is cut through, unless that is a long one."""
     end, start = head.rfind("\n") + 1, tail.find("\n") + 1
     return head[: end if len(head) - end < _LONG_LINE else None], tail[start if start <= _LONG_LINE else 0 :]
 
 
 def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str) -> ToolResult:
-    """The result with its text cut to `limit` characters, head and tail; all of it is kept in `outputs`.
+    """The result with its text cut to `limit` characters, head and tail; the whole text is kept in `outputs`.
 
-    Done once, when the result is made: rewriting it later would break the provider's cache.
+    Done once, when the result is made: changing it later would break the provider's cache.
     """
     text = text_of(result.content)
     if limit is None or len(text) <= limit:
@@ -161,3 +214,8 @@ def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call
     marker = f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
     others: tuple[ContentPart, ...] = tuple(part for part in result.content if not isinstance(part, TextPart))
     return replace(result, content=(TextPart(text=head + marker + tail), *others))
+
+
+def _count(result: ToolResult, name: str) -> int:
+    value = result.details.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,4 +1,4 @@
-"""A call on its way: what it works on, what it is once its arguments are known to fit, what it may do once allowed."""
+"""A call on its way: what it works on, what it is once its arguments fit, and what it may do once allowed."""
 
 import json
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from codeagent.core.tool import Tool, ToolResult
 from codeagent.core.toolbox import ToolSet
 
 CallKind = Literal["read", "change"]
-"""What a call is for: only to read, or something that may change things."""
+"""Whether a call only reads, or may change something."""
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What calls work on; the same for every call of a run."""
+class ToolEnvironment:
+    """What tools work with; the same for every call of a conversation."""
 
     tools: ToolSet
     workspace: Workspace
@@ -34,37 +34,37 @@ class Surroundings:
     limits: Limits
     hooks: Hooks
     attended: bool = False
-    """A person can be asked at any time."""
+    """Whether there is a user to ask."""
     book: RuleBook | None = None
-    """Where rules are kept beyond the session."""
+    """Keeps rules beyond the session; None where they cannot be kept."""
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
     scratchpad: Scratchpad | None = None
-    """The agent's notes of this session."""
+    """The model's notes of this session."""
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """What is special about a call, besides what it asks for."""
+class CallFlags:
+    """What the loop knows about a call beside its arguments."""
 
     edited: bool = False
-    """Its arguments are the person's, not the model's."""
+    """The user edited its arguments."""
     repeated: int = 1
-    """So often in a row the model asked for this very call."""
+    """How many answers in a row contain this call."""
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A call whose arguments are known to fit."""
+class PreparedCall:
+    """A call whose tool exists and whose arguments are valid."""
 
     call: ToolCall
     tool: Tool[Any]
     args: BaseModel
     edited: bool = False
-    """The arguments are the person's, not the model's."""
+    """The user edited the arguments."""
     read_as: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    """What was made of the model's arguments; see `tools.arguments`."""
+    """How the model's arguments were read, and which were dropped; see `tools.arguments`."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -77,19 +77,19 @@ class Prepared:
 
     @property
     def runs_commands(self) -> bool:
-        """Commands that may change files, its own or those of the function that it is."""
+        """Whether it runs commands that may change files, itself or in a user-defined function."""
         tool = self.tool
         return self.kind == "change" and (tool.sandboxed or (tool.effect == "anything" and tool.source != "builtin"))
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Those the rules are matched against."""
+        """The paths that rules are matched against."""
         key = self.tool.approval_key(self.args)
         return key.parts if key.kind == "path" else ()
 
     @property
     def json(self) -> str:
-        """The arguments, for a person to edit."""
+        """The arguments as JSON, for the user to edit."""
         return json.dumps(self.arguments, ensure_ascii=False)
 
 
@@ -103,8 +103,8 @@ class Permit:
     rule: str | None = None
 
 
-class Refused(Exception):
-    """The call will not run; carries its result and who refused it."""
+class CallRefused(Exception):
+    """The call will not run; holds its result, and who refused it."""
 
     def __init__(self, result: ToolResult, source: ApprovalSource | None, rule: str | None = None) -> None:
         super().__init__()
