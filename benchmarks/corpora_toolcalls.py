@@ -19,7 +19,7 @@ from typing import Any
 
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.formats import protocol_named
-from codeagent.llm.protocols.protocol import BrokenCall, ParsedCall, Piece, Text
+from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Text
 
 CLAIMED = {
     "json": ("llama3_json",),
@@ -158,7 +158,7 @@ def cuts(row: Row) -> list[list[str]]:
 
 def read(protocol: str, tools: list[ToolDefinition], chunks: list[str]) -> Outcome:
     parser = protocol_named(protocol).parser(tools)
-    pieces: list[Piece] = [piece for chunk in chunks for piece in parser.feed(chunk)]
+    pieces: list[AnswerPiece] = [piece for chunk in chunks for piece in parser.feed(chunk)]
     pieces += parser.close()
     calls = [(piece.name, decoded(piece.arguments)) for piece in pieces if isinstance(piece, ParsedCall)]
     broken = [f"{piece.name}: {piece.why}" for piece in pieces if isinstance(piece, BrokenCall)]

@@ -33,7 +33,7 @@ CommandVariables = Callable[[EngineSocket, Container], Awaitable[tuple[str, ...]
 
 
 @dataclass
-class _Call:
+class _RunningCall:
     """One command between its start and its result."""
 
     mark: CallMark
@@ -99,7 +99,7 @@ class SessionContainer:
 
     async def run(self, text: str, on_output: OnOutput, environment: CommandVariables | None = None) -> CommandResult:
         """Run a command, see the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
-        call = _Call(CallMark(secrets.token_hex(8), next(self._numbers)), environment or _nothing_more)
+        call = _RunningCall(CallMark(secrets.token_hex(8), next(self._numbers)), environment or _nothing_more)
         try:
             execution = await self._begin(call, text, on_output)
             ending = await execution.finish()
@@ -196,7 +196,7 @@ class SessionContainer:
                 await kill(self._resources.opened()[1], self._stale)
             self._stale = None
 
-    async def _begin(self, call: _Call, text: str, on_output: OnOutput) -> Execution:
+    async def _begin(self, call: _RunningCall, text: str, on_output: OnOutput) -> Execution:
         """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is unknown."""
         replaced = False
         while True:
@@ -215,7 +215,9 @@ class SessionContainer:
             call.notices.append("the sandbox was gone and was replaced: background processes and /tmp are lost")
             replaced = True
 
-    def _start(self, call: _Call, container: Container, text: str, on_output: OnOutput) -> asyncio.Task[Execution]:
+    def _start(
+        self, call: _RunningCall, container: Container, text: str, on_output: OnOutput
+    ) -> asyncio.Task[Execution]:
         """Begin at once, so that whoever freezes the sandbox from now on waits until it has started."""
         call.container = container
         call.notices += self._to_say
@@ -234,7 +236,7 @@ class SessionContainer:
         task.add_done_callback(lambda _: moved())
         return task
 
-    async def _fitting(self, call: _Call) -> Container:
+    async def _fitting(self, call: _RunningCall) -> Container:
         """Return the container, replaced if what it guards was replaced on this machine. Fails closed."""
         container = await self._ready()
         if self._left and not await self.is_quiet():
@@ -308,7 +310,7 @@ class SessionContainer:
         self._idle = True
         return container
 
-    async def _result(self, call: _Call, ending: CommandEnd) -> CommandResult:
+    async def _result(self, call: _RunningCall, ending: CommandEnd) -> CommandResult:
         out_of_memory = ending.out_of_memory
         if not ending.reported:
             assert call.container is not None
@@ -322,7 +324,7 @@ class SessionContainer:
             notices=self._notices(call),
         )
 
-    async def _stop(self, call: _Call) -> CommandResult:
+    async def _stop(self, call: _RunningCall) -> CommandResult:
         """Stop the call. Raises SandboxLost if the engine is gone."""
         if call.container is None or call.starting is None:
             return CommandResult(exit_code=None, stopped=True, notices=tuple(call.notices))
@@ -344,7 +346,7 @@ class SessionContainer:
             pass
         return CommandResult(exit_code=None, stopped=True, killed=stopped.killed, notices=self._notices(call))
 
-    async def _kill(self, call: _Call, engine: EngineSocket) -> None:
+    async def _kill(self, call: _RunningCall, engine: EngineSocket) -> None:
         """Kill the container itself, the last resort against processes that outrun every signal."""
         assert call.container is not None
         self._give_up(call.container)
@@ -352,7 +354,7 @@ class SessionContainer:
         if not await kill(engine, call.container.container_id):
             raise SandboxLost(lost("its container could not be removed"))
 
-    def _notices(self, call: _Call) -> tuple[str, ...]:
+    def _notices(self, call: _RunningCall) -> tuple[str, ...]:
         """Return what happened around the command; what it planted is moved away first."""
         assert call.container is not None
         if self._spec.read_only_workspace:

@@ -20,8 +20,8 @@ from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWr
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
     HalfRestored,
-    Journal,
     Recovery,
+    RestoreJournal,
     RestoreStep,
     differences,
     mode_of,
@@ -60,7 +60,7 @@ class GitCheckpoints:
         self._allowance = allowance or Retention()
         self._store = SnapshotStore(state_dir.absolute(), self._root)
         self._known = IndexFile(self._store.folder / "known.sqlite")
-        self._journal = Journal(self._store.folder / "journal.json")
+        self._journal = RestoreJournal(self._store.folder / "journal.json")
         outside = OutsideRules(self._store, os.environ if environment is None else environment)
         self._taker = SnapshotTaker(self._store, self._known, outside, self._limits)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from codeagent.llm.protocols.json_calls import CALL_KEYS, Call, JsonScanner, calls_in, is_object, name_in
 from codeagent.llm.protocols.marks import SPACE, Ahead, BlockReader, FenceEnd, Mark, MarkPart
-from codeagent.llm.protocols.protocol import BlockStep, BrokenCall, ParsedCall, Piece, Text
+from codeagent.llm.protocols.protocol import AnswerPiece, BlockStep, BrokenCall, ParsedCall, Text
 
 UNCLOSED = "this block was never closed, so nothing ran"
 NOT_JSON = "this block is not JSON, so nothing ran"
@@ -154,16 +154,16 @@ class JsonBlock:
         found = [(at, closer) for closer in self._closers if (at := raw.find(closer)) >= 0]
         return min(found) if found else None
 
-    def _made(self) -> tuple[Piece, ...]:
+    def _made(self) -> tuple[AnswerPiece, ...]:
         if self._name:
             return (ParsedCall(self._name, self._values[0]),)
-        pieces: list[Piece] = []
+        pieces: list[AnswerPiece] = []
         for value in self._values:
             calls = calls_in(value)
             pieces += [ParsedCall(*call) for call in calls] if calls else [self._unreadable(value)]
         return tuple(pieces)
 
-    def _unreadable(self, body: str) -> Piece:
+    def _unreadable(self, body: str) -> AnswerPiece:
         """Report what is not a call: complete JSON must not be taken for arguments."""
         name = self._name or name_in(body)
         if not name or is_object(body) or not body.strip():
@@ -234,7 +234,7 @@ class BareJson:
         raw = "".join(self._raw)
         return BlockStep(0, (BrokenCall(name_in(raw), raw, why),), ended=True, doubt=True)
 
-    def _text(self) -> tuple[Piece, ...]:
+    def _text(self) -> tuple[AnswerPiece, ...]:
         text = Text("".join(self._raw))
         self._raw.clear()
         return (text,)

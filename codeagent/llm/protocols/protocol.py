@@ -72,7 +72,7 @@ class Retracted:
     """Everything before this was thinking: none of its calls may run."""
 
 
-Piece = Text | ParsedCall | BrokenCall | Retracted
+AnswerPiece = Text | ParsedCall | BrokenCall | Retracted
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class BlockStep:
 
     position: int
     """It has taken the text up to here; the rest is given to it again, with what follows."""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[AnswerPiece, ...] = ()
     ended: bool = False
     again: str = ""
     """Text the block had taken that must be read again, before the rest."""
@@ -96,9 +96,9 @@ class BlockStep:
 class AnswerParser(Protocol):
     """Splits the text of one answer into pieces as it comes in."""
 
-    def feed(self, text: str) -> list[Piece]: ...
+    def feed(self, text: str) -> list[AnswerPiece]: ...
 
-    def close(self) -> list[Piece]: ...
+    def close(self) -> list[AnswerPiece]: ...
 
 
 class TextProtocol(Protocol):

@@ -10,7 +10,7 @@ from typing import Literal
 
 from codeagent.llm.protocols.json_blocks import INFOS, UNCLOSED, BareJson, FencedJson
 from codeagent.llm.protocols.marks import BlockReader, FenceEnd, Mark
-from codeagent.llm.protocols.protocol import BlockStep, BrokenCall, ParsedCall, Piece, Retracted, Text
+from codeagent.llm.protocols.protocol import AnswerPiece, BlockStep, BrokenCall, ParsedCall, Retracted, Text
 from codeagent.llm.protocols.thinking import ThinkingBlock, thinking_marks
 
 UNSURE = "the thinking before this block was never closed and continues after it, so nothing ran"
@@ -35,7 +35,7 @@ class _Held:
     """White space before the pieces."""
     text: str
     """What the pieces become if the answer has words; empty if they are calls in any case."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[AnswerPiece, ...]
 
 
 class Reader:
@@ -56,7 +56,7 @@ class Reader:
         self._bare = bare
         self._as_written = {json.dumps(name, ensure_ascii=False)[1:-1] for name in bare or ()}
         self._interest = re.compile("|".join([*map(re.escape, self._heads), "[`~{[]" if bare else "[`~]"]))
-        self._out: list[Piece] = []
+        self._out: list[AnswerPiece] = []
         self._pending: deque[str] = deque()
         self._tail = ""
         self._state: Literal["text", "run", "info", "fence", "inline", "inline run", "block"] = "text"
@@ -72,12 +72,12 @@ class Reader:
         self._info, self._holds_info = "", False
         self._fence = FenceEnd("`", _SMALLEST_FENCE)
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[AnswerPiece]:
         self._pending.extend(_slices(text))
         self._drive()
         return self._taken()
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[AnswerPiece]:
         """End the answer: open blocks are reported, what was held back becomes text."""
         unsure = None
         while self._block is not None:
@@ -94,9 +94,9 @@ class Reader:
             self._release("")
         return self._taken()
 
-    def _taken(self) -> list[Piece]:
+    def _taken(self) -> list[AnswerPiece]:
         """Return what was found, with the text between two blocks in one piece."""
-        found: list[Piece] = []
+        found: list[AnswerPiece] = []
         for is_text, group in groupby(self._out, lambda piece: isinstance(piece, Text)):
             pieces = list(group)
             whole = "".join(piece.text for piece in pieces if isinstance(piece, Text))
@@ -140,7 +140,7 @@ class Reader:
             self._pending.extendleft(reversed([*_slices(step.again), rest] if rest else _slices(step.again)))
         self._doubt = self._doubt or step.doubt
 
-    def _give(self, piece: Piece) -> None:
+    def _give(self, piece: AnswerPiece) -> None:
         if isinstance(piece, Text):
             self._emit(piece.text)
             return
@@ -177,7 +177,7 @@ class Reader:
         self._space.append(text[len(kept) :])
         self._begun, self._after_block = True, False
 
-    def _hold(self, text: str, pieces: tuple[Piece, ...]) -> None:
+    def _hold(self, text: str, pieces: tuple[AnswerPiece, ...]) -> None:
         """Keep the pieces until it is known whether words follow, which makes them `text`."""
         self._held.append(_Held("".join(self._space), text, pieces))
         self._space.clear()
@@ -348,7 +348,7 @@ class Reader:
             self._emit(tail)
 
 
-def _goes_on(pieces: Sequence[Piece]) -> bool:
+def _goes_on(pieces: Sequence[AnswerPiece]) -> bool:
     """Tell whether words follow a call."""
     called = False
     for piece in pieces:
@@ -358,7 +358,7 @@ def _goes_on(pieces: Sequence[Piece]) -> bool:
     return False
 
 
-def _unsure(piece: Piece) -> Piece:
+def _unsure(piece: AnswerPiece) -> AnswerPiece:
     if isinstance(piece, ParsedCall):
         return BrokenCall(piece.name, f"{piece.name} {piece.arguments}", UNSURE)
     return piece

@@ -29,7 +29,15 @@ from codeagent.core.model import (
     TextDelta,
 )
 from codeagent.llm.errors import refuses_tools
-from codeagent.llm.protocols.protocol import AnswerParser, BrokenCall, ParsedCall, Piece, Retracted, Text, TextProtocol
+from codeagent.llm.protocols.protocol import (
+    AnswerParser,
+    AnswerPiece,
+    BrokenCall,
+    ParsedCall,
+    Retracted,
+    Text,
+    TextProtocol,
+)
 from codeagent.llm.wrapper import ModelWrapper
 
 _NAMELESS = "tool_call"
@@ -119,7 +127,7 @@ class _Answer:
         stop = "tool_calls" if self._calls and whole.stop == "end" else whole.stop
         return replace(whole, text="".join(self._text), calls=calls, stop=stop)
 
-    def _events(self, pieces: list[Piece]) -> Iterator[ModelEvent]:
+    def _events(self, pieces: list[AnswerPiece]) -> Iterator[ModelEvent]:
         for piece in pieces:
             match piece:
                 case Text(text):

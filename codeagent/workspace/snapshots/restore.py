@@ -37,7 +37,7 @@ class RestoreStep:
         return RestoreStep(self.path, self.new, self.old)
 
 
-class Journal:
+class RestoreJournal:
     """The steps of the restore in progress, written down before the first one, so that a crash can be repaired."""
 
     def __init__(self, path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from codeagent.core.messages import ToolCall
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.formats import DelimitedProtocol, HermesProtocol, JsonProtocol, XmlProtocol
-from codeagent.llm.protocols.protocol import BrokenCall, ParsedCall, Piece, Retracted, Text, TextProtocol
+from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text, TextProtocol
 
 JSON, XML, HERMES = JsonProtocol(), XmlProtocol(), HermesProtocol()
 MARKED = DelimitedProtocol("<<call", ">>")
@@ -24,15 +24,15 @@ WRITE = ToolDefinition(
 TOOLS = (BASH, WRITE)
 
 
-def read(protocol: TextProtocol, chunks: Iterable[str], tools: Sequence[ToolDefinition] = TOOLS) -> list[Piece]:
+def read(protocol: TextProtocol, chunks: Iterable[str], tools: Sequence[ToolDefinition] = TOOLS) -> list[AnswerPiece]:
     parser = protocol.parser(tools)
     pieces = [piece for chunk in chunks for piece in parser.feed(chunk)]
     return joined([*pieces, *parser.close()])
 
 
-def joined(pieces: Iterable[Piece]) -> list[Piece]:
+def joined(pieces: Iterable[AnswerPiece]) -> list[AnswerPiece]:
     """With neighbouring texts in one, as they look however the stream was cut."""
-    out: list[Piece] = []
+    out: list[AnswerPiece] = []
     for piece in pieces:
         if isinstance(piece, Text) and out and isinstance(out[-1], Text):
             out[-1] = Text(out[-1].text + piece.text)
@@ -41,7 +41,7 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
     return out
 
 
-def calls(pieces: Iterable[Piece]) -> list[ParsedCall]:
+def calls(pieces: Iterable[AnswerPiece]) -> list[ParsedCall]:
     """Those that run."""
     found: list[ParsedCall] = []
     for piece in pieces:
@@ -49,11 +49,11 @@ def calls(pieces: Iterable[Piece]) -> list[ParsedCall]:
     return found
 
 
-def broken(pieces: Iterable[Piece]) -> list[BrokenCall]:
+def broken(pieces: Iterable[AnswerPiece]) -> list[BrokenCall]:
     return [piece for piece in pieces if isinstance(piece, BrokenCall)]
 
 
-def text(pieces: Iterable[Piece]) -> str:
+def text(pieces: Iterable[AnswerPiece]) -> str:
     return "".join(piece.text for piece in pieces if isinstance(piece, Text))
 
 
