@@ -16,7 +16,7 @@ from codeagent.tools.shell.strict import strict_commands
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
 _MOST_NODES = 100
-_LONGEST_PARSED = 32_000
+LONGEST_PARSED = 32_000
 """Characters; parsing takes more than linear time, and a line this long is asked about in any case."""
 _PLAIN = frozenset({
     "program", "list", "pipeline", "command", "command_name", "word", "number", "string", "string_content",
@@ -36,7 +36,7 @@ _TESTS = frozenset(
 )
 """What `[` is parsed into."""
 _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
@@ -169,16 +169,16 @@ class _Finder:
 
 
 def _take_apart(text: str) -> _ParsedLine:
-    if len(text) > _LONGEST_PARSED:
+    if len(text) > LONGEST_PARSED:
         return _ParsedLine([], clear=False, pieces=_pieces(text))
-    root = _parse(text)
+    root = parsed(text)
     clear = not root.has_error and _TRICKY_CHARACTERS.search(text) is None
     has_tests = expands = False
     commands: list[_Command] = []
     texts: list[str] = []
     redirects: dict[int, list[Node]] = {}
     count = 0
-    for node in _nodes(root):
+    for node in filter(_is_named, nodes_of(root)):
         count += 1
         kind = node.type
         expands = expands or kind == "simple_expansion"
@@ -205,18 +205,21 @@ def _pieces(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(" ".join(words) for words in cut if words)) or (text,)
 
 
-def _nodes(root: Node) -> Iterator[Node]:
-    """Every named node, without recursion: an attacker chooses how deep the nesting is."""
+def nodes_of(root: Node) -> Iterator[Node]:
+    """The node and every node within, without recursion: an attacker chooses how deep the nesting is."""
     cursor = root.walk()
     while True:
-        node = cursor.node
-        if node is not None and node.is_named:
-            yield node
+        if cursor.node is not None:
+            yield cursor.node
         if cursor.goto_first_child():
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
                 return
+
+
+def _is_named(node: Node) -> bool:
+    return node.is_named
 
 
 def _command(node: Node, outer: list[Node], line: str) -> _Command:
@@ -254,13 +257,13 @@ def _bare_name(word: str) -> str:
     return SYSTEM_FOLDER.sub("", word)
 
 
-def _parse(line: str) -> Node:
+def parsed(line: str) -> Node:
     """The tree of the line, each character one byte of it.
 
     The grammar's scanner reads beyond its tables for some characters that are not ASCII, and takes the process with
     it. To a shell all of them are letters, so letters stand in their place.
     """
-    return _PARSER.parse(_NOT_ASCII.sub("x", line).encode()).root_node
+    return _PARSER.parse(NOT_ASCII.sub("x", line).encode()).root_node
 
 
 def _text(node: Node, line: str) -> str:
@@ -299,7 +302,7 @@ def _value(node: Node, line: str, *, holes: bool = False) -> str:
 def _with_holes(node: Node, line: str) -> str:
     """A quoted string with a hole in place of each expansion."""
     text, at = "", node.start_byte
-    for child in _nodes(node):
+    for child in filter(_is_named, nodes_of(node)):
         if child.type in _QUOTED or child.start_byte < at:
             continue
         text += line[at : child.start_byte] + HOLE

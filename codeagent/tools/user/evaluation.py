@@ -7,16 +7,9 @@ from itertools import pairwise
 from tree_sitter import Node
 
 from codeagent.tools.shell.programs import EVALUATE, PYTHON, RUN_THEIR_INPUT, SHELLS
+from codeagent.tools.shell.syntax import LONGEST_PARSED, nodes_of
 from codeagent.tools.user.placeholders import TemplateWord, bare, has_code, program_at, shells_own
-from codeagent.tools.user.shell_places import (
-    DECIDES,
-    LONGEST,
-    Script,
-    all_nodes,
-    arguments_of,
-    text_of_node,
-    variable_of,
-)
+from codeagent.tools.user.shell_places import DECIDES, Script, arguments_of, text_of_node, variable_of
 
 _NAME_VARIABLES = frozenset({
     "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "enable", "hash", "alias", "bind", "complete",
@@ -49,7 +42,7 @@ def evaluations(text: str, spans: Sequence[tuple[int, int]] = (), *, nested: boo
 
     `nested`: the script is code for another shell, with values among its arguments and in its input.
     """
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_PARSED:
         return
     script = Script(text, spans)
     nodes = script.nodes
@@ -208,7 +201,7 @@ def _kept(nodes: Sequence[Node]) -> frozenset[str]:
 
 
 def _holds(node: Node, kept: frozenset[str]) -> bool:
-    return any(variable_of(inner) in kept for inner in all_nodes(node) if inner.type.endswith("expansion"))
+    return any(variable_of(inner) in kept for inner in nodes_of(node) if inner.type.endswith("expansion"))
 
 
 def _is_split(expansion: Node) -> bool:
@@ -234,7 +227,7 @@ def _is_plain_declaration(node: Node) -> bool:
 
 
 def _evaluating_operator(test: Node) -> str | None:
-    inner = [node for node in all_nodes(test) if node != test]
+    inner = [node for node in nodes_of(test) if node != test]
     operators = {text_of_node(node) for node in inner if node.type == "test_operator"}
     varies = any(node.type in ("simple_expansion", "expansion", "command_substitution") for node in inner)
     if named := operators & {"-v", "-R"}:

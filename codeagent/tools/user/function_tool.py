@@ -157,6 +157,8 @@ class FunctionPlace:
     """The file as users write it; failures name it instead of `code_file`."""
     code_file: str
     """The file as its code objects name it."""
+    content: bytes | None = None
+    """The whole file, for the sandbox; None if it is not needed or cannot be read."""
 
 
 class FunctionTool(Tool[FunctionArgs]):

@@ -28,13 +28,6 @@ GROUP = "codeagent.tools"
 
 
 @dataclass(frozen=True)
-class Session:
-    """The ports that the tools of one conversation share."""
-
-    outputs: OutputStore
-
-
-@dataclass(frozen=True)
 class MarkedFunction:
     """A marked function and where it was found."""
 
@@ -43,15 +36,13 @@ class MarkedFunction:
     where: str
     """For problems."""
     place: FunctionPlace
-    content: bytes | None
-    """Its whole file, for the sandbox; None if it cannot be read."""
 
     @property
     def name(self) -> str:
         return self.marked.name if self.marked.name is not None else self.function.__name__
 
 
-def tools_of(found: list[MarkedFunction], session: Session) -> tuple[list[Tool[Any]], list[ToolProblem]]:
+def tools_of(found: list[MarkedFunction], outputs: OutputStore) -> tuple[list[Tool[Any]], list[ToolProblem]]:
     """The tools in the order of the file, and the problems; a repeated name is an error at the second place."""
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
@@ -62,7 +53,7 @@ def tools_of(found: list[MarkedFunction], session: Session) -> tuple[list[Tool[A
             continue
         places[one.name] = one.where
         try:
-            tool, schema = _tool_of(one, session)
+            tool, schema = _tool_of(one, outputs)
         except NotATool as error:
             problems += [ToolProblem(one.where, f"{one.name}: {reason}") for reason in error.reasons]
             continue
@@ -84,7 +75,7 @@ def line_of(function: Callable[..., Any], file: str) -> int:
     return next((number for number, line in numbered if _DEF.match(line)), code.co_firstlineno)
 
 
-def _tool_of(found: MarkedFunction, session: Session) -> tuple[FunctionTool, FunctionSchema]:
+def _tool_of(found: MarkedFunction, outputs: OutputStore) -> tuple[FunctionTool, FunctionSchema]:
     """Raises NotATool."""
     reasons = tuple(_objections(found))
     try:
@@ -95,11 +86,9 @@ def _tool_of(found: MarkedFunction, session: Session) -> tuple[FunctionTool, Fun
         reasons = (*reasons, "sandbox=True runs it where there is no ToolContext; leave out one of the two")
     if reasons:
         raise NotATool(reasons)
-    made = (found.function, found.name, found.marked, schema, found.place, session.outputs)
-    if not found.marked.sandbox:
-        return FunctionTool(*made), schema
-    assert found.content is not None
-    return SandboxedFunction(*made, found.content), schema
+    made = (found.function, found.name, found.marked, schema, found.place, outputs)
+    kind = SandboxedFunction if found.marked.sandbox else FunctionTool
+    return kind(*made), schema
 
 
 def _objections(found: MarkedFunction) -> Iterator[str]:
@@ -115,7 +104,7 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
         yield "a stateful tool is an async generator: `async def` with `yield`"
     if marked.sandbox and talks:
         yield "sandbox=True runs functions, not async generators"
-    if marked.sandbox and found.content is None:
+    if marked.sandbox and found.place.content is None:
         yield "sandbox=True needs the function's file, which cannot be read"
 
 
@@ -125,7 +114,7 @@ class PythonLoader:
     suffixes = (".py",)
 
     def __init__(self, outputs: OutputStore, import_seconds: float = IMPORT_SECONDS) -> None:
-        self._session = Session(outputs)
+        self._outputs = outputs
         self._import_seconds = import_seconds
 
     def load(self, file: ToolFile) -> Loaded:
@@ -150,7 +139,7 @@ class PythonLoader:
     def _load(self, file: ToolFile) -> Loaded:
         with executed(file) as done:
             found = _found_in_file(file, done)
-            tools, problems = tools_of(found, self._session)
+            tools, problems = tools_of(found, self._outputs)
         if not found:
             text = "no function is marked with @register_tool, so it adds no tool"
             problems.append(ToolProblem(f"{file.shown}:1", text, "warning"))
@@ -166,7 +155,7 @@ def _found_in_file(file: ToolFile, done: Executed) -> list[MarkedFunction]:
         where = f"{file.shown}:{line_of(function, file.shown)}"
         if (marked := marked_as(function)) is not None:
             out.append(
-                MarkedFunction(function, marked, where, FunctionPlace(where, file.shown, file.shown), file.content)
+                MarkedFunction(function, marked, where, FunctionPlace(where, file.shown, file.shown, file.content))
             )
     return out
 
@@ -194,13 +183,12 @@ def entry_point_tools(
     An entry point is a marked function, a Tool class that is made without arguments, a Tool, or a module with marked
     functions. Blocks; runs in a thread. `points` None: those of the installed packages.
     """
-    session = Session(outputs)
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
     every = entry_points(group=GROUP) if points is None else points
     for point in sorted(every, key=lambda point: (_package(point), point.name)):
         where = f"{_package(point)}: {point.name}"
-        loaded = _loaded(point, where, session, import_seconds)
+        loaded = _loaded(point, where, outputs, import_seconds)
         problems += loaded.problems
         for tool in loaded.tools:
             twin = next((other for other in tools if other.name == tool.name and other.origin == tool.origin), None)
@@ -215,9 +203,9 @@ def _package(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
 
 
-def _loaded(point: EntryPoint, where: str, session: Session, import_seconds: float) -> Loaded:
+def _loaded(point: EntryPoint, where: str, outputs: OutputStore, import_seconds: float) -> Loaded:
     try:
-        done = quietly(import_seconds, lambda: _made(point, where, session))
+        done = quietly(import_seconds, lambda: _made(point, where, outputs))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         said = f"{type(error).__name__}: {error}".partition("\n")[0]
         return Loaded(problems=(ToolProblem(where, f"{point.value} cannot be loaded: {said}"),))
@@ -227,7 +215,7 @@ def _loaded(point: EntryPoint, where: str, session: Session, import_seconds: flo
     return done[0]
 
 
-def _made(point: EntryPoint, where: str, session: Session) -> Loaded:
+def _made(point: EntryPoint, where: str, outputs: OutputStore) -> Loaded:
     target = point.load()
     if isinstance(target, type) and issubclass(target, Tool):
         target = target()
@@ -239,7 +227,7 @@ def _made(point: EntryPoint, where: str, session: Session) -> Loaded:
     if not found:
         what = "holds no function that is" if isinstance(target, ModuleType) else "is neither a Tool nor a function"
         return Loaded(problems=(ToolProblem(where, f"{point.value} {what} marked with @register_tool"),))
-    tools, problems = tools_of(found, session)
+    tools, problems = tools_of(found, outputs)
     broken = any(problem.level == "error" for problem in problems)
     return Loaded(() if broken else tuple(tools), tuple(problems))
 
@@ -248,8 +236,9 @@ def _found_in_package(function: Any, point: EntryPoint, where: str) -> MarkedFun
     marked = marked_as(function)
     assert marked is not None
     file = inspect.unwrap(function).__code__.co_filename
-    place = FunctionPlace(_package(point), f"{function.__module__.replace('.', '/')}.py", file)
-    return MarkedFunction(function, marked, where, place, _content(file) if marked.sandbox else None)
+    content = _content(file) if marked.sandbox else None
+    place = FunctionPlace(_package(point), f"{function.__module__.replace('.', '/')}.py", file, content)
+    return MarkedFunction(function, marked, where, place)
 
 
 def _content(file: str) -> bytes | None:

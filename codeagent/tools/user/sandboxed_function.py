@@ -11,12 +11,11 @@ from importlib import resources
 from typing import Any, Literal
 
 from codeagent.core.messages import text_of
-from codeagent.core.ports import Command, CommandResult, OnOutput, OutputStore, Sandbox, SandboxInfo, Swept
+from codeagent.core.ports import Command, CommandResult, OnOutput, Sandbox, SandboxInfo, Swept
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
 from codeagent.tools.shell.run import CommandRun, run_command
-from codeagent.tools.user.decorator import ToolMark
-from codeagent.tools.user.function_schema import FunctionArgs, FunctionSchema
-from codeagent.tools.user.function_tool import NOTHING, FunctionPlace, FunctionTool, as_call, as_result
+from codeagent.tools.user.function_schema import FunctionArgs
+from codeagent.tools.user.function_tool import NOTHING, FunctionTool, as_call, as_result
 
 LARGEST_ANSWER = 16 << 20
 """Bytes."""
@@ -115,19 +114,6 @@ class SandboxedFunction(FunctionTool):
 
     sandboxed = True
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        marked: ToolMark,
-        schema: FunctionSchema,
-        place: FunctionPlace,
-        outputs: OutputStore,
-        content: bytes,
-    ) -> None:
-        super().__init__(function, name, marked, schema, place, outputs)
-        self._content = content
-
     async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
         if ctx.sandbox is None:
             raise Failed("there is no sandbox, and this tool runs nowhere else; nothing was run")
@@ -147,7 +133,7 @@ class SandboxedFunction(FunctionTool):
         """The payload is base64 on a descriptor of its own: no shell reads it, and standard input stays empty."""
         job = {
             "program": _program(),
-            "source": base64.b64encode(self._content).decode(),
+            "source": base64.b64encode(self._place.content or b"").decode(),
             "shown": self._place.shown,
             "tool": self.name,
             "arguments": self._schema.plain(args),

@@ -1,13 +1,13 @@
 """Finds how the shell would read a place in a script: its quoting, its word, and what becomes of it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
+from codeagent.tools.shell.syntax import LONGEST_PARSED, NOT_ASCII, nodes_of, parsed
 from codeagent.tools.user.placeholders import (
     TemplateWord,
     is_behind_dashes,
@@ -18,9 +18,6 @@ from codeagent.tools.user.placeholders import (
 
 Quoting = Literal["bare", "double", "single", "ansi", "document", "arithmetic", "comment"]
 
-_PARSER = Parser(Language(tree_sitter_bash.language()))
-LONGEST = 32_000
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LEAVES: dict[str, Quoting] = {
     "word": "bare", "command_name": "bare", "string_content": "double", "string": "double", "raw_string": "single",
     "ansi_c_string": "ansi", "heredoc_body": "document", "heredoc_content": "document", "comment": "comment",
@@ -76,8 +73,8 @@ def places_in(text: str, spans: Sequence[tuple[int, int]]) -> tuple[ShellPlace, 
     """The place of each span of characters; they are placeholders, and do not overlap."""
     if not spans:
         return ()
-    if len(text) > LONGEST:
-        return tuple(ShellPlace(refused=f"the command is longer than {LONGEST} characters") for _ in spans)
+    if len(text) > LONGEST_PARSED:
+        return tuple(ShellPlace(refused=f"the command is longer than {LONGEST_PARSED} characters") for _ in spans)
     script = Script(text, spans)
     return tuple(script.place(number) for number in range(len(spans)))
 
@@ -90,15 +87,15 @@ class Script:
 
     def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
         self._spans = spans
-        letters = list(_NOT_ASCII.sub("x", text))
+        letters = list(NOT_ASCII.sub("x", text))
         for start, end in spans:
             letters[start:end] = "Z" * (end - start)
         self._text = "".join(letters)
-        self._root = _PARSER.parse(self._text.encode()).root_node
+        self._root = parsed(self._text)
 
     @property
     def nodes(self) -> list[Node]:
-        return list(all_nodes(self._root))
+        return list(nodes_of(self._root))
 
     def without(self, nodes: Sequence[Node]) -> str:
         """The text with blanks for what the shell does not read, and digits for placeholders."""
@@ -219,7 +216,7 @@ class Script:
         if not _EXPANDS.search(text_of_node(node)):
             return TemplateWord(text, holds)
         last = text.rpartition("/")[2]
-        known = any(variable_of(one) in kept for one in all_nodes(node) if one.type.endswith("expansion"))
+        known = any(variable_of(one) in kept for one in nodes_of(node) if one.type.endswith("expansion"))
         return TemplateWord(text, holds, open=not last or _EXPANDS.search(last) is not None, expands=True, kept=known)
 
     def _fixed(self, start: int, end: int) -> str:
@@ -264,9 +261,7 @@ class Script:
         return None
 
     def _plain_test(self, test: Node) -> bool:
-        operators = [
-            text_of_node(node) for node in all_nodes(test) if node.type == "test_operator" or not node.is_named
-        ]
+        operators = [text_of_node(node) for node in nodes_of(test) if node.type == "test_operator" or not node.is_named]
         return tests_are_plain([text for text in operators if text not in ("[", "]", "[[", "]]", "(", ")")])
 
     def _document(self, redirect: Node) -> str | None:
@@ -276,7 +271,7 @@ class Script:
         return None
 
     def _broken_line(self) -> int:
-        broken = next((node for node in all_nodes(self._root) if node.is_error or node.is_missing), self._root)
+        broken = next((node for node in nodes_of(self._root) if node.is_error or node.is_missing), self._root)
         return int(broken.start_point[0]) + 1
 
 
@@ -301,19 +296,6 @@ def _in_plain_arithmetic(leaf: Node, arithmetic: Node) -> bool:
             return False
         node = node.parent
     return text_of_node(arithmetic).startswith("$((")
-
-
-def all_nodes(root: Node) -> Iterator[Node]:
-    cursor = root.walk()
-    start = cursor.node
-    while True:
-        if cursor.node is not None:
-            yield cursor.node
-        if cursor.goto_first_child():
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent() or cursor.node == start:
-                return
 
 
 def _field_of(node: Node, parent: Node) -> str | None:

@@ -127,24 +127,18 @@ class YamlLoader:
             hosts,
             restrictions,
         )
-        timeout = fields.timeout if fields.timeout is not None or fields.mode == "background" else _TIMEOUT
-        return CommandTool(
+        origin = report.where((*path, "name"))
+        tool = CommandTool(
             fields.name,
-            fields.description or "",
             arguments.schema,
             recipe,
             self._outputs,
             self._reads,
-            origin=report.where((*path, "name")),
-            label=fields.label or "",
-            permission=_permission(file, fields, "prompt", path, report),
-            timeout=timeout,
-            mode=fields.mode,
-            max_calls=fields.max_calls,
-            hint=fields.hint,
-            documentation=fields.documentation,
+            origin=origin,
             always_ask=self._always_ask,
         )
+        tool.timeout = None if fields.mode == "background" else _TIMEOUT
+        return _described(tool, file, fields, path, report)
 
     def _builtin(self, file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any] | None:
         inner = self._builtins.get(fields.builtin or "")
@@ -170,15 +164,20 @@ class YamlLoader:
             origin=report.where((*path, "name")),
             path=None if access is None else ("path", access),
         )
-        tool.permission = _permission(file, fields, inner.permission, path, report)
-        tool.label = fields.label or fields.name
-        tool.description = fields.description or inner.description
-        tool.timeout = fields.timeout if fields.timeout is not None else inner.timeout
-        tool.max_calls = fields.max_calls if fields.max_calls is not None else inner.max_calls
-        tool.mode = fields.mode if fields.mode != "direct" else inner.mode
-        tool.hint = fields.hint or inner.hint
-        tool.documentation = fields.documentation or inner.documentation
-        return tool
+        return _described(tool, file, fields, path, report)
+
+
+def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any]:
+    """The tool with what the file says about it; the rest stays as it is."""
+    tool.permission = _permission(file, fields, tool.permission, path, report)
+    tool.label = fields.label or fields.name
+    tool.description = fields.description or tool.description
+    tool.timeout = fields.timeout if fields.timeout is not None else tool.timeout
+    tool.max_calls = fields.max_calls if fields.max_calls is not None else tool.max_calls
+    tool.mode = fields.mode if fields.mode != "direct" else tool.mode
+    tool.hint = fields.hint or tool.hint
+    tool.documentation = fields.documentation or tool.documentation
+    return tool
 
 
 def _entries(document: YamlDocument, report: YamlReport) -> list[tuple[Path, Any]]:

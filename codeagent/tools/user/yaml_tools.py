@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.hosts import HostRule
-from codeagent.core.policy import ApprovalKey, Deed, Permission, Policy, Rule
+from codeagent.core.policy import ApprovalKey, Deed, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
@@ -25,7 +25,6 @@ from codeagent.core.tool import (
     Preview,
     Tool,
     ToolContext,
-    ToolMode,
     ToolResult,
 )
 from codeagent.tools.edit.reads import ReadTracker
@@ -247,27 +246,17 @@ class CommandTool(Tool[OpenArgs]):
     def __init__(
         self,
         name: str,
-        description: str,
         schema: dict[str, Any],
         recipe: Recipe,
         outputs: OutputStore,
         reads: ReadTracker,
         *,
         origin: str,
-        label: str = "",
-        permission: Permission = "prompt",
-        timeout: float | None = None,
-        mode: ToolMode = "direct",
-        max_calls: int | None = None,
-        hint: str = "",
-        documentation: str = "",
         always_ask: str | None = None,
     ) -> None:
-        """`always_ask` is why no mode may answer for the user, only one of their rules."""
-        self.name, self.label, self.description, self.schema = name, label or name, description, schema
-        self.origin, self.permission, self.timeout, self.mode = origin, permission, timeout, mode
-        self.max_calls, self.hint, self.documentation = max_calls, hint, documentation
-        self.recipe, self.restricted = recipe, recipe.restrictions.told(recipe.hosts)
+        """`always_ask` is why no mode may answer for the user, only one of their rules. The caller sets the rest."""
+        self.name, self.schema, self.origin, self.recipe = name, schema, origin, recipe
+        self.restricted = recipe.restrictions.told(recipe.hosts)
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
