@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from codeagent.agent.hooks.contract import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
 from codeagent.cli import COMMANDS, build_parser, build_screen_parser
+from codeagent.core.approval_events import PlannedCall
 from codeagent.core.display import (
     DiffBlock,
     FilesBlock,
@@ -28,7 +29,7 @@ from codeagent.core.display import (
     UnknownBlock,
 )
 from codeagent.core.envelope import BaseEvent
-from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES, PlannedCall
+from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES
 from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,

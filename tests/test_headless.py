@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.approval_events import ApprovalRequested, PlannedCall
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
-from codeagent.core.events import BatchPlanned, KnownEvent, LimitReached, Notice, PlannedCall, RunFinished, TextDelta
+from codeagent.core.events import BatchPlanned, KnownEvent, LimitReached, Notice, RunFinished, TextDelta
 from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision

@@ -29,9 +29,10 @@ from codeagent.agent.results import (
     result_of_refusal,
     with_notes,
 )
+from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
-from codeagent.core.events import PlannedCall, ToolFinished, ToolResultAdded, ToolStarted
+from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool, ToolContext, ToolError

@@ -1,11 +1,22 @@
-"""A question about a call, and its answer: the two events that the screen keeps and shows as they are."""
+"""A call before it runs, as it is planned, asked about and answered; the screen keeps all three as they are."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.display import DisplayBlock
 from codeagent.core.envelope import BaseEvent
-from codeagent.core.policy import Answer, ApprovalSource
+from codeagent.core.policy import Answer, ApprovalSource, Permission
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedCall:
+    call_id: str
+    name: str
+    target: str
+    permission: Permission
+    """What the policy will say, before hooks."""
+    reason: str = ""
+    """Why, as a phrase."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

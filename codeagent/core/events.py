@@ -6,7 +6,7 @@ An event holds data only. Durable events are logged and never lost; the others m
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
 from codeagent.core.display import DisplayBlock
 from codeagent.core.envelope import BaseEvent
 from codeagent.core.json_types import JsonObject, OneOf
@@ -20,7 +20,7 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
-from codeagent.core.policy import ApprovalSource, Mode, Permission
+from codeagent.core.policy import ApprovalSource, Mode
 from codeagent.core.queued import QueueKind
 
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
@@ -96,17 +96,6 @@ class ToolCallAdded(BaseEvent):
     call_id: str
     name: str
     arguments: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlannedCall:
-    call_id: str
-    name: str
-    target: str
-    permission: Permission
-    """What the policy will say, before hooks."""
-    reason: str = ""
-    """Why, as a phrase."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,7 +57,6 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.stage import Halt, Paused, Stage
 from codeagent.tui.stopped import failed_lines, stopped_lines
 from codeagent.tui.transcript.blocks import CallState
-from codeagent.tui.transcript.document import Planned
 
 MAIN = "main"
 
@@ -206,11 +205,7 @@ class Bridge:
     def _show_batch(self, event: BatchPlanned | BatchFinished) -> None:
         match event:
             case BatchPlanned():
-                calls = [
-                    Planned(call.call_id, call.name, call.target, asks=call.permission == "prompt")
-                    for call in event.calls
-                ]
-                self._stage.document.plan(event.batch, calls)
+                self._stage.document.plan(event.batch, event.calls)
                 self._stage.status.set(phase="working", batch=event.batch)
             case BatchFinished():
                 self._stage.document.finish_batch(event.batch, event.duration_ms)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codeagent.core.events import BatchPlanned, PlannedCall, ToolCallAdded
+from codeagent.core.approval_events import PlannedCall
+from codeagent.core.events import BatchPlanned, ToolCallAdded
 from tests.tui.replay import ReplayTalk
 from tests.tui.scenes import Scene
 from tests.tui.scripts import Recording, after_failing_tests

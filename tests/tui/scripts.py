@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
 from codeagent.core.display import DiffBlock, DisplayBlock, TerminalBlock
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import (
@@ -19,7 +19,6 @@ from codeagent.core.events import (
     LimitReached,
     MessageAdded,
     Notice,
-    PlannedCall,
     ReasoningDelta,
     RunFinished,
     RunStarted,

@@ -10,7 +10,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from codeagent.core.events import PlannedCall
+from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import PlanReady, Stage
 from tests.tui.boundary_scenes import (

@@ -1,9 +1,9 @@
 """The conversation as the screen keeps it: blocks in order, and which of them changed since they were last drawn."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.transcript.blocks import (
     ENDED,
     Answer,
@@ -21,16 +21,6 @@ from codeagent.tui.transcript.blocks import (
 )
 
 BlockT = TypeVar("BlockT", bound=Block)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A call before it runs."""
-
-    call_id: str
-    name: str
-    target: str
-    asks: bool = False
 
 
 class Document:
@@ -114,12 +104,12 @@ class Document:
             self._touch(self._answer)
             self._answer = None
 
-    def plan(self, number: int, calls: Sequence[Planned]) -> None:
+    def plan(self, number: int, calls: Sequence[PlannedCall]) -> None:
         """A batch, before it runs."""
         self.close()
         batch = self._add(Batch(len(self.blocks), number=number))
         for call in calls:
-            self._place(batch, Card(call.call_id, call.name, call.target, asks=call.asks))
+            self._place(batch, Card(call.call_id, call.name, call.target, asks=call.permission == "prompt"))
         self._touch(batch)
 
     def card(self, call_id: str, name: str, target: str = "") -> Card:

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript import sheet as sheet_module
 from codeagent.tui.transcript.blocks import AnyBlock
-from codeagent.tui.transcript.document import Document, Planned
+from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo
 from codeagent.tui.transcript.layout import Place
 from codeagent.tui.transcript.render import draw
@@ -23,7 +24,7 @@ def conversation(turns: int) -> Document:
     for turn in range(turns):
         document.say(f"question {turn}")
         document.stream_text(f"answer {turn}\n\n" + "some words that wrap somewhere " * (turn % 13))
-        document.plan(turn, [Planned(f"c{turn}", "read", f"src/{turn}.py")])
+        document.plan(turn, [PlannedCall(call_id=f"c{turn}", name="read", target=f"src/{turn}.py", permission="auto")])
         document.card(f"c{turn}", "").state = "done"
         document.finish_batch(turn, 100)
     document.close()
@@ -221,7 +222,7 @@ def test_another_palette_draws_anew_and_keeps_every_height() -> None:
 def test_what_runs_is_drawn_again_with_every_tick() -> None:
     now = [100.0]
     document = Document()
-    document.plan(1, [Planned("a", "bash", "sleep 60")])
+    document.plan(1, [PlannedCall(call_id="a", name="bash", target="sleep 60", permission="auto")])
     card = document.card("a", "")
     card.state, card.began = "running", 98.0
     sheet = Sheet(document, lambda: now[0], Palette())

@@ -1,7 +1,8 @@
 """The document: streaming, batches, and one word per change."""
 
+from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.transcript.blocks import Answer, Batch, Thoughts
-from codeagent.tui.transcript.document import Document, Planned
+from codeagent.tui.transcript.document import Document
 
 
 def test_a_reader_is_told_once_however_much_changes() -> None:
@@ -49,7 +50,7 @@ def test_a_dropped_answer_is_empty_and_the_next_piece_begins_another() -> None:
 
 def test_a_call_that_no_plan_announced_gets_a_card_in_the_batch_that_is_there() -> None:
     document = Document()
-    document.plan(1, [Planned("a", "read", "x", asks=True)])
+    document.plan(1, [PlannedCall(call_id="a", name="read", target="x", permission="prompt")])
     document.card("b", "bash", "ls")
     document.say("next")
     document.card("c", "bash", "ls")

@@ -11,10 +11,11 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import Batch
-from codeagent.tui.transcript.document import Document, Planned
+from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.view import TranscriptView
 
 
@@ -67,7 +68,9 @@ def turns(count: int) -> Document:
     for number in range(count):
         document.say(f"question {number}")
         document.stream_text(f"answer {number}")
-        document.plan(number + 1, [Planned(f"c{number}", "bash", f"make {number}")])
+        document.plan(
+            number + 1, [PlannedCall(call_id=f"c{number}", name="bash", target=f"make {number}", permission="auto")]
+        )
         card = document.card(f"c{number}", "")
         card.state, card.error = "done", f"made {number}"  # of a call that is done only the full detail shows it
         document.finish_batch(number + 1, 100)
@@ -292,7 +295,7 @@ async def test_search_marks_goes_there_and_opens_what_is_folded() -> None:
 
 async def test_durations_count_on_only_while_something_runs() -> None:
     document = Document()
-    document.plan(1, [Planned("a", "bash", "make")])
+    document.plan(1, [PlannedCall(call_id="a", name="bash", target="make", permission="auto")])
     card = document.card("a", "")
     card.state, card.began = "running", 97.0
     async with room(document) as (view, pilot):
@@ -340,7 +343,7 @@ async def test_nothing_anybody_wrote_acts_on_the_terminal(text: str) -> None:
     document.say(text)
     document.stream_thoughts(text, 1.0)
     document.stream_text(text)
-    document.plan(1, [Planned("a", text, text)])
+    document.plan(1, [PlannedCall(call_id="a", name=text, target=text, permission="auto")])
     card = document.card("a", "")
     card.state, card.note, card.error, card.output = "failed", text, text, OutputBuffer()
     card.output.feed(text)
