@@ -39,7 +39,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
 from codeagent.llm.providers import context_window
-from codeagent.session.history import History
+from codeagent.session.fold import History
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore

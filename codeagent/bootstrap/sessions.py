@@ -10,10 +10,9 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import visible
-from codeagent.session.check import check_recording
-from codeagent.session.history import History, fold
+from codeagent.session.fold import History, fold
 from codeagent.session.log import SessionLog
-from codeagent.session.resume import closing_events
+from codeagent.session.repair import check_recording, closing_events
 from codeagent.session.store import SessionStore
 
 _SHOWN = 3

@@ -18,9 +18,8 @@ from codeagent.core.scratchpad import Scratchpad
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.repository import OutsideGit
-from codeagent.session.history import History
-from codeagent.session.memory import SessionMemory
-from codeagent.session.scratchpad import NAME, ScratchpadFile, project_scratchpad
+from codeagent.session.fold import History
+from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.builtin.bash import Bash

@@ -18,7 +18,7 @@ from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_servers, try_key
-from codeagent.session.history import last_mode, last_model
+from codeagent.session.fold import last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.ports import Missing, ModelRow, Wish

@@ -20,7 +20,7 @@ from codeagent.core.policy import Mode
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.headless import Headless, Output, Streams
-from codeagent.session.history import last_model
+from codeagent.session.fold import last_model
 from codeagent.session.store import SessionStore
 
 _SILENCE = 3.0

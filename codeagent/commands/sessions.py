@@ -24,7 +24,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible, visible_json
-from codeagent.session.check import check_recording
+from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
 
 

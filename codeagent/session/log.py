@@ -1,24 +1,119 @@
-"""The append-only log of one session: the journal every durable event goes to first."""
+"""The append-only log of one session, which every durable event goes to first, and the lock of its one writer."""
 
 import asyncio
 import errno
 import os
+import time
 from pathlib import Path
 
-from codeagent.core.errors import SessionWriteError
+from codeagent.core.errors import SessionInUse, SessionWriteError
 from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent
 from codeagent.core.redact import Redactor
-from codeagent.disk.opens import open_appended, sync_folder
-from codeagent.session.lock import SessionLock
+from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.opens import open_appended, open_file, sync_folder
 from codeagent.session.records import Recording, checksum_of, seal
+
+_PATIENCE = 2.0
+"""Seconds to wait for a lock whose holder is gone."""
+
+
+class SessionLock:
+    """Held from `acquire` to `release`, and at the latest until the process ends, whatever the file says.
+
+    The file names the holder, for messages; what counts is the kernel's lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Raises SessionInUse when another process, or another log of this one, holds it."""
+        fd = open_lock_file(self._path)
+        if not _acquired(fd):
+            in_use = _in_use(self._path, fd)
+            os.close(fd)
+            raise in_use
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        """Idempotent."""
+        if self._fd < 0:
+            return
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+        self._fd = -1
+
+
+def check_free(path: Path) -> None:
+    """Raise SessionInUse if a process holds the lock now; a lock that was never taken is free."""
+    try:
+        fd = open_file(path)
+    except OSError:
+        return
+    try:
+        if not _acquired(fd, shared=True):
+            raise _in_use(path, fd)
+    finally:
+        os.close(fd)
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether a process holds the lock now; a lock that was never taken is free."""
+    try:
+        check_free(path)
+    except SessionInUse:
+        return True
+    return False
+
+
+def _acquired(fd: int, *, shared: bool = False) -> bool:
+    """Lock the file; False where a living process holds it.
+
+    For a moment something other than its holder may have it: a command that a process forked just before it was
+    killed and that has not begun to run, or a process that only checks whether it is free. Those are waited for.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while not try_lock(fd, shared=shared):
+        holder = _pid(os.pread(fd, 32, 0))
+        if time.monotonic() > deadline or (holder is not None and _lives(holder)):
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _in_use(path: Path, fd: int) -> SessionInUse:
+    pid = _pid(os.pread(fd, 32, 0))
+    holder = f"by process {pid}" if pid is not None else "by another process"
+    text = (
+        f"session {path.parent.name} is in use {holder}; nothing was changed: end that process or start a new session"
+    )
+    return SessionInUse(text, pid)
+
+
+def _pid(text: bytes) -> int | None:
+    digits = text.strip()
+    return int(digits) if digits.isdigit() else None
 
 
 class SessionLog:
     """Writes each event with one O_APPEND write, and makes it durable on `sync`.
 
-    What cannot be written, or not be made durable, is cut off the file, kept in memory and written
-    again at the next `sync`; so a line of the file is always whole or the last one.
+    What cannot be written or made durable is cut off the file, kept in memory and written again at the next `sync`;
+    so only the last line of the file can ever be incomplete.
     """
 
     def __init__(self, path: Path, session_id: str, *, recording: Recording, redactor: Redactor, lock: SessionLock):
@@ -87,7 +182,7 @@ class SessionLog:
             self._durable = reached
 
     def close(self) -> None:
-        """Write and flush what is left, and let the session go; idempotent. Raises SessionWriteError."""
+        """Write and flush what is left, and release the session; idempotent. Raises SessionWriteError."""
         if self._fd < 0:
             return
         try:
@@ -125,7 +220,7 @@ class SessionLog:
         self._good += len(block)
 
     def _take_back(self, batch: list[bytes], error: OSError) -> None:
-        """After a failed flush the kernel may have dropped the pages: everything since the last one is written anew."""
+        """Write everything since the last flush again: after a failed one the kernel may have dropped the pages."""
         self._pending = batch + self._written + self._pending
         self._written = []
         self._good = self._durable
@@ -134,7 +229,7 @@ class SessionLog:
         self._cut_back()
 
     def _cut_back(self) -> None:
-        """Remove half a record at once; where even that fails, before the next write."""
+        """Remove half a record at once; if even that fails, the next write does it first."""
         try:
             os.ftruncate(self._fd, self._good)
             self._torn = False
@@ -142,11 +237,11 @@ class SessionLog:
             pass
 
     def _flush(self) -> None:
-        """Raises OSError, also where the file is no longer the one at its path: what is written goes nowhere then."""
+        """Raises OSError, also if another file is at the path now: what is written would be lost."""
         os.fdatasync(self._fd)
         status = self._path.lstat()
         if (status.st_dev, status.st_ino) != self._file:
-            raise OSError(errno.ESTALE, "another file stands in its place", str(self._path))
+            raise OSError(errno.ESTALE, "another file is in its place", str(self._path))
         if self._names_durable:
             return
         for folder in (self._path.parent, self._path.parent.parent):

@@ -1,31 +1,46 @@
-"""Searching what was said in earlier sessions: a plain look through their logs, the newest first, within a bound."""
+"""What the agent remembers across sessions: a search through earlier ones, and scratchpads."""
 
+import hashlib
 import json
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from codeagent.core.errors import SessionError
 from codeagent.core.memory import Found, Hit
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
+from codeagent.core.scratchpad import Note, ScratchpadFull
+from codeagent.disk.locks import locked
+from codeagent.disk.private import UnsafeFile, read_small, replace_private
 from codeagent.session.records import unseal
 from codeagent.session.store import LOG, SessionStore
 
 _SECONDS = 2.0
 _LONGEST_RECORD = 1 << 20
-"""Longer ones hold no prompt, answer or command that somebody would look for."""
+"""Bytes; longer records hold no prompt, answer or command worth finding."""
 _BEFORE, _SNIPPET = 60, 240
 _KINDS = (b'"type":"message.added"', b'"type":"tool.started"')
 _TYPE_WITHIN = 200
 """Bytes of a record within which its type stands."""
 _PLAIN = re.compile(r"[a-z0-9_.-]+")
+NAME = "scratchpad.json"
+_MOST_CHARACTERS = 32_000
+"""Of one value, so that it fits into one result."""
+_MOST_BYTES = 256 * 1024
+_MOST_KEYS = 200
+_LARGEST_FILE = 2 * 1024 * 1024
+"""Bytes; JSON may write one byte as six."""
 
 
 class SessionMemory:
-    """The Memory of one workspace. Results of tools, and notes that codeagent made, are not looked through."""
+    """The Memory of one workspace: prompts, answers and commands, without tool results and codeagent's own notes."""
 
     def __init__(
         self,
@@ -37,7 +52,7 @@ class SessionMemory:
         seconds: float = _SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`without` is the present session's id; `clock` gives seconds that never go back."""
+        """`without` is the id of the current session; `clock` is monotonic, in seconds."""
         self._store = store
         self._workspace = str(workspace)
         self._redactor = redactor
@@ -63,7 +78,7 @@ class SessionMemory:
         return Found(tuple(hits[:limit]), sessions, self._clock() <= end)
 
     def _search_log(self, path: Path, session_id: str, words: tuple[str, ...], limit: int, end: float) -> list[Hit]:
-        """The newest of this log's hits, the newest first."""
+        """Return the newest hits of one log, the newest first."""
         newest: deque[Hit] = deque(maxlen=limit)
         rough = tuple(word.encode() for word in words if _PLAIN.fullmatch(word))
         try:
@@ -96,7 +111,7 @@ class SessionMemory:
 
 
 def _may_match(line: bytes, rough: tuple[bytes, ...]) -> bool:
-    """A cheap look at the bytes: the type stands near the beginning, and words of ASCII as they are."""
+    """Check the bytes cheaply: the type is near the beginning, and ASCII words stand as they are."""
     if len(line) > _LONGEST_RECORD or not any(kind in line[:_TYPE_WITHIN] for kind in _KINDS):
         return False
     lowered = line.lower()
@@ -114,3 +129,93 @@ def _said(event: Any) -> Iterator[tuple[Literal["prompt", "answer", "command"], 
         yield "answer", message["text"]
     elif message["role"] == "user" and message["source"] != "note":
         yield "prompt", "\n".join(part["text"] for part in message["content"] if part["type"] == "text")
+
+
+class _Pages(BaseModel):
+    """The file's content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    v: Literal[1] = 1
+    notes: dict[str, str] = {}  # pydantic copies it
+
+
+class ScratchpadFile:
+    """The Scratchpad of `core.scratchpad`; every call reads the file again, so that two sessions may share it."""
+
+    def __init__(self, path: Path, redactor: Redactor) -> None:
+        self._path = path
+        self._redactor = redactor
+
+    def get(self, key: str) -> str | None:
+        return self._read().get(self._plain(key))
+
+    def set(self, key: str, value: str) -> None:
+        with self._changing() as notes:
+            self._put(notes, key, self._plain(value))
+
+    def append(self, key: str, value: str) -> None:
+        with self._changing() as notes:
+            before = notes.get(self._plain(key), "")
+            gap = "\n" if before and not before.endswith("\n") else ""
+            self._put(notes, key, self._plain(f"{before}{gap}{value}"))
+
+    def delete(self, key: str) -> bool:
+        with self._changing() as notes:
+            return notes.pop(self._plain(key), None) is not None
+
+    def list(self) -> tuple[Note, ...]:
+        return tuple(Note(key, len(value)) for key, value in sorted(self._read().items()))
+
+    def _put(self, notes: dict[str, str], key: str, value: str) -> None:
+        """Raises ScratchpadFull."""
+        key = self._plain(key)
+        if len(value) > _MOST_CHARACTERS:
+            raise ScratchpadFull(f"{key!r} would have {len(value)} characters; a value has at most {_MOST_CHARACTERS}")
+        notes[key] = value
+        if len(notes) > _MOST_KEYS:
+            raise ScratchpadFull(f"it holds {_MOST_KEYS} keys, and no more fit; delete some")
+        size = sum(_bytes(one) + _bytes(text) for one, text in notes.items())
+        if size > _MOST_BYTES:
+            largest = sorted(notes, key=lambda one: _bytes(notes[one]), reverse=True)[:3]
+            raise ScratchpadFull(
+                f"it would have {size} bytes and holds {_MOST_BYTES}; delete something, the largest are "
+                + ", ".join(f"{one!r} ({_bytes(notes[one])})" for one in largest)
+            )
+
+    def _plain(self, text: str) -> str:
+        """Mask secrets, and replace lone surrogates, which UTF-8 cannot hold."""
+        return self._redactor.clean(text).encode("utf-8", "replace").decode()
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, str]]:
+        """Yield the notes to change; they are written at the end if they differ. Raises SessionError."""
+        try:
+            with locked(self._path.with_name(f"{self._path.name}.lock")):
+                before = self._read()
+                notes = dict(before)
+                yield notes
+                if notes != before:
+                    replace_private(self._path, _Pages(notes=notes).model_dump_json().encode())
+        except OSError as error:
+            raise SessionError(f"{self._path} cannot be changed ({error.strerror}); nothing was changed") from error
+
+    def _read(self) -> dict[str, str]:
+        try:
+            raw = read_small(self._path, _LARGEST_FILE)
+            return {} if raw is None else dict(_Pages.model_validate_json(raw).notes)
+        except UnsafeFile as error:
+            raise SessionError(f"{error}; nothing was changed") from error
+        except ValidationError as error:
+            raise SessionError(f"{self._path} is damaged; nothing was changed: repair or remove it") from error
+
+
+def project_scratchpad(state_dir: Path, workspace: Path, redactor: Redactor) -> ScratchpadFile:
+    """Return the scratchpad that all sessions of a workspace share, by its path and inode. Raises OSError."""
+    status = workspace.stat()
+    identity = f"{workspace}\0{status.st_dev}\0{status.st_ino}".encode("utf-8", "surrogateescape")
+    return ScratchpadFile(state_dir / "projects" / hashlib.sha256(identity).hexdigest()[:32] / NAME, redactor)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())

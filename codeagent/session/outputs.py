@@ -1,4 +1,4 @@
-"""Long outputs of a session's calls, kept in files beside its log and read by the page (FEATURES F29)."""
+"""Long outputs of a session's calls, kept in files beside its log and read page by page (FEATURES F29)."""
 
 import os
 import re
@@ -10,12 +10,13 @@ from typing import BinaryIO
 from codeagent.core.ports import OutputPage
 from codeagent.core.redact import Redactor
 from codeagent.disk.opens import create_file
+from codeagent.disk.private import make_private_folder
 
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
 _BUFFER = 64 * 1024
 _HELD_BACK = 4096
-"""Characters kept until more comes, so that a secret written in two pieces is still seen whole."""
+"""Characters kept back until more comes, so that a secret written in two pieces is still masked."""
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -46,7 +47,7 @@ class FileOutputs:
         return _FileSink(self, handle)
 
     def read(self, handle: str, offset: int, lines: int) -> OutputPage:
-        """Lines from `offset` (from 1). Raises KeyError for an unknown handle."""
+        """Return `lines` lines from line `offset` (from 1). Raises KeyError for an unknown handle."""
         if handle not in self._taken or not self._path(handle).is_file():
             raise KeyError(handle)
         with self._path(handle).open("rb") as file:
@@ -59,7 +60,7 @@ class FileOutputs:
         return tuple(sorted(path.stem for path in self._files()))
 
     def reserve(self, wanted: int, used: int) -> int:
-        """How many of `wanted` bytes an output of `used` bytes may still take; they are then taken."""
+        """Take up to `wanted` bytes of what is left for an output that has `used` bytes; return how many."""
         granted = max(0, min(wanted, self._cap - used, self._left))
         self._left -= granted
         return granted
@@ -71,8 +72,8 @@ class FileOutputs:
         return self._redactor.open_end(text)
 
     def open(self, handle: str) -> BinaryIO:
-        """The output's file, made anew, for its sink. Raises OSError."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        """Create the output's file, for its sink. Raises OSError."""
+        make_private_folder(self._folder)
         return os.fdopen(create_file(self._path(handle)), "wb", buffering=0)
 
     def note_dropped(self, handle: str, dropped: int) -> None:
@@ -120,7 +121,7 @@ class _FileSink:
         return self._handle
 
     def write(self, text: str) -> None:
-        """What the disk does not take is counted as dropped: a command's result does not hang on it."""
+        """Write text; what the disk does not take is counted as dropped, so that no command fails because of it."""
         self._held += text
         if len(self._held) > _BUFFER:
             cleaned = self._store.clean(self._held)
@@ -128,7 +129,7 @@ class _FileSink:
             self._put(cleaned[:-_HELD_BACK])
 
     def flush(self) -> None:
-        """Write all but what may be the beginning of a secret."""
+        """Write everything except what may be the beginning of a secret."""
         cleaned = self._store.clean(self._held)
         cut = len(cleaned) - self._store.open_end(cleaned)
         self._held = cleaned[cut:]

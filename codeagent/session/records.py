@@ -1,6 +1,6 @@
 """The lines of a session log: one event's JSON, the checksum of the line before and its own; what damage leaves.
 
-A CRC32 finds damage; it is no proof against somebody who means to deceive.
+A CRC32 finds damage; it does not protect against deliberate tampering.
 """
 
 import json
@@ -14,19 +14,19 @@ from codeagent.core.event_json import parse_event, parse_event_json
 from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent
 
 FIRST = b"00000000"
-"""Stands where there is no line before."""
+"""Used for the first line."""
 _SEAL_LENGTH = len(b',"crc":"01234567"}')
 _LINK = b',"prev":"'
 _LINK_LENGTH = len(b',"prev":"01234567"}')
 _START = b'{"v":'
 _TYPE_WITHIN = 300
-"""Bytes of a record within which its type stands."""
+"""Bytes from the start of a record that hold its type."""
 _KIND = re.compile(rb'"type":"([a-z]+\.[a-z]+)"')
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a log holds, damage reported and passed over."""
+    """What a log holds; damage is reported and skipped."""
 
     events: tuple[KnownEvent | UnknownEvent, ...] = ()
     """In the order of `seq`."""
@@ -35,7 +35,7 @@ class Recording:
     end: int = 0
     """Bytes up to and including the last line break."""
     tail: bytes = b""
-    """What follows it: a record whose writing was cut short, or all of it but the line break."""
+    """What follows it: a record that was cut short, or one that lacks only its line break."""
     tail_is_record: bool = False
     last: bytes = FIRST
     """The checksum of the last sound record in the file, which the next one carries."""
@@ -46,9 +46,9 @@ class Recording:
 
 
 def seal(body: str, before: bytes = b"") -> bytes:
-    """A log line: `{…}` becomes `{…,"prev":"89abcdef","crc":"0a1b2c3d"}` and a line break.
+    """Make a log line: `{…}` becomes `{…,"prev":"89abcdef","crc":"0a1b2c3d"}` and a line break.
 
-    `before` is the checksum of the line before; without it, as in old logs, nobody misses a line that is gone.
+    `before` is the checksum of the line before; without it, as in old logs, a missing line is not noticed.
     """
     raw = body.encode()
     if before:
@@ -57,17 +57,17 @@ def seal(body: str, before: bytes = b"") -> bytes:
 
 
 def checksum_of(line: bytes) -> bytes:
-    """What the line after this one, which has no line break, carries."""
+    """Return the checksum that the next line carries; `line` is without its line break."""
     return line[-len(b'01234567"}') : -len(b'"}')]
 
 
 def unseal(line: bytes) -> bytes | None:
-    """The event's JSON of a line without its line break; None where the checksum does not fit."""
+    """Return the event's JSON of a line without its line break; None if the checksum does not match."""
     return None if (opened := _open(line)) is None else opened[0]
 
 
 def _open(line: bytes) -> tuple[bytes, bytes] | None:
-    """The event's JSON and the checksum of the line before, empty where it carries none."""
+    """Return the event's JSON and the checksum of the line before, empty if it carries none."""
     body = line[:-_SEAL_LENGTH] + b"}"
     if line[-_SEAL_LENGTH:] != _seal_of(body):
         return None
@@ -128,7 +128,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
-    """The sound events among the first `limit` bytes; empty where the file cannot be read."""
+    """Return the sound events among the first `limit` bytes; none if the file cannot be read."""
     try:
         with path.open("rb") as file:
             lines = file.read(limit).split(b"\n")[:-1]
@@ -139,7 +139,7 @@ def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
 
 
 def read_kinds(path: Path, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
-    """The sound events of these types, one after the other as they stand, each once. Raises OSError."""
+    """Yield the sound events of these types, each once, in the order of the file. Raises OSError."""
     wanted = tuple(f'"type":"{kind}"'.encode() for kind in kinds)
     seen: set[int] = set()
     with path.open("rb") as file:
@@ -185,7 +185,7 @@ def _parse(body: bytes) -> KnownEvent | UnknownEvent | None:
 
 
 def _parse_newer(body: bytes) -> KnownEvent | UnknownEvent | None:
-    """An event that a newer version gave further fields: read without them."""
+    """Read an event to which a newer version added fields, without them."""
     try:
         value = json.loads(body)
         known = {field.name for field in fields(EVENT_TYPES[value["type"]])}

@@ -14,19 +14,17 @@ from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownE
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
-from codeagent.disk.opens import open_appended
 from codeagent.disk.private import make_private_folder
-from codeagent.session.lock import SessionLock, check_free, is_locked
-from codeagent.session.log import SessionLog
+from codeagent.session.log import SessionLock, SessionLog, check_free, is_locked
 from codeagent.session.records import Recording, read_head, read_kinds, read_recording
+from codeagent.session.repair import cut_torn_tail
 
 LOG = "events.jsonl"
-DAMAGED = "events.damaged"
 LOCK = "lock"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _HEAD = 256 * 1024
 _FIRST_RUN = 64 * 1024
-"""Bytes of a log in which its first `run.started` stands."""
+"""Bytes of a log that hold its first `run.started`."""
 
 
 class SessionStore:
@@ -44,7 +42,7 @@ class SessionStore:
         return self._root / session_id
 
     def create(self) -> SessionLog:
-        """A new session, held by this process. Raises SessionError."""
+        """Create a session, held by this process. Raises SessionError."""
         started = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         session_id = f"{started}-{secrets.token_hex(4)}"
         try:
@@ -58,7 +56,7 @@ class SessionStore:
             ) from error
 
     def open(self, session_id: str) -> tuple[SessionLog, Recording]:
-        """Continue a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse, SessionError."""
+        """Resume a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse, SessionError."""
         if not self._is_session(session_id):
             raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
         try:
@@ -79,7 +77,7 @@ class SessionStore:
             return
 
     def read(self, session_id: str) -> Recording:
-        """What a session holds, also while it is in use; changes nothing. Raises SessionNotFound, SessionError."""
+        """Read what a session holds, even while it is in use; changes nothing. Raises SessionNotFound, SessionError."""
         if not self._is_session(session_id):
             raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
         try:
@@ -88,13 +86,13 @@ class SessionStore:
             raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def size(self, session_id: str) -> int:
-        """Bytes of its log, which only grows. Raises SessionNotFound."""
+        """Return the bytes of its log, which only grows. Raises SessionNotFound."""
         if not self._is_session(session_id):
             raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
         return self._stat(session_id).st_size
 
     def find(self, prefix: str) -> str:
-        """The one session whose id begins with `prefix`. Raises SessionNotFound."""
+        """Return the only session whose id begins with `prefix`. Raises SessionNotFound."""
         matches = [session_id for session_id in self.ids() if session_id.startswith(prefix)] if prefix else []
         if len(matches) == 1:
             return matches[0]
@@ -104,7 +102,7 @@ class SessionStore:
         raise SessionNotFound(f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it")
 
     def last(self, workspace: str | None = None) -> str:
-        """The session that was written to last, of those that began there if given. Raises SessionNotFound."""
+        """Return the session written to last, in `workspace` if given. Raises SessionNotFound."""
         for session_id in self.last_written_first():
             if workspace is None or self.is_of(session_id, workspace):
                 return session_id
@@ -112,30 +110,28 @@ class SessionStore:
         raise SessionNotFound(f"there is no session{where} yet; codeagent run PROMPT makes one")
 
     def summaries(self) -> list[SessionSummary]:
-        """Every session, the one written to last first."""
+        """Describe every session, the one written to last first."""
         found = [self._summary(session_id) for session_id in self.ids()]
         return sorted(found, key=lambda summary: (summary.modified, summary.id), reverse=True)
 
     def check_free(self, session_id: str) -> None:
-        """Raises SessionInUse where a process works on it."""
+        """Raise SessionInUse if a process works on it."""
         check_free(self.folder(session_id) / LOCK)
 
     def folder_of(self, session_id: str, here: Path) -> Path:
-        """The folder a session works in; `here` where that is the same, or where it ran nowhere yet.
+        """Return the folder a session works in; `here` if that is the same, or if it has not run anywhere yet.
 
-        Raises SessionError where the folder is gone.
+        Raises SessionError if the folder is gone.
         """
         there = self._summary(session_id).workspace
         if not there or Path(there) == here.resolve():
             return here
         if not Path(there).is_dir():
-            raise SessionError(
-                f"session {session_id} belongs to {there}, which is no longer there; nothing was changed"
-            )
+            raise SessionError(f"session {session_id} belongs to {there}, which no longer exists; nothing was changed")
         return Path(there)
 
     def is_of(self, session_id: str, workspace: str) -> bool:
-        """Whether its first run was there; a quick look at the first bytes of the log."""
+        """Tell whether its first run was there, from the first bytes of the log."""
         wanted = on_one_line(f'"workspace":{json.dumps(workspace, ensure_ascii=False)},').encode("utf-8", "replace")
         try:
             with (self.folder(session_id) / LOG).open("rb") as file:
@@ -144,7 +140,7 @@ class SessionStore:
             return False
 
     def read_only(self, session_id: str, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
-        """The sound events of these types, one after the other in the order of the log. Raises SessionError."""
+        """Yield the sound events of these types, in the order of the log. Raises SessionError."""
         try:
             yield from read_kinds(self.folder(session_id) / LOG, kinds)
         except OSError as error:
@@ -160,7 +156,7 @@ class SessionStore:
         return sorted(self.ids(), key=written, reverse=True)
 
     def ids(self) -> list[str]:
-        """Every session, in the order in which they began."""
+        """Return every session, in the order they began."""
         if not self._root.is_dir():
             return []
         return sorted(entry.name for entry in self._root.iterdir() if self._is_session(entry.name))
@@ -189,34 +185,11 @@ class SessionStore:
         lock.acquire()
         try:
             recording = read_recording(path) if path.exists() else Recording()
-            repair(path, recording)
+            cut_torn_tail(path, recording)
             return SessionLog(path, session_id, recording=recording, redactor=self._redactor, lock=lock), recording
         except BaseException:
             lock.release()
             raise
-
-
-def repair(path: Path, recording: Recording) -> None:
-    """Move a torn tail to `events.damaged`, or give a whole last record its line break.
-
-    Safe to repeat after a crash at any point: the copy is on disk before the log is cut. Raises OSError.
-    """
-    if not recording.tail:
-        return
-    if recording.tail_is_record:
-        _append(path, b"\n")
-        return
-    damaged = path.with_name(DAMAGED)
-    if not (damaged.exists() and damaged.read_bytes().endswith(recording.tail)):
-        _append(damaged, recording.tail)
-    os.truncate(path, recording.end)
-
-
-def _append(path: Path, data: bytes) -> None:
-    with os.fdopen(open_appended(path), "ab") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _make_private(folder: Path) -> None:

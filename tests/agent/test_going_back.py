@@ -12,7 +12,7 @@ from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import Policy
 from codeagent.core.rewind import Rewind
 from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from tests.agent.doubles import Do, Scene, Turn, of, scene
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, until, watched

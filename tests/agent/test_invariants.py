@@ -25,10 +25,9 @@ from codeagent.core.events import (
 from codeagent.core.messages import AssistantMessage, ToolCall
 from codeagent.core.policy import Decision
 from codeagent.core.transcript import transcript_problems
-from codeagent.session.check import check_recording
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from codeagent.session.records import Recording
-from codeagent.session.resume import closing_events
+from codeagent.session.repair import check_recording, closing_events
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.effort import part, times
 from tests.fakes import FakeSandbox

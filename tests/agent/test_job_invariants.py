@@ -15,10 +15,9 @@ from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAd
 from codeagent.core.job_note import job_note, told_by
 from codeagent.core.policy import Decision
 from codeagent.core.transcript import transcript_problems
-from codeagent.session.check import check_recording
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from codeagent.session.records import Recording
-from codeagent.session.resume import closing_events
+from codeagent.session.repair import check_recording, closing_events
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
 from tests.effort import times

@@ -19,7 +19,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.ports import CommandResult
 from codeagent.core.transcript import transcript_problems
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.fakes import FakeSandbox
 

@@ -19,7 +19,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.notices import ModelChanged
 from codeagent.core.runtime import Runtime
 from codeagent.llm.providers import KeyTrial, LocalServer
-from codeagent.session.check import check_recording
+from codeagent.session.repair import check_recording
 from codeagent.tui.ports import ModelRow, Wish
 from tests.e2e.product import Product, calls, read, say
 from tests.servers import Turn, openai_server
@@ -261,7 +261,7 @@ async def test_a_session_in_use_or_of_a_folder_that_is_gone_is_not_entered(produ
     await first.close()
     product.workspace.rename(tmp_path / "moved")
     elsewhere = LocalLauncher(tmp_path / "moved")
-    with pytest.raises(SessionError, match="no longer there"):
+    with pytest.raises(SessionError, match="no longer exists"):
         elsewhere.enter(session)
     assert elsewhere.workspace == tmp_path / "moved"
 

@@ -14,11 +14,10 @@ import pytest
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.redact import Redactor
 from codeagent.core.transcript import transcript_problems
-from codeagent.session.check import check_recording
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from codeagent.session.records import Recording, read_recording
-from codeagent.session.resume import closing_events
-from codeagent.session.store import DAMAGED, LOG, SessionStore
+from codeagent.session.repair import DAMAGED, check_recording, closing_events
+from codeagent.session.store import LOG, SessionStore
 from tests.e2e.product import Product, bash, calls, read, say
 from tests.effort import times
 from tests.session.eventlogs import finished_run

@@ -10,9 +10,9 @@ from pathlib import Path
 from codeagent.core.event_json import event_json
 from codeagent.core.messages import AssistantMessage, Message, text_of
 from codeagent.core.redact import Redactor
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from codeagent.session.records import Recording, read_recording
-from codeagent.session.resume import closing_events
+from codeagent.session.repair import closing_events
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.printing import printed

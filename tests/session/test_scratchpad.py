@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codeagent.core.errors import SessionError
 from codeagent.core.redact import Redactor
 from codeagent.core.scratchpad import Note, ScratchpadFull
-from codeagent.session.scratchpad import ScratchpadFile, project_scratchpad
+from codeagent.session.memory import ScratchpadFile, project_scratchpad
 
 NOTHING = Redactor({})
 CANARY = "sk-canary-0123456789"

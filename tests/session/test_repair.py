@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.events import KnownEvent, RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, UnknownEvent
 from codeagent.core.messages import text_of
-from codeagent.session.check import check_recording
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from codeagent.session.records import Recording
-from codeagent.session.resume import closing_events
+from codeagent.session.repair import check_recording, closing_events
 from tests.session.eventlogs import SESSION, Log, finished_run, logs
 
 

@@ -1,4 +1,4 @@
-"""Folds a session's events into what the model is sent when the session goes on."""
+"""Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,
+    JobStarted,
     KnownEvent,
     MessageAdded,
     RunStarted,
@@ -16,18 +17,19 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
-from codeagent.core.job import EndedJob
+from codeagent.core.job import EndedJob, Job
 from codeagent.core.job_note import job_note, told_by
 from codeagent.core.json_types import JsonObject
 from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.moments import Moments, walk
-from codeagent.core.notices import ModeChanged, ModelChanged, QueueOrdered
+from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered
 from codeagent.core.policy import Mode
 from codeagent.core.queued import Queued
 from codeagent.core.shell import shell_note
 from codeagent.core.taken_back import restored_note
-from codeagent.session.jobs import ended_jobs
+
+AnyEvent = KnownEvent | UnknownEvent
 
 MAIN = "main"
 ENDED = "cancelled: session ended"
@@ -52,6 +54,8 @@ class ToolDetails:
 
 @dataclass(frozen=True)
 class History:
+    """What a session holds at its end."""
+
     line: Line[Message]
     """What was said and not taken back; a mark for each point to which the conversation can go back.
 
@@ -61,17 +65,17 @@ class History:
     """In the order of their calls; in `messages` each has an error result already."""
     undelivered: tuple[Queued, ...]
     notes: tuple[UserMessage, ...]
-    """Of commands the person shared and of jobs that ended, in order; the model was not told of them yet."""
+    """About commands the user shared and jobs that ended, in order; the model has not been told of them yet."""
     jobs: tuple[EndedJob, ...]
-    """In the order they were started; one without an end is not among them."""
+    """Those that ended, in the order they were started."""
     mode: Mode | None
-    """In force at the end; None where no run began."""
+    """In force at the end; None if no run began."""
     details: tuple[ToolDetails, ...]
     """In the order the calls ended."""
     dropped: tuple[str, ...]
     """One sentence per message that had to be left out; empty for an undamaged log."""
     call_ids: frozenset[str]
-    """Of every call there ever was, also of those that were taken back."""
+    """Of every call there ever was, including those taken back."""
     moments: Moments
     """What can be gone back to."""
 
@@ -80,8 +84,8 @@ class History:
         return tuple(self.line.items)
 
 
-def fold(events: Sequence[KnownEvent | UnknownEvent]) -> History:
-    """The conversation of the main agent. Never raises: damage costs messages, not the session."""
+def fold(events: Sequence[AnyEvent]) -> History:
+    """Fold the events of the main agent. Never raises: damage costs messages, not the session."""
     own = [event for event in events if event.agent == MAIN]
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
     started = {event.call_id for event in own if isinstance(event, ToolStarted)}
@@ -118,10 +122,8 @@ class _Told:
     """How many messages there were after each event."""
 
 
-def _line(
-    told: _Told, walked: Line[KnownEvent | UnknownEvent], tell: Callable[[list[KnownEvent | UnknownEvent]], _Told]
-) -> Line[Message]:
-    """The conversation with its marks, also those in what was undone: from there `redo` brings it back."""
+def _line(told: _Told, walked: Line[AnyEvent], tell: Callable[[list[AnyEvent]], _Told]) -> Line[Message]:
+    """Rebuild the conversation with its marks, including those in what was undone, from which `redo` goes on."""
     line: Line[Message] = Line()
     line.items = told.messages
     known = {id(walked.items): told}
@@ -131,9 +133,7 @@ def _line(
     return line
 
 
-def _transcript(
-    events: Iterable[KnownEvent | UnknownEvent], results: dict[str, ToolResultAdded], started: set[str]
-) -> _Told:
+def _transcript(events: Iterable[AnyEvent], results: dict[str, ToolResultAdded], started: set[str]) -> _Told:
     told = _Told([], [], [], [])
     used: set[str] = set()
     for event in events:
@@ -180,7 +180,7 @@ def _tool_message(call: ToolCall, result: ToolResultAdded | None, started: bool)
     return ToolMessage(call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True)
 
 
-def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[Queued, ...]:
+def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:
     waiting: dict[str, Queued] = {}
     for event in events:
         match event:
@@ -203,8 +203,8 @@ def _undelivered(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[Queued, .
     return tuple(waiting.values())
 
 
-def _notes(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[UserMessage, ...]:
-    """A note is the same text wherever it is made, so that its delivery is known by it."""
+def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
+    """Collect undelivered notes; a note has the same text wherever it is made, which tells that it was delivered."""
     waiting: list[UserMessage] = []
     ends: dict[str, UserMessage] = {}
     for event in events:
@@ -225,8 +225,8 @@ def _notes(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[UserMessage, ..
     return tuple(waiting)
 
 
-def last_mode(events: Iterable[KnownEvent | UnknownEvent]) -> Mode | None:
-    """In force at the end; None where no run began."""
+def last_mode(events: Iterable[AnyEvent]) -> Mode | None:
+    """Return the mode in force at the end; None if no run began."""
     mode: Mode | None = None
     for event in events:
         match event:
@@ -239,8 +239,8 @@ def last_mode(events: Iterable[KnownEvent | UnknownEvent]) -> Mode | None:
     return mode
 
 
-def last_model(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[str, str | None, bool] | None:
-    """Name and address of the model at the end, and whether it was chosen in the session; None: there was none."""
+def last_model(events: Iterable[AnyEvent]) -> tuple[str, str | None, bool] | None:
+    """Return the last model's name and address, and whether it was chosen in the session; None if no run began."""
     found: tuple[str, str | None, bool] | None = None
     for event in events:
         match event:
@@ -251,3 +251,63 @@ def last_model(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[str, str | 
             case _:
                 pass
     return found
+
+
+def ended_jobs(events: Sequence[AnyEvent]) -> tuple[EndedJob, ...]:
+    """Return the jobs whose end is in the log, in the order they were started."""
+    ends = {event.job_id: event for event in events if isinstance(event, JobFinished)}
+    handles = job_outputs(events)
+    started = {event.job_id: event for event in events if isinstance(event, JobStarted)}
+    return tuple(
+        EndedJob(_job(start, ends[job_id], events), ends[job_id].handle or handles.get(job_id), ends[job_id].tail)
+        for job_id, start in started.items()
+        if job_id in ends
+    )
+
+
+def open_jobs(events: Sequence[AnyEvent]) -> list[JobStarted]:
+    """Return the starts of the jobs whose end is not in the log."""
+    ended = {event.job_id for event in events if isinstance(event, JobFinished)}
+    started = {event.job_id: event for event in events if isinstance(event, JobStarted)}
+    return [event for job_id, event in started.items() if job_id not in ended]
+
+
+def job_outputs(events: Sequence[AnyEvent]) -> dict[str, str]:
+    """Return the handle of each job's output, by job, as the result of its call gives it."""
+    found: dict[str, str] = {}
+    for event in events:
+        match event:
+            case ToolResultAdded(details={"job_id": str(job_id), "handle": str(handle)}):
+                found[job_id] = handle
+            case _:
+                pass
+    return found
+
+
+def _job(start: JobStarted, end: JobFinished, events: Sequence[AnyEvent]) -> Job:
+    return Job(
+        id=start.job_id,
+        call_id=start.call_id,
+        tool=start.name,
+        title=start.title,
+        status=end.status,
+        started=start.ts,
+        ended=round(start.ts + end.duration_ms / 1000, 3),
+        lines=end.lines,
+        exit_code=end.exit_code,
+        summary=end.summary,
+        ports=_ports(start.job_id, events),
+        takes_input=start.takes_input,
+        promoted=start.promoted,
+    )
+
+
+def _ports(job_id: str, events: Sequence[AnyEvent]) -> tuple[int, ...]:
+    found = []
+    for event in events:
+        match event:
+            case JobListens(port=port) if event.job_id == job_id:
+                found.append(port)
+            case _:
+                pass
+    return tuple(found)

@@ -10,7 +10,7 @@ from codeagent.core.events import KnownEvent, MessageAdded, Notice, SteerDeliver
 from codeagent.core.messages import AssistantMessage, ToolMessage, text_of
 from codeagent.core.notices import ModeChanged
 from codeagent.core.transcript import transcript_problems
-from codeagent.session.history import fold
+from codeagent.session.fold import fold
 from tests.session.eventlogs import Log, finished_run, logs
 
 

@@ -1,0 +1,277 @@
+"""Checks whether a stored session is sound, and closes what a process that was killed left open."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.envelope import stamped
+from codeagent.core.events import (
+    JobFinished,
+    JobStarted,
+    KnownEvent,
+    MessageAdded,
+    RunFinished,
+    RunStarted,
+    ToolCallAdded,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from codeagent.core.json_types import JsonValue
+from codeagent.core.messages import AssistantMessage, ErrorInfo, TextPart, ToolCall, Usage, UserMessage
+from codeagent.core.shell import SHELL
+from codeagent.core.transcript import transcript_problems
+from codeagent.disk.opens import open_appended
+from codeagent.session.fold import ENDED, ENDED_MIDWAY, MAIN, AnyEvent, History, OpenCall, fold, job_outputs, open_jobs
+from codeagent.session.records import Recording
+
+DAMAGED = "events.damaged"
+"""The file beside the log that keeps what was cut off it."""
+_LOST = "the process that ran it is gone; how it ended is unknown"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    problems: tuple[str, ...]
+    """What is wrong; empty for a sound session."""
+    repairs: tuple[str, ...]
+    """What a killed process left open, which resuming the session closes."""
+
+
+def check_recording(recording: Recording, history: History | None = None) -> CheckReport:
+    """Report what is wrong with a recording; `history` is the fold of its events, if it was made already."""
+    problems = list(recording.problems)
+    repairs = []
+    if recording.torn:
+        repairs.append(f"{len(recording.tail)} bytes of an unfinished record at the end")
+    own = [event for event in recording.events if event.agent == MAIN]
+    commands = {event.call_id for event in own if isinstance(event, ToolStarted) and event.name == SHELL}
+    of_user, of_agent = _split(own, commands)
+    problems += _repeated(of_user)
+    unanswered = sorted({*_unfinished(of_user), *(commands - _answered(of_user))})
+    repairs += [f"the command {call_id} did not end" for call_id in unanswered]
+    problems += _job_problems(own)
+    repairs += [f"the job {job.job_id} did not end" for job in open_jobs(own)]
+    for run, last in _runs(of_agent):
+        open_calls = _unanswered(run)
+        unfinished = _unfinished(run)
+        lines = [f"call {call_id} has no result" for call_id in open_calls]
+        lines += [f"call {call_id} started and did not finish" for call_id in unfinished]
+        if last and not any(isinstance(event, RunFinished) for event in run):
+            repairs += lines
+            repairs += ["the last run has no end"] if isinstance(run[0], RunStarted) else []
+        else:
+            problems += lines
+        problems += _repeated(run)
+    history = history or fold(recording.events)
+    problems += history.dropped
+    problems += transcript_problems(history.messages)
+    repairs += [f"queued text {queued.id} was not delivered" for queued in history.undelivered]
+    return CheckReport(tuple(problems), tuple(repairs))
+
+
+def _split(events: Sequence[AnyEvent], commands: set[str]) -> tuple[list[AnyEvent], list[AnyEvent]]:
+    """Tell the events of the user's own shell commands, which may outlast a run, from all other events."""
+    own = [event for event in events if getattr(event, "call_id", None) in commands]
+    return own, [event for event in events if getattr(event, "call_id", None) not in commands]
+
+
+def _runs(events: Sequence[AnyEvent]) -> list[tuple[Sequence[AnyEvent], bool]]:
+    """Cut the events at every `run.started`; each part comes with whether it is the last."""
+    starts = [at for at, event in enumerate(events) if isinstance(event, RunStarted)] or [0]
+    ends = [*starts[1:], len(events)]
+    runs = [events[start:end] for start, end in zip(starts, ends, strict=True) if end > start]
+    return [(run, run is runs[-1]) for run in runs]
+
+
+def _unanswered(run: Sequence[AnyEvent]) -> list[str]:
+    answered = _answered(run)
+    asked = [event.call_id for event in run if isinstance(event, ToolCallAdded)]
+    return [call_id for call_id in dict.fromkeys(asked) if call_id not in answered]
+
+
+def _answered(run: Sequence[AnyEvent]) -> set[str]:
+    return {event.call_id for event in run if isinstance(event, ToolResultAdded)}
+
+
+def _unfinished(run: Sequence[AnyEvent]) -> list[str]:
+    finished = {event.call_id for event in run if isinstance(event, ToolFinished)}
+    started = [event.call_id for event in run if isinstance(event, ToolStarted)]
+    return [call_id for call_id in started if call_id not in finished]
+
+
+def _repeated(run: Sequence[AnyEvent]) -> list[str]:
+    problems = []
+    started = {event.call_id for event in run if isinstance(event, ToolStarted)}
+    for kind, word in ((ToolResultAdded, "results"), (ToolStarted, "starts"), (ToolFinished, "ends")):
+        counts = Counter(event.call_id for event in run if isinstance(event, kind))
+        problems += [f"call {call_id} has {count} {word}" for call_id, count in counts.items() if count > 1]
+    ended = {event.call_id for event in run if isinstance(event, ToolFinished)}
+    return problems + [f"call {call_id} finished and never started" for call_id in sorted(ended - started)]
+
+
+def _job_problems(events: Sequence[AnyEvent]) -> list[str]:
+    started = Counter(event.job_id for event in events if isinstance(event, JobStarted))
+    ended = Counter(event.job_id for event in events if isinstance(event, JobFinished))
+    problems = [f"job {job_id} ended and never started" for job_id in sorted(ended.keys() - started.keys())]
+    for counts, word in ((started, "starts"), (ended, "ends")):
+        problems += [f"job {job_id} has {count} {word}" for job_id, count in counts.items() if count > 1]
+    return problems
+
+
+def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now: float) -> tuple[KnownEvent, ...]:
+    """Make the events that answer every approval, give every call its one result, and end every job and the run.
+
+    Text that had left its queue becomes the message it was about to be; what is still queued stays queued.
+    Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run.
+    """
+    own = [event for event in events if event.agent == MAIN]
+    writer = _Writer(session, first_seq, now)
+    history = fold(own)
+    for approval in _open_approvals(own):
+        writer.add(
+            ApprovalResolved(
+                approval_id=approval.approval_id,
+                call_id=approval.call_id,
+                answer="cancelled",
+                source="auto",
+                reason="the session ended",
+            )
+        )
+    for tool in _unfinished_tools(own):
+        writer.add(ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0))
+    for open_call in history.open_calls:
+        _add_result(writer, open_call)
+    for call in _discarded(own, {open_call.call.id for open_call in history.open_calls}):
+        _add_result(writer, OpenCall(call, started=False))
+    for command in _open_commands(own):
+        _add_result(writer, OpenCall(ToolCall(id=command.call_id, name=SHELL), started=True), dict(command.arguments))
+    for job in open_jobs(own):
+        writer.add(_lost(job, own, now))
+    for queued in history.undelivered:
+        if queued.taken_out:
+            writer.add(MessageAdded(message=UserMessage.from_text(queued.text, queued.kind)))
+    _end_run(writer, own)
+    return tuple(writer.events)
+
+
+class _Writer:
+    def __init__(self, session: str, first_seq: int, now: float) -> None:
+        self.events: list[KnownEvent] = []
+        self._session = session
+        self._seq = first_seq
+        self._now = now
+
+    def add(self, event: KnownEvent) -> None:
+        self.events.append(stamped(event, seq=self._seq, ts=self._now, session=self._session, agent=MAIN))
+        self._seq += 1
+
+
+def _open_approvals(events: Sequence[AnyEvent]) -> list[ApprovalRequested]:
+    answered = {event.approval_id for event in events if isinstance(event, ApprovalResolved)}
+    asked = [event for event in events if isinstance(event, ApprovalRequested)]
+    return [event for event in asked if event.approval_id not in answered]
+
+
+def _unfinished_tools(events: Sequence[AnyEvent]) -> list[ToolStarted]:
+    finished = {event.call_id for event in events if isinstance(event, ToolFinished)}
+    return [event for event in events if isinstance(event, ToolStarted) and event.call_id not in finished]
+
+
+def _open_commands(events: Sequence[AnyEvent]) -> list[ToolStarted]:
+    """Find the user's own shell commands that have no result."""
+    answered = {event.call_id for event in events if isinstance(event, ToolResultAdded)}
+    started = [event for event in events if isinstance(event, ToolStarted) and event.name == SHELL]
+    return [event for event in started if event.call_id not in answered]
+
+
+def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]:
+    """Find the calls that were announced in an answer that was never completed."""
+    answered = {event.call_id for event in events if isinstance(event, ToolResultAdded)} | open_ids
+    announced = {event.call_id: event for event in events if isinstance(event, ToolCallAdded)}
+    return [
+        ToolCall(id=event.call_id, name=event.name, arguments=event.arguments)
+        for event in announced.values()
+        if event.call_id not in answered
+    ]
+
+
+def _add_result(writer: _Writer, open_call: OpenCall, details: dict[str, JsonValue] | None = None) -> None:
+    text = ENDED_MIDWAY if open_call.started else ENDED
+    writer.add(
+        ToolResultAdded(
+            call_id=open_call.call.id,
+            name=open_call.call.name,
+            content=(TextPart(text=text),),
+            is_error=True,
+            executed=open_call.started,
+            error=ErrorInfo(kind="cancelled", message=text.removeprefix("cancelled: ")),
+            details=details or {},
+        )
+    )
+
+
+def _lost(job: JobStarted, events: Sequence[AnyEvent], now: float) -> JobFinished:
+    """Make the end of a job that went with its process."""
+    return JobFinished(
+        job_id=job.job_id,
+        call_id=job.call_id,
+        name=job.name,
+        title=job.title,
+        status="lost",
+        summary=_LOST,
+        tail="",
+        handle=job_outputs(events).get(job.job_id),
+        duration_ms=max(0, int((min(now, events[-1].ts) - job.ts) * 1000)),
+    )
+
+
+def _end_run(writer: _Writer, events: Sequence[AnyEvent]) -> None:
+    edges = [at for at, event in enumerate(events) if isinstance(event, RunStarted | RunFinished)]
+    if not edges or isinstance(events[edges[-1]], RunFinished):
+        return
+    run = events[edges[-1] :]
+    said = [
+        event.message.text
+        for event in run
+        if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.text
+    ]
+    writer.add(
+        RunFinished(
+            reason="interrupted",
+            text=said[-1] if said else "",
+            usage=sum((event.usage for event in run if isinstance(event, TurnFinished)), Usage()),
+            turns=sum(isinstance(event, TurnStarted) for event in run),
+            calls=sum(isinstance(event, ToolStarted) and event.name != SHELL for event in run),
+            error="the process ended before the run did",
+            duration_ms=max(0, int((run[-1].ts - run[0].ts) * 1000)),
+        )
+    )
+
+
+def cut_torn_tail(path: Path, recording: Recording) -> None:
+    """Move a torn tail to `events.damaged`, or give a complete last record its line break.
+
+    Safe to repeat after a crash at any point: the copy is on disk before the log is cut. Raises OSError.
+    """
+    if not recording.tail:
+        return
+    if recording.tail_is_record:
+        _append(path, b"\n")
+        return
+    damaged = path.with_name(DAMAGED)
+    if not (damaged.exists() and damaged.read_bytes().endswith(recording.tail)):
+        _append(damaged, recording.tail)
+    os.truncate(path, recording.end)
+
+
+def _append(path: Path, data: bytes) -> None:
+    with os.fdopen(open_appended(path), "ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
