@@ -5,7 +5,7 @@ import sys
 
 from benchmarks.measure import Figure
 
-GROUPS = ("startup", "turns", "commands", "search", "checkpoints", "jobs", "screen")
+GROUPS = ("startup", "turns", "commands", "search", "checkpoints", "jobs", "roads", "screen")
 
 
 def main(names: list[str]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from benchmarks.measure import Figure
+from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.policy import Decision
 from codeagent.core.ports import Command, CommandResult, OnOutput
@@ -58,7 +59,7 @@ async def _grown(root: Path, jobs: int, pieces: int) -> float:
     before = _resident()
     async for event in b.agent.run("go"):
         if isinstance(event, ApprovalRequested):
-            b.agent.respond(event.approval_id, Decision("once"))
+            b.agent.do(Answer(event.approval_id, Decision("once")))
     for _ in range(jobs):
         await printed.acquire()
     gc.collect()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import QuestionBlock
 from codeagent.core.envelope import stamped
@@ -194,7 +195,7 @@ class Headless:
         else:
             decision = Decision("once", source="flag") if self._approve else Decision("deny", NOBODY, source="auto")
         if self._agent is not None:
-            self._agent.respond(event.approval_id, decision)
+            self._agent.do(Answer(event.approval_id, decision))
 
     @property
     def _stopped(self) -> bool:
@@ -203,7 +204,7 @@ class Headless:
     def _abort(self) -> None:
         if self._agent is None:
             return
-        self._agent.abort(f"stopped by {self._signal.name}" if self._signal else "standard output was closed")
+        self._agent.do(Stop(f"stopped by {self._signal.name}" if self._signal else "standard output was closed"))
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from codeagent.core.acts import Act, Answer, Refused, Stop
 from codeagent.core.approval_events import ApprovalRequested, PlannedCall
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
@@ -54,24 +55,16 @@ class PlayedAgent:
         log.end("interrupted")
         yield log.events[0]
 
-    def abort(self, reason: str = "interrupted") -> None:
-        self.aborted.append(reason)
-        self._stop.set()
-
-    def respond(self, approval_id: str, decision: Decision) -> bool:
-        self.answers.append((approval_id, decision))
-        return True
-
-    def steer(self, text: str) -> str:
-        raise AssertionError("no play does this")
-
-    interrupt = follow_up = steer
-
-    def take_back(self, queued_id: str) -> str | None:
-        raise AssertionError("no play does this")
-
-    def cancel_call(self, call_id: str) -> None:
-        raise AssertionError("no play does this")
+    def do(self, act: Act) -> Refused | None:
+        match act:
+            case Stop(reason):
+                self.aborted.append(reason)
+                self._stop.set()
+            case Answer(approval_id, decision):
+                self.answers.append((approval_id, decision))
+            case _:
+                raise AssertionError(f"no play does {act}")
+        return None
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         raise AssertionError("no play does this")
@@ -112,11 +105,6 @@ def runtime_of(agent: Any) -> Runtime:
         outputs=nothing,
         tools=(),
         system_prompt="",
-        model="play",
-        context_window=None,
-        rewind=None,
-        use_model=nothing,
-        use_effort=nothing,
         close=agent.close,
     )
 

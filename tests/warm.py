@@ -39,7 +39,7 @@ PRELOADED = (
     "codeagent.commands.launching",
     "codeagent.commands.run",
     "codeagent.tui.app",
-    "codeagent.tui.conversation",
+    "codeagent.tui.session_client",
     "codeagent.tui.rendering.markdown_parser",
     "codeagent.tui.screens.opening",
     "codeagent.llm.litellm_model",

@@ -1,8 +1,10 @@
 """Agent: one conversation, to be run, steered, paused, interrupted and stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
 
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.boundary import Boundary
@@ -21,47 +23,33 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.loop import Conversation
 from codeagent.agent.parts import Parts
+from codeagent.agent.past import Past
 from codeagent.agent.permissions import Permissions
-from codeagent.agent.run import Run
+from codeagent.agent.runs import Runs
 from codeagent.agent.shell import Shell
 from codeagent.agent.steering import Steering
 from codeagent.agent.submission import Submission
-from codeagent.agent.tool_keeping import ToolKeeping
-from codeagent.core.budget import Budget
-from codeagent.core.cancel import CancelToken
+from codeagent.core import acts
+from codeagent.core.acts import Act, Refused
+from codeagent.core.budget import Budget, Effort, said_effort
 from codeagent.core.checkpoints import Checkpoints
-from codeagent.core.errors import CodeagentError, RunCancelled
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
-from codeagent.core.job import EndedJob
 from codeagent.core.jobs import JobBook
 from codeagent.core.journal import Journal
-from codeagent.core.line import Line
-from codeagent.core.messages import Message, UserMessage
-from codeagent.core.model import Model
-from codeagent.core.moments import Moments
-from codeagent.core.notices import ModelChanged, SessionNotSaved
-from codeagent.core.policy import Decision, Mode, Rule
+from codeagent.core.messages import Message
+from codeagent.core.model import Model, ModelInUse, ModelOpener
+from codeagent.core.notices import ModelChanged
+from codeagent.core.policy import Rule
 from codeagent.core.queued import Queued
 from codeagent.core.rewind import Rewind
-from codeagent.core.toolbox import ToolKeeper
+from codeagent.core.toolbox import Toolbox
 from codeagent.tools.catalog import CatalogChange
 
-
-@dataclass(frozen=True)
-class Past:
-    """What an earlier process left in the session's log; empty for a new session."""
-
-    line: Line[Message] = field(default_factory=Line)
-    """A valid transcript: every call in it has its result."""
-    call_ids: frozenset[str] = frozenset()
-    """Of every call there ever was, also of those that were taken back."""
-    moments: Moments = field(default_factory=Moments)
-    queued: tuple[Queued, ...] = ()
-    """Typed and never delivered."""
-    notes: tuple[UserMessage, ...] = ()
-    """Of shared commands and ends of jobs, never delivered."""
-    jobs: tuple[EndedJob, ...] = ()
-    """All there ever were."""
+Outcome = Refused | asyncio.Task[Refused | None] | None
+"""Of an act: refused, or begun as a task that says at its end whether it could be done, or done."""
+_READ = "the agent has read it meanwhile"
+_NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the background"
 
 
 class Agent:
@@ -70,23 +58,22 @@ class Agent:
     def __init__(
         self,
         conversation: Conversation,
-        surroundings: ToolEnvironment,
+        around: ToolEnvironment,
         journal: Journal,
         past: Past | None = None,
         questions: UserQuestions | None = None,
         checkpoints: Checkpoints | None = None,
         jobs: Jobs | None = None,
+        model: ModelInUse | None = None,
+        open_model: ModelOpener | None = None,
     ) -> None:
-        """`questions` are those of the tools that ask the person; they are asked here from now on.
+        """`questions` and `jobs` are those of the tools that ask for them.
 
-        `checkpoints` None: nothing can be taken back. `jobs` are those of the tools that ask about jobs.
+        `checkpoints` None: nothing can be taken back. `open_model` None: the conversation keeps its model.
         """
         past = past or Past()
-        around = surroundings
-        self._conversation = conversation
-        self._journal = journal
+        self._journal, self._hooks = journal, around.hooks
         self._emitter = emitter = Emitter(journal)
-        self._hooks = around.hooks
         self._session: HookSession | None = None
         submission = Submission(around.hooks, emitter)
         self._steering = Steering(emitter, submission, past.queued, past.notes)
@@ -97,8 +84,9 @@ class Agent:
         self._spending = BudgetMeter(emitter)
         self._boundary = Boundary(self._gate, self._spending)
         self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
-        self._floor, self._jobs = floor, jobs or Jobs()
-        self._jobs.connect(emitter, around.outputs, self._steering, around.sandbox, past.jobs, self._rouse)
+        self._runs = Runs(conversation, around.hooks, self._gate, floor)
+        self._jobs = jobs or Jobs()
+        self._jobs.connect(emitter, around.outputs, self._steering, around.sandbox, past.jobs, self._runs.rouse)
         contact = Contact(emitter, self._permissions, self._approvals, self._steering, around.attended)
         self._inspection = Inspection(checkpoints, around.sandbox, around.workspace, contact, lambda: self.running)
         self._executor = Executor(
@@ -122,37 +110,44 @@ class Agent:
             inspection=self._inspection,
             jobs=self._jobs,
         )
-        self._token = CancelToken()
-        self._current: Run | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._rousing: asyncio.Task[None] | None = None
+        self._runs.connect(self._parts)
+        self._going_back = GoingBack(self._checkpoints, emitter, self._steering, lambda: self.running)
+        self._model = model or ModelInUse(conversation.model.name, context_window=conversation.model.context_window)
+        self._open_model = open_model
+        self._begun: set[asyncio.Task[Refused | None]] = set()
 
-    @property
-    def session_id(self) -> str:
-        return self._journal.session_id
+    def do(self, act: Act) -> Refused | None:
+        """Do it now, or begin what takes time: that shows as events, its failure as a notice `act.failed`."""
+        outcome = self._outcome(act)
+        if not isinstance(outcome, asyncio.Task):
+            return outcome
+        outcome.add_done_callback(partial(self._tell_failed, act))
+        return None
 
-    @property
-    def history(self) -> tuple[Message, ...]:
-        return tuple(self._parts.line.items)
+    async def finish(self, act: Act) -> Refused | None:
+        """As `do`, and wait for what it begins; where that fails, the act is refused."""
+        outcome = self._outcome(act)
+        if not isinstance(outcome, asyncio.Task):
+            return outcome
+        try:
+            return await asyncio.shield(outcome)
+        except asyncio.CancelledError:
+            outcome.add_done_callback(partial(self._tell_failed, act))
+            raise
 
-    @property
-    def running(self) -> bool:
-        """From `start` until `run.finished` is emitted, or a hook denied what it was to begin with."""
-        return self._current is not None
-
-    @property
-    def queued(self) -> tuple[Queued, ...]:
-        return self._steering.waiting
+    async def settled(self) -> None:
+        """Return once everything that acts began has ended; runs are not waited for."""
+        while self._begun:
+            await asyncio.wait(set(self._begun))
 
     async def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` where a hook denied it.
 
-        A reader that stops early aborts the run. Raises CodeagentError where one is running.
+        A reader that stops early stops the run. Raises CodeagentError where one is running.
         """
-        self._refuse_second()
         channel = self._emitter.connect(early=False)
         try:
-            run, task = self._begin(prompt)
+            run, task = self._runs.start(prompt)
         except BaseException:
             self._emitter.disconnect(channel)
             raise
@@ -164,60 +159,53 @@ class Agent:
             run.token.cancel("interrupted")
             await asyncio.wait({task})
 
-    def start(self, prompt: str | None) -> None:
-        self._refuse_second()
-        if prompt is None and not self.queued:
-            raise CodeagentError("nothing is queued, so there is nothing to begin with")
-        self._begin(prompt)
-
     def events(self) -> AsyncIterator[KnownEvent]:
         """Every event from now until the agent is closed; the first reader also gets those before it."""
         return self._read(self._emitter.connect(early=True))
 
-    def pause(self) -> None:
-        """Does nothing while no run is going on; a pause that was not reached ends with its run."""
-        if self.running:
-            self._gate.pause()
-
-    def go_on(self) -> None:
-        self._gate.go_on()
+    def observe(self, observer: Callable[[KnownEvent], None]) -> None:
+        self._emitter.observe(observer)
 
     @property
-    def stepping(self) -> bool:
-        return self._gate.stepping
+    def session_id(self) -> str:
+        return self._journal.session_id
 
-    def step(self, on: bool) -> None:
-        self._gate.step(on)
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self._parts.line.items)
 
-    def skip(self, call_id: str, reason: str = "") -> bool:
-        return self._boundary.skip(call_id, reason)
+    @property
+    def running(self) -> bool:
+        return self._runs.going_on
 
-    def amend(self, call_id: str, arguments: str) -> bool:
-        return self._boundary.amend(call_id, arguments)
+    @property
+    def queued(self) -> tuple[Queued, ...]:
+        return self._steering.waiting
+
+    @property
+    def model(self) -> ModelInUse:
+        return self._model
 
     @property
     def budget(self) -> Budget | None:
         return self._spending.budget
 
-    def set_budget(self, budget: Budget | None) -> None:
-        self._spending.set(budget)
-
     @property
     def rules(self) -> tuple[Rule, ...]:
         return self._permissions.rules
 
-    async def allow(self, rule: str, *, keep: bool) -> None:
-        await self._permissions.add(self._permissions.parse(rule, keep=keep))
-
-    async def revoke(self, rule: Rule) -> None:
-        await self._permissions.revoke(rule)
-
     @property
     def rewind(self) -> Rewind | None:
-        """None where no checkpoints are kept."""
-        if self._checkpoints.store is None:
-            return None
-        return GoingBack(self._checkpoints, self._emitter, self._steering, lambda: self.running)
+        return None if self._checkpoints.store is None else self._going_back
+
+    @property
+    def jobs(self) -> JobBook:
+        return self._jobs
+
+    @property
+    def toolbox(self) -> Toolbox | None:
+        briefing = self._runs.conversation.briefing
+        return None if briefing is None else briefing.catalog.now
 
     async def begin_session(self, *, resumed: bool) -> None:
         """Tell the hooks that a session starts; they are told of its end when it is closed."""
@@ -228,60 +216,6 @@ class Agent:
         """Make the first one in the background; an event loop is running."""
         self._checkpoints.begin()
 
-    def set_mode(self, mode: Mode) -> None:
-        self._permissions.set_mode(mode)
-
-    async def shell(self, command: str, *, shared: bool) -> None:
-        if self._token.cancelled:
-            raise CodeagentError("this conversation is closed")
-        await self._shell.run(command, shared=shared)
-
-    def steer(self, text: str) -> str:
-        return self._steering.add("steer", text)
-
-    def interrupt(self, text: str) -> str:
-        return self._steering.add("interrupt", text)
-
-    def follow_up(self, text: str) -> str:
-        return self._steering.add("follow_up", text)
-
-    def take_back(self, queued_id: str) -> str | None:
-        return self._steering.take_back(queued_id)
-
-    def rewrite(self, queued_id: str, text: str) -> bool:
-        return self._steering.rewrite(queued_id, text)
-
-    def move(self, queued_id: str, position: int) -> bool:
-        return self._steering.move(queued_id, position)
-
-    def abort(self, reason: str = "interrupted") -> None:
-        """Stops the person's own commands as well."""
-        if self._current is not None:
-            self._current.token.cancel(reason)
-        self._shell.cancel_all(reason)
-
-    def cancel_call(self, call_id: str) -> None:
-        self._executor.cancel(call_id, "cancelled")
-        self._shell.cancel(call_id, "cancelled")
-
-    def promote(self, call_id: str | None = None) -> bool:
-        return self._executor.promote(call_id)
-
-    @property
-    def jobs(self) -> JobBook:
-        return self._jobs
-
-    @property
-    def toolbox(self) -> ToolKeeper | None:
-        briefing = self._conversation.briefing
-        return None if briefing is None else ToolKeeping(briefing, self._emitter, lambda: self.running)
-
-    def respond(self, approval_id: str, decision: Decision) -> bool:
-        return self._approvals.respond(approval_id, decision)
-
-    def observe(self, observer: Callable[[KnownEvent], None]) -> None:
-        self._emitter.observe(observer)
-
     def notify(self, code: str, text: str) -> None:
         """Log and show a warning that belongs to the session, such as a missing sandbox."""
         self._emitter.emit(Notice(level="warning", code=code, text=text))
@@ -291,102 +225,148 @@ class Agent:
         if found is not None:
             tell(replace(found, added=(), removed=(), changed=()), self._emitter)
 
-    def use_model(self, model: Model, api_base: str | None, said: str = "") -> Model:
-        """Go on with this model; returns the one before, to be closed. Raises CodeagentError during a run.
-
-        `said` is what is told of it where its name is not what changed.
-        """
-        if self.running:
-            raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
-        before = self._conversation.model
-        self._conversation = replace(self._conversation, model=model)
-        text = said or f"the model is {model.name}"
-        self._emitter.emit(ModelChanged(text=text, model=model.name, api_base=api_base))
-        return before
-
     async def close(self) -> None:
-        """End the run, the jobs and the person's commands, then the model's connections and the log; idempotent."""
-        self._token.cancel("interrupted")
+        """End the run, the jobs and the user's commands, then the model's connections and the log; idempotent.
+
+        What acts began comes to its end.
+        """
+        self._runs.close()
         self._jobs.stop_all()  # at once with everything else: what ignores a signal is waited for, and only once
         await self._shell.close()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._runs.ended()
         await self._jobs.close()
+        await self.settled()
         await self._inspection.close()
         await self._checkpoints.end()
         session, self._session = self._session, None
         if session is not None:
             await self._hooks.session_end(session)
-        await self._conversation.model.close()
+        await self._runs.conversation.model.close()
         self._emitter.disconnect_all()
         self._journal.close()
 
-    def _refuse_second(self) -> None:
-        if self._token.cancelled:
-            raise CodeagentError("this conversation is closed")
-        if self._current is not None:
-            raise CodeagentError("this agent is already running; steer it, or wait for the end")
-
-    def _begin(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
-        run = self._current = Run(self._conversation, self._parts, self._token.child())
-        if not self._hooks.judges_prompts:
-            self._enter(run, prompt)
-        work = self._submit(run, prompt) if self._hooks.judges_prompts else self._work(run)
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return run, task
-
-    def _enter(self, run: Run, prompt: str | None) -> None:
+    def _outcome(self, act: Act) -> Outcome:
+        if self._runs.closed:
+            return Refused("this conversation is closed")
         try:
-            run.begin(prompt)
-        except BaseException:
-            self._current = None
+            return self._act(act)
+        except CodeagentError as error:
+            return Refused(str(error))
+
+    def _act(self, act: Act) -> Outcome:
+        """Raises CodeagentError where it cannot be done now."""
+        match act:
+            case acts.Prompt(text):
+                return _done(self._runs.start(text))
+            case acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
+                return _done(self._steering.add(act.kind, text))
+            case acts.TakeBack(queued_id):
+                return _done(self._steering.take_back(queued_id) is not None, _READ)
+            case acts.Rewrite(queued_id, text):
+                return _done(self._steering.rewrite(queued_id, text), _READ)
+            case acts.Reorder(queued_id, position):
+                return _done(self._steering.move(queued_id, position), _READ)
+            case acts.Pause():
+                return self._pause()
+            case acts.Resume():
+                return _done(self._gate.resume(), "nothing is paused")
+            case acts.Step(on):
+                self._gate.step(on)
+            case acts.Stop(reason):
+                return _done(self._runs.stop(reason) | self._shell.cancel_all(reason), "nothing is running")
+            case acts.CancelCall(call_id):
+                return self._cancel_call(call_id)
+            case acts.SkipCall(call_id, why):
+                return _done(self._boundary.skip(call_id, why), "the run is no longer paused; nothing was changed")
+            case acts.EditCall(call_id, arguments):
+                return _done(self._boundary.edit(call_id, arguments), "this call is no longer pending")
+            case acts.Background(call_id):
+                return _done(self._executor.promote(call_id), _NOT_MOVED)
+            case acts.Answer(approval_id, decision):
+                return _done(self._approvals.respond(approval_id, decision), "the question is no longer pending")
+            case acts.SetMode(mode):
+                self._permissions.set_mode(mode)
+            case acts.SetBudget(budget):
+                self._spending.set(budget)
+            case acts.SetModel(name, api_base):
+                return self._change_model(name, api_base, self._model.effort, f"the model is {name}")
+            case acts.SetEffort(effort):
+                said = f"thinking: {said_effort(effort)}"
+                return self._change_model(self._model.name, self._model.api_base, effort, said)
+            case acts.AllowRule(text, keep):
+                return self._begin(self._permissions.add(self._permissions.parse(text, keep=keep)))
+            case acts.RevokeRule(rule):
+                return self._begin(self._permissions.revoke(rule))
+            case acts.RunShell(command, shared):
+                return self._begin(self._shell.start(command, shared=shared))
+            case acts.StopJob(job_id):
+                return self._begin(self._jobs.stop(self._job(job_id), "stopped by the user"))
+            case acts.SendToJob(job_id, text):
+                return _done(self._jobs.send(self._job(job_id), text), f"{job_id} takes no text; it was not sent")
+            case acts.TrustTools(trusted):
+                return self._trust_tools(trusted)
+            case acts.Restore() | acts.RestoreFile():
+                return self._begin(self._going_back.restore(act))
+            case _:
+                assert_never(act)
+        return None
+
+    def _pause(self) -> Refused | None:
+        if not self.running:
+            return Refused("nothing runs that could be paused")
+        self._gate.pause()
+        return None
+
+    def _cancel_call(self, call_id: str) -> Refused | None:
+        found = self._executor.cancel(call_id, "cancelled") or self._shell.cancel(call_id, "cancelled")
+        return _done(found, "that call is no longer running")
+
+    def _job(self, job_id: str) -> str:
+        try:
+            return self._jobs.get(job_id).id
+        except KeyError:
+            raise CodeagentError(f"{job_id} is not a job of this session; /jobs lists them") from None
+
+    def _change_model(self, name: str, api_base: str | None, effort: Effort | None, said: str) -> Outcome:
+        if self._open_model is None:
+            raise CodeagentError("this conversation keeps its model")
+        self._refuse_model()
+        return self._begin(self._use_model(self._open_model(name, api_base, effort), said))
+
+    def _refuse_model(self) -> None:
+        if self.running or self._runs.closed:
+            raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
+
+    async def _use_model(self, opening: Awaitable[tuple[Model, ModelInUse]], said: str) -> None:
+        """Raises CodeagentError: the present model stays then."""
+        model, in_use = await opening
+        try:
+            self._refuse_model()
+        except CodeagentError:
+            await model.close()
             raise
+        before = self._runs.conversation.model
+        self._runs.conversation = replace(self._runs.conversation, model=model)
+        self._model = in_use
+        self._emitter.emit(ModelChanged(text=said, model=in_use.name, api_base=in_use.api_base))
+        await before.close()
 
-    async def _submit(self, run: Run, prompt: str | None) -> None:
-        """Begin once the hooks have let it through; where they do not, no run begins and nothing is lost."""
-        try:
-            why = await run.submit(prompt)
-        except (RunCancelled, asyncio.CancelledError):
-            why = "stopped before the prompt was sent; it is kept"
-            self._steering.take_back_all()
-        if why is None:
-            self._enter(run, prompt)
-            await self._work(run)
-            return
-        self._leave(run)
-        self._parts.submission.tell_not_begun(prompt, why)
+    def _trust_tools(self, trusted: bool) -> Outcome:
+        briefing = self._runs.conversation.briefing
+        if briefing is None:
+            return Refused("no tools are read from files here; nothing was changed")
+        return self._begin(briefing.trust(trusted, self._emitter, running=self.running))
 
-    async def _work(self, run: Run) -> None:
-        finished = await run.work()
-        if finished.reason not in ("done", "denied"):
-            self._steering.rest()
-        self._leave(run)
-        finished = self._emitter.emit(finished)
-        try:
-            await self._emitter.sync()
-        except CodeagentError as failure:
-            self._emitter.emit(SessionNotSaved(text=str(failure)))
-        await self._hooks.run_finished(finished)
-        self._rouse()
+    def _begin(self, work: Awaitable[object]) -> Outcome:
+        task = asyncio.create_task(_outcome_of(work))
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return task
 
-    def _rouse(self) -> None:
-        """A job has ended: where a person is there and nothing is going on, one run begins for all that ended."""
-        if self._conversation.attended and (self._rousing is None or self._rousing.done()):
-            self._rousing = asyncio.create_task(self._wake_up())
-
-    async def _wake_up(self) -> None:
-        await self._floor.enter(alone=False)
-        self._floor.leave(alone=False)
-        idle = self._current is None and not self.queued and not self._token.cancelled
-        if idle and self._steering.wakes:
-            self._begin(None)
-
-    def _leave(self, run: Run) -> None:
-        run.token.close()
-        self._gate.end()
-        self._current = None
+    def _tell_failed(self, act: Act, task: asyncio.Task[Refused | None]) -> None:
+        if not task.cancelled() and (refused := task.result()) is not None:
+            name = type(act).__name__
+            self._emitter.emit(Notice(level="error", code="act.failed", text=refused.reason, data={"act": name}))
 
     async def _read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:
         try:
@@ -394,3 +374,17 @@ class Agent:
                 yield event
         finally:
             self._emitter.disconnect(channel)
+
+
+def _done(done: object, otherwise: str = "") -> Refused | None:
+    return Refused(otherwise) if done is False else None
+
+
+async def _outcome_of(work: Awaitable[object]) -> Refused | None:
+    try:
+        await work
+    except CodeagentError as error:
+        return Refused(str(error))
+    except Exception as error:
+        return Refused(f"internal error: {type(error).__name__}: {error}")
+    return None

@@ -37,6 +37,6 @@ class Boundary:
         """False where no such call waits."""
         return self._planned is not None and self._planned.skip(call_id, reason)
 
-    def amend(self, call_id: str, arguments: str) -> bool:
+    def edit(self, call_id: str, arguments: str) -> bool:
         """False where no such call waits. Raises ConfigError where the arguments do not fit."""
-        return self._planned is not None and self._planned.amend(call_id, arguments)
+        return self._planned is not None and self._planned.edit(call_id, arguments)

@@ -53,6 +53,15 @@ class Briefing:
                 for text in self.catalog.unknown(self._rules):
                     emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
 
+    async def trust(self, trusted: bool, emitter: Emitter, *, running: bool) -> None:
+        """Load the project's tool files as they are now, or none; during a run from its next boundary on.
+
+        Raises ConfigError.
+        """
+        await (self.catalog.trust() if trusted else self.catalog.distrust())
+        if not running:
+            await self.at_boundary(emitter)
+
     def _take(self) -> None:
         self._text = self._prompt(tuple(self.catalog))
         self._tools = self.catalog.definitions()

@@ -125,10 +125,12 @@ class Executor:
             return EXCLUSIVE
         return prepared.tool.access(prepared.args, self._environment.workspace)
 
-    def cancel(self, call_id: str, reason: str) -> None:
-        """Cancel one running call; its siblings go on."""
-        if (token := self._running.get(call_id)) is not None:
-            token.cancel(reason)
+    def cancel(self, call_id: str, reason: str) -> bool:
+        """Cancel one running call; its siblings go on. False where it is not running."""
+        if (token := self._running.get(call_id)) is None:
+            return False
+        token.cancel(reason)
+        return True
 
     async def execute(self, call: ToolCall, run_token: CancelToken, flags: CallFlags = _NO_FLAGS) -> SettledCall:
         """Run the call; its one result, which has been emitted."""

@@ -34,11 +34,13 @@ class Gate:
             self._open.clear()
             self._emitter.emit(RunPausing(text="pausing at the next boundary"))
 
-    def go_on(self) -> None:
-        """Open the gate; `run.resumed` says so, also where the run had not come to it yet."""
-        if not self._open.is_set():
-            self._open.set()
-            self._emitter.emit(RunResumed(text="going on"))
+    def resume(self) -> bool:
+        """Open the gate, also where the run had not come to it yet, with `run.resumed`; False: it was open."""
+        if self._open.is_set():
+            return False
+        self._open.set()
+        self._emitter.emit(RunResumed(text="going on"))
+        return True
 
     def end(self) -> None:
         """The run is over, and with it a pause that was not reached."""

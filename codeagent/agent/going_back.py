@@ -1,11 +1,12 @@
 """Going back to an earlier point: the files, the conversation, or both (the Rewind of `core.rewind`)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from codeagent.agent.checkpointing import Checkpointing
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.steering import Steering
+from codeagent.core.acts import Restore, RestoreFile
 from codeagent.core.checkpoints import Checkpoints, FileChange, Node
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointRestored
@@ -13,13 +14,17 @@ from codeagent.core.rewind import ChangedFile, Changes, Point, RestoreKind
 from codeagent.core.sanitize import visible
 from codeagent.core.taken_back import restored_note
 
+_NO_STORE = "no checkpoints are kept here; nothing was changed"
 
-@dataclass(frozen=True)
+
+@dataclass
 class GoingBack:
     checkpoints: Checkpointing
     emitter: Emitter
     steering: Steering
     running: Callable[[], bool]
+    restored: tuple[ChangedFile, ...] = ()
+    """The files that the last `Restore` changed."""
 
     def points(self) -> tuple[Point, ...]:
         return self.checkpoints.moments.points
@@ -45,47 +50,44 @@ class GoingBack:
         snapshot = self.checkpoints.moments.left_by_agent
         return None if snapshot is None else await self._store.node(snapshot, path)
 
-    async def go(
-        self,
-        point: str,
-        kind: RestoreKind,
-        *,
-        files: bool = True,
-        conversation: bool = False,
-        paths: Collection[str] | None = None,
-    ) -> tuple[ChangedFile, ...]:
+    def restore(self, act: Restore | RestoreFile) -> Awaitable[None]:
+        """Go back; what is returned is its end. Both raise CheckpointError."""
         self._refuse_while_running()
-        target = self.checkpoints.moments.point(point)
-        if kind == "redo":
+        if self.checkpoints.store is None:
+            raise CheckpointError(_NO_STORE)
+        return self._restore(act) if isinstance(act, Restore) else self._restore_file(act)
+
+    async def _restore(self, act: Restore) -> None:
+        target, conversation = self.checkpoints.moments.point(act.point), act.conversation
+        if act.kind == "redo":
             conversation = self.checkpoints.moments.redo_covers_conversation
-        if conversation and not self.checkpoints.line.marked(point):
+        if conversation and not self.checkpoints.line.marked(act.point):
             raise CheckpointError("the conversation can go back to the beginning of a prompt only; nothing was changed")
         await self.checkpoints.settled()
         changed: tuple[FileChange, ...] = ()
         async with self.checkpoints.still():
             self._refuse_while_running()
             before = await self.checkpoints.take("restore", target.label)
-            if files:
-                changed = await self._store.restore(target.snapshot, present=before.snapshot, paths=paths)
-            self._tell(point, kind, changed, conversation, before.checkpoint_id)
+            if act.files:
+                changed = await self._store.restore(target.snapshot, present=before.snapshot, paths=act.paths)
+            self._tell(act.point, act.kind, changed, conversation, before.checkpoint_id)
             if changed:
                 await self.checkpoints.take("after", target.label)
-        return tuple(ChangedFile(change.path, change.change) for change in changed)
+        self.restored = tuple(ChangedFile(change.path, change.change) for change in changed)
 
-    async def put(self, path: str, node: Node | None, *, present: Node | None) -> None:
-        self._refuse_while_running()
+    async def _restore_file(self, act: RestoreFile) -> None:
         await self.checkpoints.settled()
         async with self.checkpoints.still():
             self._refuse_while_running()
-            before = await self.checkpoints.take("restore", path)
-            await self._store.replace(path, node, present=present)
-            self._tell(before.checkpoint_id, "files", (FileChange(path, "modified"),), False, before.checkpoint_id)
-            await self.checkpoints.take("after", path)
+            before = await self.checkpoints.take("restore", act.path)
+            await self._store.replace(act.path, act.node, present=act.present)
+            self._tell(before.checkpoint_id, "files", (FileChange(act.path, "modified"),), False, before.checkpoint_id)
+            await self.checkpoints.take("after", act.path)
 
     @property
     def _store(self) -> Checkpoints:
         if self.checkpoints.store is None:
-            raise CheckpointError("no checkpoints are kept here; nothing was changed")
+            raise CheckpointError(_NO_STORE)
         return self.checkpoints.store
 
     def _tell(

@@ -61,7 +61,7 @@ class Planned:
         for call in self.left:
             self.settled[call.id] = self._executor.refuse(call, Skipped(reason))
 
-    def amend(self, call_id: str, arguments: str) -> bool:
+    def edit(self, call_id: str, arguments: str) -> bool:
         """False where no such call is left. Raises ConfigError where the arguments do not fit."""
         call = self._calls.get(call_id)
         if call is None or call_id in self.settled:

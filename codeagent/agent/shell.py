@@ -44,8 +44,8 @@ class Shell:
         self._running: dict[str, CancelToken] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, command: str, *, shared: bool) -> None:
-        """To its end, however it ends. Raises CodeagentError where it cannot even be tried."""
+    def start(self, command: str, *, shared: bool) -> asyncio.Task[None]:
+        """Begin it; the task is its end, however it ends. Raises CodeagentError where it cannot even be tried."""
         if self._sandbox is None:
             raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
         if not command.strip() or "\0" in command:
@@ -59,20 +59,21 @@ class Shell:
         task = asyncio.create_task(self._work(self._sandbox, call_id, command, shared, token))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            token.cancel("cancelled")
-            await asyncio.wait({task})
-            raise
+        return task
 
-    def cancel(self, call_id: str, reason: str) -> None:
-        if (token := self._running.get(call_id)) is not None:
-            token.cancel(reason)
+    def cancel(self, call_id: str, reason: str) -> bool:
+        """False where it is not running."""
+        if (token := self._running.get(call_id)) is None:
+            return False
+        token.cancel(reason)
+        return True
 
-    def cancel_all(self, reason: str) -> None:
-        for token in tuple(self._running.values()):
+    def cancel_all(self, reason: str) -> bool:
+        """False where none is running."""
+        tokens = tuple(self._running.values())
+        for token in tokens:
             token.cancel(reason)
+        return bool(tokens)
 
     async def close(self) -> None:
         """Return once nothing runs any more."""

@@ -1,14 +1,12 @@
-"""Opening a model, with the key that was kept for it; and going on with another one."""
+"""Opening a model, with the key that was kept for it."""
 
 import asyncio
 from dataclasses import dataclass, replace
 
-from codeagent.agent.agent import Agent
 from codeagent.bootstrap.place import Place
 from codeagent.config.settings import Settings
-from codeagent.core.budget import Effort, said_effort
-from codeagent.core.errors import CodeagentError
-from codeagent.core.runtime import Runtime
+from codeagent.core.budget import Effort
+from codeagent.core.model import Model, ModelInUse
 from codeagent.llm.factory import ModelOptions
 from codeagent.llm.factory import open_model as resolve_model
 from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
@@ -17,46 +15,17 @@ from codeagent.llm.retry import FallbackModel, RetryingModel
 from codeagent.llm.usage import Price
 
 
-async def no_other_model(name: str, api_base: str | None) -> Runtime:
-    raise CodeagentError("this conversation keeps its model")
-
-
-async def no_other_effort(effort: Effort) -> Runtime:
-    raise CodeagentError("this conversation keeps its model as it is")
-
-
 @dataclass(frozen=True)
-class ModelChange:
-    """The `use_model` of a runtime; `think` is its `use_effort`."""
+class OpenModels:
+    """Opens the models a conversation goes on with (the ModelOpener of `core.model`)."""
 
-    runtime: Runtime
-    agent: Agent
     place: Place
     options: ModelOptions
-    api_base: str | None
-    """Of the model in use."""
 
-    async def __call__(self, name: str, api_base: str | None) -> Runtime:
-        return await self._go_on(name, api_base, self.options, "")
-
-    async def think(self, effort: Effort) -> Runtime:
-        options = replace(self.options, thinking=effort)
-        return await self._go_on(self.runtime.model, self.api_base, options, f"thinking: {said_effort(effort)}")
-
-    def installed(self) -> Runtime:
-        return replace(self.runtime, use_model=self, use_effort=self.think)
-
-    async def _go_on(self, name: str, api_base: str | None, options: ModelOptions, said: str) -> Runtime:
-        model = await open_model(name, api_base, self.place, options)
-        try:
-            before = self.agent.use_model(model, api_base, said)
-        except BaseException:
-            await model.close()
-            raise
-        await before.close()
+    async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+        model = await open_model(name, api_base, self.place, replace(self.options, thinking=effort))
         window = await asyncio.to_thread(context_window, name)
-        runtime = replace(self.runtime, model=name, context_window=window or model.context_window)
-        return replace(self, runtime=runtime, options=options, api_base=api_base).installed()
+        return model, ModelInUse(name, api_base, effort, window or model.context_window)
 
 
 async def open_model(

@@ -17,14 +17,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.bootstrap.describing import prompt_for
-from codeagent.bootstrap.models import (
-    ModelChange,
-    model_options,
-    no_other_effort,
-    no_other_model,
-    open_model,
-    uncounted_budget,
-)
+from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sessions import opened_session, past_of
@@ -38,7 +31,6 @@ from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
-from codeagent.llm.providers import context_window
 from codeagent.session.fold import History
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
@@ -70,8 +62,8 @@ async def open_runtime(
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
-        options = model_options(settings)
-        model = await open_model(settings.model, settings.api_base, place, options)
+        open_model = OpenModels(place, model_options(settings))
+        model, in_use = await open_model(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
@@ -95,7 +87,8 @@ async def open_runtime(
         conversation = Conversation(
             model, briefing.system_prompt, briefing.tools, strategy, around.limits, attended, briefing
         )
-        agent = Agent(conversation, around, log, past_of(history), makings.questions, checkpoints, makings.jobs)
+        past, questions, jobs = past_of(history), makings.questions, makings.jobs
+        agent = Agent(conversation, around, log, past, questions, checkpoints, jobs, in_use, open_model)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()
@@ -104,10 +97,8 @@ async def open_runtime(
         for code, text in (*own, *misnamed, *uncounted, *_troubles(makings, sandbox)):
             agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
-        window = await asyncio.to_thread(context_window, settings.model)
-        runtime = _runtime(agent, around, sandbox, briefing, settings.model, window or model.context_window)
-        runtime = replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
-        return ModelChange(runtime, agent, place, options, settings.api_base).installed()
+        runtime = _runtime(agent, around, sandbox, briefing)
+        return replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
 
 
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
@@ -149,15 +140,8 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
         yield "sandbox.narrowed", visible(narrowed)
 
 
-def _runtime(
-    agent: Agent,
-    around: ToolEnvironment,
-    sandbox: StartedSandbox,
-    briefing: Briefing,
-    model: str,
-    context_window: int | None,
-) -> Runtime:
-    """Without another model to go to, and to be closed by the agent alone."""
+def _runtime(agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, briefing: Briefing) -> Runtime:
+    """To be closed by the agent alone."""
     return Runtime(
         agent=agent,
         workspace=around.workspace,
@@ -166,11 +150,6 @@ def _runtime(
         outputs=around.outputs,
         tools=briefing.tools,
         system_prompt=briefing.system_prompt,
-        model=model,
-        context_window=context_window,
-        rewind=agent.rewind,
-        use_model=no_other_model,
-        use_effort=no_other_effort,
         close=agent.close,
     )
 

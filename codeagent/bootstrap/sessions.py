@@ -5,7 +5,7 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from codeagent.agent.agent import Past
+from codeagent.agent.past import Past
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.ports import Workspace

@@ -4,10 +4,14 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.core.budget import parse_effort
 from codeagent.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from codeagent.tui.session_client import SessionClient
+    from codeagent.tui.stage import Stage
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 
@@ -82,19 +86,18 @@ def open_screen(workspace: Path, **wish: Any) -> int:
 
     from codeagent.config.paths import config_dir, state_dir
     from codeagent.tui.app import Folders, run_app
-    from codeagent.tui.ports import Talk, Wish
-    from codeagent.tui.stage import Stage
+    from codeagent.tui.ports import Wish
 
-    async def open_talk(stage: Stage) -> Talk:
-        return await asyncio.to_thread(_conversation, workspace, stage)
+    async def open_client(stage: "Stage") -> "SessionClient":
+        return await asyncio.to_thread(_client, workspace, stage)
 
     folders = Folders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_talk, Wish(**wish), folders)
+    return run_app(open_client, Wish(**wish), folders)
 
 
-def _conversation(workspace: Path, stage: Any) -> Any:
+def _client(workspace: Path, stage: "Stage") -> "SessionClient":
     """Called in a thread after the first frame: these imports take most of the start."""
     from codeagent.commands.launching import LocalLauncher
-    from codeagent.tui.conversation import Conversation
+    from codeagent.tui.session_client import SessionClient
 
-    return Conversation(LocalLauncher(workspace), stage)
+    return SessionClient(LocalLauncher(workspace), stage)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.runtime import AgentHandle
@@ -14,18 +15,17 @@ _FORM = re.compile(
     r"(?:=(?P<text>.*))?",
     re.DOTALL,
 )
+_ACTS: dict[str, Callable[[str], Act]] = {"steer": Steer, "interrupt": Interrupt, "follow-up": FollowUp, "abort": Stop}
 _EVENTS = {"tool": "tool.started", "batch": "batch.planned", "turn": "turn.started"}
 
 
 @dataclass(frozen=True)
 class Injection:
-    kind: str
-    """steer, interrupt, follow-up or abort."""
+    act: Act
     event: str
     """The type of the event it waits for."""
     number: int
     """Which one of them, from 1."""
-    text: str
 
     @classmethod
     def parse(cls, text: str) -> "Injection":
@@ -36,23 +36,18 @@ class Injection:
                 f"--inject {text!r}: write KIND@POINT:N=TEXT with steer, interrupt, follow-up or abort "
                 "and tool, batch or turn, as in steer@tool:1=look at the docs first"
             )
-        return cls(match["kind"], _EVENTS[match["point"]], int(match["n"]), match["text"] or "")
+        act = _ACTS[match["kind"]](match["text"] or "interrupted")
+        return cls(act, _EVENTS[match["point"]], int(match["n"]))
 
 
 def injector(agent: AgentHandle, injections: Sequence[Injection]) -> Callable[[KnownEvent], None]:
     """An observer that acts while the event is being emitted, before anything else happens."""
     seen: Counter[str] = Counter()
-    actions: dict[str, Callable[[str], object]] = {
-        "steer": agent.steer,
-        "interrupt": agent.interrupt,
-        "follow-up": agent.follow_up,
-        "abort": lambda text: agent.abort(text or "interrupted"),
-    }
 
     def observe(event: KnownEvent) -> None:
         seen[event.type] += 1
         for injection in injections:
             if (injection.event, injection.number) == (event.type, seen[event.type]):
-                actions[injection.kind](injection.text)
+                agent.do(injection.act)
 
     return observe

@@ -12,6 +12,7 @@ from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools, open_runtime
 from codeagent.commands.given import settings_of
+from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, MarkdownBlock, TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError
@@ -95,7 +96,7 @@ class _Front:
                 case ToolProgress():
                     _tell(event.text)
                 case ApprovalRequested():
-                    runtime.agent.respond(event.approval_id, await self._answer(event))
+                    runtime.agent.do(Answer(event.approval_id, await self._answer(event)))
                 case ToolResultAdded():
                     code = self._show(event)
                 case Notice() | TypedNotice() if event.level != "info":

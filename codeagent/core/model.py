@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from codeagent.core.budget import Effort
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, Usage
 from codeagent.core.tool import ToolDefinition
 
@@ -82,3 +83,23 @@ class Model(Protocol):
         """Ask. Ends with exactly one Answer or raises ModelError; cancelling closes the connection."""
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ModelInUse:
+    """What a conversation is held with."""
+
+    name: str
+    """As the user gave it."""
+    api_base: str | None = None
+    effort: Effort | None = None
+    """None: as the provider has it."""
+    context_window: int | None = None
+    """Tokens; None where unknown."""
+
+
+class ModelOpener(Protocol):
+    """Opens the model a conversation goes on with."""
+
+    async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+        """Raises CodeagentError: nothing is left open then."""

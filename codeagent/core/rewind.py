@@ -1,6 +1,5 @@
 """Going back: the moments of a conversation, what changed since, and how to return to one (FEATURES F35)."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -42,7 +41,11 @@ class Changes:
 
 
 class Rewind(Protocol):
-    """All raise CheckpointError; only between runs, except `points`, `changes` and `node`."""
+    """What can be gone back to; the acts `Restore` and `RestoreFile` do it. All raise CheckpointError."""
+
+    @property
+    def restored(self) -> tuple[ChangedFile, ...]:
+        """The files that the last `Restore` changed."""
 
     def points(self) -> tuple[Point, ...]:
         """Those on the way to the present, oldest first."""
@@ -61,21 +64,3 @@ class Rewind(Protocol):
 
     async def left_by_agent(self, path: str) -> Node | None:
         """One file as the agent left it last: what differs from it now is somebody else's."""
-
-    async def go(
-        self,
-        point: str,
-        kind: RestoreKind,
-        *,
-        files: bool = True,
-        conversation: bool = False,
-        paths: Collection[str] | None = None,
-    ) -> tuple[ChangedFile, ...]:
-        """Bring back files (all that differ, or these) and conversation; says which files were changed.
-
-        A point of just before is made first, so that `redo` leads back; that takes the conversation with it where the
-        going back did. The model is told what was undone.
-        """
-
-    async def put(self, path: str, node: Node | None, *, present: Node | None) -> None:
-        """Make one file this, where it still is `present`: a hunk taken back. With a point of just before."""

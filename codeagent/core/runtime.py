@@ -4,16 +4,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from codeagent.core.budget import Budget, Effort
+from codeagent.core.acts import Act, Refused
+from codeagent.core.budget import Budget
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
-from codeagent.core.policy import Decision, Mode, Rule
+from codeagent.core.model import ModelInUse
+from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
 from codeagent.core.queued import Queued
 from codeagent.core.rewind import Rewind
 from codeagent.core.skills import NoSkills, Skills
 from codeagent.core.tool import ToolDefinition
-from codeagent.core.toolbox import ToolKeeper
+from codeagent.core.toolbox import Toolbox
 
 
 @dataclass(frozen=True)
@@ -33,23 +35,19 @@ class SessionSummary:
 
 
 class AgentHandle(Protocol):
-    """One conversation. Every method but `run`, `shell` and `close` returns at once."""
+    """One conversation: acts go in, events come out."""
 
-    @property
-    def session_id(self) -> str: ...
+    def do(self, act: Act) -> Refused | None:
+        """Do it now, or begin what takes time: that shows as events, its failure as a notice `act.failed`."""
 
-    @property
-    def running(self) -> bool: ...
+    async def finish(self, act: Act) -> Refused | None:
+        """As `do`, and wait for what it begins; where that fails, the act is refused. Runs are not waited for."""
 
-    @property
-    def queued(self) -> tuple[Queued, ...]:
-        """What waits in both lanes, in the order it was typed."""
+    async def settled(self) -> None:
+        """Return once everything that acts began has ended; runs are not waited for."""
 
     def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun`: a hook denied it."""
-
-    def start(self, prompt: str | None) -> None:
-        """As `run`, read through `events`. None starts with what is queued. Raises CodeagentError where one runs."""
 
     def events(self) -> AsyncIterator[KnownEvent]:
         """Every event from now until the agent is closed, also outside runs; deltas unread are merged.
@@ -57,111 +55,43 @@ class AgentHandle(Protocol):
         The first reader also gets what was emitted before there was any.
         """
 
-    def pause(self) -> None:
-        """Wait at the next boundary, before the next batch or request.
+    def observe(self, observer: Callable[[KnownEvent], None]) -> None:
+        """Call `observer` with every event as it is emitted, before anything else happens."""
 
-        A notice `run.pausing` says that it was asked for, `run.paused` when and why the run waits, `run.resumed` when
-        it goes on. Does nothing while no run is going on, and ends with its run.
-        """
-
-    def go_on(self) -> None:
-        """End a pause, also one that has not begun."""
+    async def close(self) -> None: ...
 
     @property
-    def stepping(self) -> bool:
-        """Runs pause before every batch."""
+    def session_id(self) -> str: ...
 
-    def step(self, on: bool) -> None:
-        """Pause before every batch, or no more; a notice `step.changed` records it. Does not end a pause."""
+    @property
+    def running(self) -> bool:
+        """From the prompt until `run.finished` is emitted, or a hook denied what it was to begin with."""
 
-    def skip(self, call_id: str, reason: str = "") -> bool:
-        """A call of the batch the run is paused before gets `skipped by user: reason`; False where there is none."""
+    @property
+    def queued(self) -> tuple[Queued, ...]:
+        """What is queued, in the order it was typed, or was moved to."""
 
-    def amend(self, call_id: str, arguments: str) -> bool:
-        """A call of that batch shall run with these arguments (JSON); False where there is none.
-
-        A notice `call.edited` records it, and the model is told. Raises ConfigError with everything that does not
-        fit: the call stays as it was.
-        """
+    @property
+    def model(self) -> ModelInUse: ...
 
     @property
     def budget(self) -> Budget | None: ...
-
-    def set_budget(self, budget: Budget | None) -> None:
-        """Counted from now; where the next request would pass it, the run pauses, and `go_on` allows as much again.
-
-        A notice `budget.changed` records it.
-        """
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """In force, in the order they were given."""
 
-    async def allow(self, rule: str, *, keep: bool) -> None:
-        """Add an allowing rule, for this session or also for later ones here. Raises ConfigError."""
-
-    async def revoke(self, rule: Rule) -> None:
-        """A rule of this session or one that was kept. Raises ConfigError for one of a file or of the command line."""
-
-    def set_mode(self, mode: Mode) -> None:
-        """What is asked about from the next call on; a notice `mode.changed` records it."""
-
-    async def shell(self, command: str, *, shared: bool) -> None:
-        """Run a command of the person's own in the sandbox, to its end, as tool events named `shell`.
-
-        During a run it waits for calls under way that may change something, and such calls wait for it.
-        `shared`: what it printed reaches the model as a note, at the next boundary or prompt.
-        `cancel_call` and `abort` stop it. Raises CodeagentError where there is no sandbox.
-        """
-
-    def steer(self, text: str) -> str:
-        """Queue text for the boundary after the running batch; returns its id."""
-
-    def interrupt(self, text: str) -> str:
-        """Skip what has not started by the strategy's next boundary, then deliver the text."""
-
-    def follow_up(self, text: str) -> str:
-        """Queue text for when the agent would stop."""
-
-    def take_back(self, queued_id: str) -> str | None:
-        """Remove a queued text; None where it was delivered already."""
-
-    def rewrite(self, queued_id: str, text: str) -> bool:
-        """Other words in the same place; False where it was delivered already."""
-
-    def move(self, queued_id: str, position: int) -> bool:
-        """To that place (from 0) among all that waits; False where it was delivered already."""
-
-    def abort(self, reason: str = "interrupted") -> None:
-        """Cancel the run now, and the person's commands; no prepared call starts afterwards.
-
-        A notice `run.stopped` before `run.finished` says what that did.
-        """
-
-    def cancel_call(self, call_id: str) -> None:
-        """Cancel one running call; its siblings go on."""
-
-    def promote(self, call_id: str | None = None) -> bool:
-        """Move a call that is waited for to the background, as a job; None: the one that has run longest.
-
-        False where there is none, or it has just ended.
-        """
+    @property
+    def rewind(self) -> Rewind | None:
+        """None where no checkpoints can be kept; a notice `checkpoint.unavailable` says why."""
 
     @property
     def jobs(self) -> JobBook:
         """The calls that run in the background, and those that did. They outlive runs and end with the session."""
 
     @property
-    def toolbox(self) -> ToolKeeper | None:
+    def toolbox(self) -> Toolbox | None:
         """The tools in use; None where they cannot change."""
-
-    def respond(self, approval_id: str, decision: Decision) -> bool:
-        """Answer an approval; False where it is no longer waiting."""
-
-    def observe(self, observer: Callable[[KnownEvent], None]) -> None:
-        """Call `observer` with every event as it is emitted, before anything else happens."""
-
-    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -174,16 +104,6 @@ class Runtime:
     outputs: OutputStore
     tools: tuple[ToolDefinition, ...]
     system_prompt: str
-    model: str
-    context_window: int | None
-    """Tokens; None where it is not known."""
-    rewind: Rewind | None
-    """None where no checkpoints can be kept; a notice `checkpoint.unavailable` says why."""
-    use_model: Callable[[str, str | None], Awaitable["Runtime"]]
-    """Go on with another model (name, api_base) from the next request; returns this runtime with its facts.
-    Raises CodeagentError: the present model stays then. Not while a run is going on."""
-    use_effort: Callable[[Effort], Awaitable["Runtime"]]
-    """Think so much from the next request on; returns and raises as `use_model`."""
     close: Callable[[], Awaitable[None]]
     """Ends the agent, the model's connections and the sandbox; idempotent."""
     skills: Skills = field(default_factory=NoSkills)

@@ -75,16 +75,3 @@ class TrustBook(Protocol):
 
     def forget(self) -> None:
         """Trust no state. Raises ConfigError."""
-
-
-class ToolKeeper(Protocol):
-    """The tools of one conversation; what changes holds at once, or from the next boundary of a run on."""
-
-    @property
-    def now(self) -> Toolbox: ...
-
-    async def trust(self) -> None:
-        """Load what is untrusted, as it is at this moment, now and in later sessions. Raises ConfigError."""
-
-    async def distrust(self) -> None:
-        """Load nothing of the project's any more. Raises ConfigError."""

@@ -20,9 +20,10 @@ from codeagent.tui.crash import record_survived
 from codeagent.tui.drafts import Draft, own_draft
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
-from codeagent.tui.ports import OpenTalk, Wish
+from codeagent.tui.ports import Wish
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.chat import ChatScreen
+from codeagent.tui.screens.host import OpenClient
 from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.themes import DEFAULT_THEME, Themes
 
@@ -57,12 +58,12 @@ class CodeagentApp(GuardedApp):
     TITLE = "codeagent"
 
     def __init__(
-        self, open_talk: OpenTalk, wish: Wish, folders: Folders, *, clock: Callable[[], float] = time.time
+        self, open_client: OpenClient, wish: Wish, folders: Folders, *, clock: Callable[[], float] = time.time
     ) -> None:
         """`clock` gives seconds since the epoch."""
         # Textual takes NO_COLOR for grey; only a theme without colours of its own has none.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
-        self.open_talk = open_talk
+        self.open_client = open_client
         self.folders = folders
         self.themes = Themes([folders.config / "themes"])
         self.keys = Keymap()
@@ -164,9 +165,9 @@ class CodeagentApp(GuardedApp):
         self.chat.stage.document.remark(text, "warning")
 
 
-def run_app(open_talk: OpenTalk, wish: Wish, folders: Folders) -> int:
+def run_app(open_client: OpenClient, wish: Wish, folders: Folders) -> int:
     """The whole life of the screen; returns the process's exit code."""
-    app = CodeagentApp(open_talk, wish, folders)
+    app = CodeagentApp(open_client, wish, folders)
     code = run_guarded(app, folders.state, app.redact)
     if code == 0:
         sys.stdout.write(app.redact(_farewell(app.chat)))
@@ -175,7 +176,7 @@ def run_app(open_talk: OpenTalk, wish: Wish, folders: Folders) -> int:
 
 def _farewell(chat: ChatScreen) -> str:
     """What stays in the terminal: the end of the conversation, and how to resume it."""
-    lines = chat.transcript_text().splitlines()
+    lines = chat.view.plain_text().splitlines()
     session = chat.stage.status.now.session
     if not lines:
         return ""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from codeagent.config.settings import Settings
+from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime
 from codeagent.tui.stage import Stage
 
@@ -40,6 +41,15 @@ def facts_about(about: About, facts: Facts) -> str:
             return _skills(facts)
         case _:
             assert_never(about)
+
+
+def sandbox_words(info: SandboxInfo | None) -> str:
+    """The sandbox in the few words of the header."""
+    if info is None:
+        return "none"
+    if info.kind == "host":
+        return "off"
+    return "docker, net off" if info.network in ("none", "off") else f"docker, net {info.network}"
 
 
 def _status(facts: Facts) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from codeagent.agent.agent import Agent, Past
+from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
@@ -14,13 +14,16 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.past import Past
+from codeagent.core.acts import Act, Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
 from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage
-from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, Retrying, TextDelta
+from codeagent.core.model import Answer as ModelAnswer
+from codeagent.core.model import CallClosed, ModelEvent, ModelOpener, ModelRequest, Retrying, TextDelta
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.tool import (
@@ -85,7 +88,7 @@ class TurnsModel:
         if turn.error is not None:
             raise turn.error
         message = AssistantMessage(text=turn.text, calls=tuple(calls), stop=turn.stop, model=self.name)
-        yield Answer(message, turn.usage or Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
+        yield ModelAnswer(message, turn.usage or Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
 
     async def _pieces(self, turn: Turn) -> AsyncIterator[ModelEvent]:
         for word in turn.text.split(" ") if turn.text else ():
@@ -261,6 +264,15 @@ class Scene:
     tools: dict[str, Doing]
     events: list[KnownEvent] = field(default_factory=list)
 
+    def act(self, act: Act) -> None:
+        refused = self.agent.do(act)
+        assert refused is None, refused
+
+    def refusal(self, act: Act) -> str:
+        refused = self.agent.do(act)
+        assert refused is not None, f"{act} was not refused"
+        return refused.reason
+
     async def run(self, prompt: str = "go", on_event: Callable[[KnownEvent], None] | None = None) -> list[KnownEvent]:
         """Run to the end; every question is answered yes unless `on_event` answered it first."""
         events = []
@@ -269,7 +281,7 @@ class Scene:
             if on_event is not None:
                 on_event(event)
             if isinstance(event, ApprovalRequested):
-                self.agent.respond(event.approval_id, Decision("once"))
+                self.agent.do(Answer(event.approval_id, Decision("once")))
         self.events += events
         return events
 
@@ -288,6 +300,7 @@ def scene(
     more: tuple[Tool[Any], ...] = (),
     jobs: Jobs | None = None,
     outputs: OutputStore | None = None,
+    open_model: ModelOpener | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = UserQuestions()
@@ -300,7 +313,7 @@ def scene(
         registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended
     )
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
-    agent = Agent(conversation, around, journal, past, questions, checkpoints, jobs)
+    agent = Agent(conversation, around, journal, past, questions, checkpoints, jobs, open_model=open_model)
     return Scene(agent, model, journal, kept, tools)
 
 

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from codeagent.agent.agent import Past
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
+from codeagent.agent.past import Past
+from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
 from codeagent.core.messages import UserMessage, text_of
@@ -139,6 +140,9 @@ class Backstage:
         self._happened = asyncio.Event()
         self._awaited = ("", 0)
         self.agent.observe(self._see)
+
+    def act(self, act: Act) -> None:
+        self.scene.act(act)
 
     async def run(self, prompt: str = "go") -> list[KnownEvent]:
         return await self.scene.run(prompt)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from codeagent.agent.agent import Past
+from codeagent.agent.past import Past
+from codeagent.core.acts import Answer, Pause, Prompt, Resume, RunShell, SetMode, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import CodeagentError
@@ -51,11 +52,11 @@ async def ended(s: Scene) -> RunFinished:
 async def test_events_reads_runs_that_were_started_and_what_happens_between_them() -> None:
     s = scene(Turn("one"), Turn("two"))
     reader = s.agent.events()
-    s.agent.start("go")
+    s.act(Prompt("go"))
     assert s.agent.running
     await ended(s)
-    s.agent.set_mode("plan")
-    s.agent.start("again")
+    s.act(SetMode("plan"))
+    s.act(Prompt("again"))
     await ended(s)
     await s.agent.close()
     durable = [event for event in [event async for event in reader] if event.durable]
@@ -74,9 +75,8 @@ async def test_the_first_reader_gets_what_was_emitted_before_it_came_and_the_nex
 
 async def test_a_second_run_is_refused_while_one_is_going_on() -> None:
     s = scene(Turn("", (do("sleep"),)))
-    s.agent.start("go")
-    with pytest.raises(CodeagentError, match="already running"):
-        s.agent.start("again")
+    s.act(Prompt("go"))
+    assert "already running" in s.refusal(Prompt("again"))
     with pytest.raises(CodeagentError, match="already running"):
         await anext(s.agent.run("again"))
     await s.agent.close()
@@ -86,10 +86,10 @@ async def test_a_second_run_is_refused_while_one_is_going_on() -> None:
 async def test_a_reader_of_run_finished_may_start_the_next_run_at_once() -> None:
     s = scene(Turn("one"), Turn("two"))
     reader = s.agent.events()
-    s.agent.start("go")
+    s.act(Prompt("go"))
     async for event in reader:
         if isinstance(event, RunFinished):
-            s.agent.start("again")
+            s.act(Prompt("again"))
             break
     await ended(s)
     assert len(of(s.journal.events, RunStarted)) == 2
@@ -98,11 +98,11 @@ async def test_a_reader_of_run_finished_may_start_the_next_run_at_once() -> None
 
 async def test_text_typed_after_the_end_was_decided_stays_queued_and_begins_the_next_run() -> None:
     s = scene(Turn("one"), Turn("two"))
-    on(s, RunFinished, lambda: s.agent.steer("too late"))
-    s.agent.start("go")
+    on(s, RunFinished, lambda: s.act(Steer("too late")))
+    s.act(Prompt("go"))
     await ended(s)
     assert [item.text for item in s.agent.queued] == ["too late"]
-    s.agent.start(None)
+    s.act(Prompt(None))
     await ended(s)
     assert text_of(s.model.requests[1].messages[-1].content) == "too late"
     assert s.agent.queued == ()
@@ -110,24 +110,23 @@ async def test_text_typed_after_the_end_was_decided_stays_queued_and_begins_the_
 
 async def test_a_follow_up_alone_can_begin_a_run_and_nothing_cannot() -> None:
     s = scene(Turn("ok"), past=Past(queued=(Queued("q1", "follow_up", "later"),)))
-    s.agent.start(None)
+    s.act(Prompt(None))
     await ended(s)
     assert text_of(s.model.requests[0].messages[-1].content) == "later"
-    with pytest.raises(CodeagentError, match="nothing is queued"):
-        s.agent.start(None)
+    assert "nothing is queued" in s.refusal(Prompt(None))
 
 
 async def test_a_pause_waits_before_the_next_request_and_delivers_what_was_typed_meanwhile() -> None:
     s = scene(Turn("", (do("ok"),)), Turn("done"))
-    on(s, ToolStarted, s.agent.pause)
-    s.agent.start("go")
+    on(s, ToolStarted, lambda: s.act(Pause()))
+    s.act(Prompt("go"))
     await until(lambda: notices(s, "run.paused"))
     [held] = notices(s, "run.paused")
     assert (held.batch, held.why, held.calls) == (2, "asked", ())
-    s.agent.steer("look there")
+    s.act(Steer("look there"))
     await asyncio.sleep(0.01)
     assert len(s.model.requests) == 1
-    s.agent.go_on()
+    s.act(Resume())
     assert (await ended(s)).reason == "done"
     assert text_of(s.model.requests[1].messages[-1].content) == "look there"
     assert len(notices(s, "run.resumed")) == 1
@@ -137,13 +136,13 @@ async def test_a_pause_is_told_when_it_is_asked_for_and_when_it_is_taken_back() 
     s = scene(Turn("", (do("ok"),)), Turn("done"))
 
     def change_their_mind() -> None:
-        s.agent.pause()
-        s.agent.pause()
-        s.agent.go_on()
-        s.agent.go_on()
+        s.act(Pause())
+        s.act(Pause())
+        s.act(Resume())
+        assert s.refusal(Resume()) == "nothing is paused"
 
     on(s, ToolStarted, change_their_mind)
-    s.agent.start("go")
+    s.act(Prompt("go"))
     assert (await ended(s)).reason == "done"
     codes = [event.code for event in of(s.journal.events, TypedNotice)]
     assert codes == ["run.pausing", "run.resumed"]
@@ -151,21 +150,21 @@ async def test_a_pause_is_told_when_it_is_asked_for_and_when_it_is_taken_back() 
 
 async def test_a_pause_waits_before_the_next_batch_of_the_same_answer() -> None:
     s = scene(Turn("", (do("ok"), do("ok"))), Turn("done"), strategy="sequential")
-    on(s, ToolStarted, s.agent.pause)
-    s.agent.start("go")
+    on(s, ToolStarted, lambda: s.act(Pause()))
+    s.act(Prompt("go"))
     await until(lambda: notices(s, "run.paused"))
     assert len(of(s.journal.events, ToolResultAdded)) == 1
-    s.agent.go_on()
+    s.act(Resume())
     await ended(s)
     assert len(of(s.journal.events, ToolResultAdded)) == 2
 
 
 async def test_an_abort_during_a_pause_ends_the_run_with_every_call_answered() -> None:
     s = scene(Turn("", (do("ok"), do("ok"))), strategy="sequential")
-    on(s, ToolStarted, s.agent.pause)
-    s.agent.start("go")
+    on(s, ToolStarted, lambda: s.act(Pause()))
+    s.act(Prompt("go"))
     await until(lambda: notices(s, "run.paused"))
-    s.agent.abort()
+    s.act(Stop())
     assert (await ended(s)).reason == "interrupted"
     assert notices(s, "run.resumed") == []
     assert transcript_problems(s.agent.history) == []
@@ -174,18 +173,18 @@ async def test_an_abort_during_a_pause_ends_the_run_with_every_call_answered() -
 
 async def test_a_pause_that_was_not_reached_does_not_hold_up_the_next_run() -> None:
     s = scene(Turn("one"), Turn("two"))
-    on(s, TurnFinished, s.agent.pause)
-    s.agent.start("go")
+    on(s, TurnFinished, lambda: s.act(Pause()))
+    s.act(Prompt("go"))
     await ended(s)
-    s.agent.pause()
-    s.agent.start("again")
+    assert s.refusal(Pause()) == "nothing runs that could be paused"
+    s.act(Prompt("again"))
     assert (await ended(s)).reason == "done"
     assert notices(s, "run.paused") == []
 
 
 async def test_a_mode_holds_for_calls_that_are_not_judged_yet() -> None:
     s = scene(Turn("", (do("ok", "asking"), do("ok", "asking"))), Turn("done"), strategy="sequential")
-    on(s, ToolResultAdded, lambda: s.agent.set_mode("auto"))
+    on(s, ToolResultAdded, lambda: s.act(SetMode("auto")))
     events = await s.run()
     assert len(of(events, ApprovalRequested)) == 1
     assert notices(s, "mode.changed")[0].mode == "auto"
@@ -193,8 +192,8 @@ async def test_a_mode_holds_for_calls_that_are_not_judged_yet() -> None:
 
 async def test_the_mode_can_be_changed_while_idle_and_the_next_run_says_so() -> None:
     s = scene(Turn("", (do("ok", "asking"),)), Turn("done"), policy=Policy("auto"))
-    s.agent.set_mode("plan")
-    s.agent.set_mode("plan")
+    s.act(SetMode("plan"))
+    s.act(SetMode("plan"))
     events = await s.run()
     assert of(events, RunStarted)[0].mode == "plan"
     assert of(events, ToolResultAdded)[0].error.kind == "denied"
@@ -206,7 +205,7 @@ async def test_a_stop_says_what_was_cut_off_killed_kept_and_not_run() -> None:
 
     def stop(event: KnownEvent) -> None:
         if isinstance(event, ToolStarted) and event.arguments["what"] == "partial":
-            asyncio.get_running_loop().call_later(0.01, s.agent.abort)
+            asyncio.get_running_loop().call_later(0.01, lambda: s.act(Stop()))
 
     s.agent.observe(stop)
     await s.run()
@@ -219,7 +218,7 @@ async def test_a_stop_says_what_was_cut_off_killed_kept_and_not_run() -> None:
 
 async def test_a_stop_in_the_middle_of_an_answer_closes_its_stream() -> None:
     s = scene(Turn("a long answer"))
-    s.agent.observe(lambda event: s.agent.abort() if event.type == "text.delta" else None)
+    s.agent.observe(lambda event: s.act(Stop()) if event.type == "text.delta" else None)
     await s.run()
     [notice] = notices(s, "run.stopped")
     assert notice.stream_closed and notice.text == "stopped: the answer was cut off"
@@ -238,7 +237,7 @@ async def test_what_the_user_answered_is_in_the_log_in_their_words(call: tuple[s
 
     def answer(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
-            s.agent.respond(event.approval_id, decision)
+            s.act(Answer(event.approval_id, decision))
 
     await s.run(on_event=answer)
     (resolved,) = of(s.journal.events, ApprovalResolved)
@@ -252,7 +251,7 @@ async def test_a_question_is_answered_with_words() -> None:
         if isinstance(event, ApprovalRequested):
             assert (event.name, event.target) == ("ask_user", "Which one?")
             assert isinstance(event.blocks[0], QuestionBlock) and event.blocks[0].options == ("a", "b")
-            s.agent.respond(event.approval_id, Decision("once", "neither"))
+            s.act(Answer(event.approval_id, Decision("once", "neither")))
 
     events = await s.run(on_event=answer)
     assert text_of(of(events, ToolResultAdded)[0].content) == "neither"
@@ -272,7 +271,7 @@ async def test_a_question_nobody_answers_is_denied_and_the_run_goes_on(decision:
 
     def answer(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
-            s.agent.respond(event.approval_id, decision)
+            s.act(Answer(event.approval_id, decision))
 
     events = await s.run(on_event=answer)
     [result] = of(events, ToolResultAdded)
@@ -288,7 +287,7 @@ async def test_the_same_question_is_asked_again_whatever_was_answered() -> None:
     def answer(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
             asked.append(event.approval_id)
-            s.agent.respond(event.approval_id, Decision("session", f"answer {len(asked)}"))
+            s.act(Answer(event.approval_id, Decision("session", f"answer {len(asked)}")))
 
     events = await s.run(on_event=answer)
     assert [text_of(result.content) for result in of(events, ToolResultAdded)] == ["answer 1", "answer 2"]
@@ -308,10 +307,8 @@ async def test_after_the_close_nothing_begins() -> None:
     s = scene(Turn("one"))
     await s.agent.close()
     await s.agent.close()
-    with pytest.raises(CodeagentError, match="closed"):
-        s.agent.start("go")
-    with pytest.raises(CodeagentError, match="closed"):
-        await s.agent.shell("ls", shared=False)
+    for act in (Prompt("go"), RunShell("ls", shared=False), Steer("too late"), SetMode("plan")):
+        assert s.refusal(act) == "this conversation is closed"
     assert s.journal.events == []
 
 
@@ -326,7 +323,7 @@ async def test_an_observer_that_fails_at_the_start_leaves_the_agent_free_for_the
 
     s.agent.observe(fail)
     with pytest.raises(RuntimeError):
-        s.agent.start("go")
+        s.act(Prompt("go"))
     assert not s.agent.running
-    s.agent.start("again")
+    s.act(Prompt("again"))
     assert (await ended(s)).reason == "done"

@@ -4,6 +4,7 @@ import pytest
 
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
+from codeagent.core.acts import Answer, Prompt, Resume, SetBudget, Steer, Stop
 from codeagent.core.budget import Budget
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded, ToolStarted
@@ -46,24 +47,24 @@ def test_what_is_no_budget_is_an_error_that_shows_what_one_looks_like(text: str)
 async def test_the_run_pauses_before_the_request_that_would_pass_the_budget() -> None:
     s = working(5)
     watched(s)
-    s.agent.set_budget(Budget.parse("30 tokens"))
-    s.agent.start("go")
+    s.act(SetBudget(Budget.parse("30 tokens")))
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
     assert len(s.model.requests) == 2
     assert paused(s)[0].why == "budget"
     assert paused(s)[0].text == "the next request would pass the budget of 30 tokens"
-    s.agent.abort()
+    s.act(Stop())
     await to_the_end(s)
 
 
 async def test_reaching_the_budget_is_in_the_log() -> None:
     s = working(5)
     watched(s)
-    s.agent.set_budget(Budget.parse("30 tokens"))
-    s.agent.start("go")
+    s.act(SetBudget(Budget.parse("30 tokens")))
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
     assert [(event.limit, event.maximum) for event in of(s.events, LimitReached)] == [("budget_tokens", 30.0)]
-    s.agent.abort()
+    s.act(Stop())
     await to_the_end(s)
 
 
@@ -78,15 +79,15 @@ async def test_where_nobody_is_there_the_run_ends_before_the_request_that_would_
 async def test_going_on_allows_as_much_again() -> None:
     s = working(5)
     watched(s)
-    s.agent.set_budget(Budget.parse("2 batches"))
-    s.agent.start("go")
+    s.act(SetBudget(Budget.parse("2 batches")))
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
     assert len(of(s.events, ToolStarted)) == 2
-    s.agent.go_on()
+    s.act(Resume())
     await until(lambda: len(paused(s)) == 2)
     assert len(of(s.events, ToolStarted)) == 4
     assert notices(s, "budget.changed")[-1].left == "0 batches of 4 batches left"
-    s.agent.go_on()
+    s.act(Resume())
     await to_the_end(s)
     assert of(s.events, RunFinished)[0].reason == "done"
 
@@ -94,12 +95,12 @@ async def test_going_on_allows_as_much_again() -> None:
 async def test_what_is_typed_while_the_budget_waits_goes_with_the_next_request() -> None:
     s = working(3)
     watched(s)
-    s.agent.set_budget(Budget.parse("1 batch"))
-    s.agent.start("go")
+    s.act(SetBudget(Budget.parse("1 batch")))
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
-    s.agent.steer("be quick")
-    s.agent.set_budget(None)
-    s.agent.go_on()
+    s.act(Steer("be quick"))
+    s.act(SetBudget(None))
+    s.act(Resume())
     await to_the_end(s)
     assert text_of(s.model.requests[1].messages[-1].content) == "be quick"
 
@@ -107,14 +108,14 @@ async def test_what_is_typed_while_the_budget_waits_goes_with_the_next_request()
 async def test_a_budget_holds_from_one_run_to_the_next() -> None:
     s = working(1)
     watched(s)
-    s.agent.set_budget(Budget.parse("$0.025"))
-    s.agent.start("go")
+    s.act(SetBudget(Budget.parse("$0.025")))
+    s.act(Prompt("go"))
     await to_the_end(s)
     s.events.clear()
-    s.agent.start("again")
+    s.act(Prompt("again"))
     await until(lambda: paused(s))
-    s.agent.set_budget(None)
-    s.agent.go_on()
+    s.act(SetBudget(None))
+    s.act(Resume())
     await to_the_end(s)
     assert s.agent.budget is None
 
@@ -123,11 +124,11 @@ async def test_dollars_cannot_be_counted_where_no_price_is_known() -> None:
     free = Usage(input_tokens=10, output_tokens=2)
     s = scene(Turn("", (do("one"),), usage=free), Turn("done", usage=free), attended=True)
     watched(s)
-    s.agent.set_budget(Budget.parse("$5"))
-    s.agent.start("go")
+    s.act(SetBudget(Budget.parse("$5")))
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
     assert paused(s)[0].text == "no price is known for this model, so a budget in dollars cannot be counted"
-    s.agent.go_on()
+    s.act(Resume())
     await to_the_end(s)
     assert s.agent.budget is None
 
@@ -135,10 +136,10 @@ async def test_dollars_cannot_be_counted_where_no_price_is_known() -> None:
 async def test_a_limit_pauses_where_a_person_is_there_and_ends_the_run_where_nobody_is() -> None:
     s = working(3, limits=Limits(max_turns=2))
     watched(s)
-    s.agent.start("go")
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
     assert (paused(s)[0].why, paused(s)[0].text) == ("limit", "the limit max_turns = 2 is reached")
-    s.agent.go_on()
+    s.act(Resume())
     await to_the_end(s)
     assert of(s.events, RunFinished)[0].reason == "done"
     alone = scene(*[Turn("", (do(f"step {number}"),)) for number in range(3)], limits=Limits(max_turns=2))
@@ -148,9 +149,9 @@ async def test_a_limit_pauses_where_a_person_is_there_and_ends_the_run_where_nob
 async def test_calls_past_their_limit_are_skipped_and_more_may_be_allowed() -> None:
     s = working(4, limits=Limits(max_calls=2))
     watched(s)
-    s.agent.start("go")
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
-    s.agent.go_on()
+    s.act(Resume())
     await to_the_end(s)
     assert [result.executed for result in of(s.events, ToolResultAdded)] == [True, True, False, True]
 
@@ -176,7 +177,7 @@ async def test_a_call_allowed_for_the_session_is_asked_about_as_well_when_it_rep
         nonlocal asked
         if getattr(event, "type", "") == "approval.requested":
             asked += 1
-            s.agent.respond(event.approval_id, Decision("session"))  # type: ignore[attr-defined]  # as its type says
+            s.act(Answer(event.approval_id, Decision("session")))  # type: ignore[attr-defined]  # as its type says
 
     await s.run(on_event=answer)
     assert asked == 2

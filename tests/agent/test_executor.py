@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from codeagent.agent.limits import Limits
+from codeagent.core.acts import Answer, CancelCall, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import BatchPlanned, RunFinished, ToolFinished, ToolResultAdded, ToolStarted, ToolUpdated
@@ -131,7 +132,7 @@ async def test_one_call_can_be_cancelled_and_its_sibling_goes_on() -> None:
 
     def cancel(event: object) -> None:
         if isinstance(event, ToolStarted) and event.call_id == "call_1":
-            s.agent.cancel_call("call_1")
+            s.act(CancelCall("call_1"))
 
     events = await s.run(on_event=cancel)
     outcome = {r.call_id: r.error.kind if r.error else None for r in of(events, ToolResultAdded)}
@@ -192,7 +193,7 @@ async def test_no_because_reaches_the_model() -> None:
 
     def refuse(event: object) -> None:
         if isinstance(event, ApprovalRequested):
-            s.agent.respond(event.approval_id, Decision("deny", "use the other file"))
+            s.act(Answer(event.approval_id, Decision("deny", "use the other file")))
 
     (result,) = of(await s.run(on_event=refuse), ToolResultAdded)
     assert (result.error.kind, text_of(result.content)) == ("denied", "the user said no: use the other file")
@@ -203,7 +204,7 @@ async def test_allowed_for_the_session_means_this_exact_call() -> None:
 
     def allow(event: object) -> None:
         if isinstance(event, ApprovalRequested):
-            s.agent.respond(event.approval_id, Decision("session"))
+            s.act(Answer(event.approval_id, Decision("session")))
 
     events = await s.run(on_event=allow)
     assert [e.target for e in of(events, ApprovalRequested)] == ["ok", "nap"]
@@ -230,7 +231,7 @@ async def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     s = scene(Turn("", (do("ok", "asking"),)), Turn("done"))
     events = await s.run()
     (asked,) = of(events, ApprovalRequested)
-    assert s.agent.respond(asked.approval_id, Decision("deny")) is False
+    assert s.refusal(Answer(asked.approval_id, Decision("deny"))) == "the question is no longer pending"
 
 
 async def test_abort_while_a_question_waits_resolves_it_as_cancelled() -> None:
@@ -240,7 +241,7 @@ async def test_abort_while_a_question_waits_resolves_it_as_cancelled() -> None:
     async for event in stream:
         events.append(event)
         if isinstance(event, ApprovalRequested):
-            s.agent.abort()
+            s.act(Stop())
     assert of(events, ApprovalResolved)[0].answer == "cancelled"
     assert of(events, ToolResultAdded)[0].error.kind == "cancelled"
     assert of(events, RunFinished)[0].reason == "interrupted"

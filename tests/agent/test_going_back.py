@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import Policy
-from codeagent.core.rewind import Rewind
+from codeagent.core.rewind import ChangedFile, RestoreKind, Rewind
 from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
 from codeagent.session.fold import fold
 from tests.agent.doubles import Do, Scene, Turn, of, scene
@@ -66,9 +67,16 @@ def begin(*turns: Turn, **fields: Any) -> tuple[Scene, MemoryCheckpoints]:
 
 async def say(s: Scene, text: str) -> None:
     done = len(of(s.events, RunFinished))
-    s.agent.start(text)
+    s.act(Prompt(text))
     await to_the_end(s, done + 1)
     await rewind(s).changes(rewind(s).points()[-1].id)
+
+
+async def go(s: Scene, point: str, kind: RestoreKind, **more: Any) -> tuple[ChangedFile, ...]:
+    refused = await s.agent.finish(Restore(point, kind, **more))
+    if refused is not None:
+        raise CheckpointError(refused.reason)
+    return rewind(s).restored
 
 
 def rewind(s: Scene) -> Rewind:
@@ -110,14 +118,14 @@ async def test_undo_brings_the_files_back_tells_the_model_and_redo_returns() -> 
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("I see"), Turn("I see"))
     await say(s, "fix it")
     past = rewind(s)
-    changed = await past.go(past.undo_target().id, "undo")
+    changed = await go(s, past.undo_target().id, "undo")
     assert (store.files, [file.path for file in changed]) == ({"a.py": "1"}, ["a.py"])
     await say(s, "why?")
     assert said(s)[-2].startswith("(The user took back changes. These files are no longer as you left them")
     with pytest.raises(CheckpointError, match="nothing to bring back"):
         past.redo_target()
-    await past.go(past.points()[0].id, "rewind")
-    await past.go(past.redo_target().id, "redo")
+    await go(s, past.points()[0].id, "rewind")
+    await go(s, past.redo_target().id, "redo")
     assert store.files == {"a.py": "1"}
 
 
@@ -125,9 +133,9 @@ async def test_redo_returns_what_undo_took() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("", (put("b.py", "3"),)), Turn("done"))
     await say(s, "fix it")
     past = rewind(s)
-    await past.go(past.undo_target(2).id, "undo")
+    await go(s, past.undo_target(2).id, "undo")
     assert store.files == {"a.py": "1"}
-    await past.go(past.redo_target().id, "redo")
+    await go(s, past.redo_target().id, "redo")
     assert store.files == {"a.py": "2", "b.py": "3"}
 
 
@@ -135,8 +143,8 @@ async def test_redo_of_files_tells_the_model_that_they_are_back() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("I see"))
     await say(s, "fix it")
     past = rewind(s)
-    await past.go(past.undo_target().id, "undo")
-    await past.go(past.redo_target().id, "redo")
+    await go(s, past.undo_target().id, "undo")
+    await go(s, past.redo_target().id, "redo")
     await say(s, "and now?")
     assert [note.partition(".")[0] for note in said(s)[1:3]] == [
         "(The user took back changes",
@@ -150,8 +158,8 @@ async def test_redo_of_a_rewind_brings_the_conversation_too() -> None:
     await say(s, "first try")
     before = s.agent.history
     past = rewind(s)
-    await past.go(past.points()[0].id, "rewind", conversation=True)
-    await past.go(past.redo_target().id, "redo")
+    await go(s, past.points()[0].id, "rewind", conversation=True)
+    await go(s, past.redo_target().id, "redo")
     assert s.agent.history == before
 
 
@@ -167,7 +175,7 @@ async def test_a_rewind_forgets_the_conversation_and_the_model_never_hears_of_it
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"))
     await say(s, "first try")
     past = rewind(s)
-    await past.go(past.points()[0].id, "rewind", conversation=True)
+    await go(s, past.points()[0].id, "rewind", conversation=True)
     await say(s, "second try")
     assert said(s) == ["second try"]
     assert store.files == {"a.py": "1"}
@@ -177,7 +185,7 @@ async def test_only_the_conversation_goes_back_where_that_is_asked_for() -> None
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"))
     await say(s, "first try")
     past = rewind(s)
-    assert await past.go(past.points()[0].id, "rewind", files=False, conversation=True) == ()
+    assert await go(s, past.points()[0].id, "rewind", files=False, conversation=True) == ()
     assert store.files == {"a.py": "2"}
     await say(s, "second try")
     assert said(s) == ["second try"]
@@ -187,11 +195,11 @@ async def test_the_log_leads_to_the_same_conversation_also_after_going_back_and_
     s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("other"), Turn("more"))
     await say(s, "first try")
     past = rewind(s)
-    await past.go(past.points()[0].id, "rewind", conversation=True)
+    await go(s, past.points()[0].id, "rewind", conversation=True)
     await say(s, "second try")
     assert fold(s.journal.events).messages == s.agent.history
-    await past.go(past.points()[0].id, "rewind", conversation=True)
-    await past.go(past.redo_target().id, "redo", conversation=True)
+    await go(s, past.points()[0].id, "rewind", conversation=True)
+    await go(s, past.redo_target().id, "redo", conversation=True)
     assert fold(s.journal.events).messages == s.agent.history
     assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)] == ["second try"]
 
@@ -204,7 +212,7 @@ async def test_after_a_restart_the_way_back_is_the_same() -> None:
     later.kept, later.files = store.kept, store.files
     past = rewind(again)
     assert past.undo_target().id == rewind(s).undo_target().id
-    await past.go(past.points()[0].id, "rewind", conversation=True)
+    await go(again, past.points()[0].id, "rewind", conversation=True)
     assert (later.files, again.agent.history) == ({"a.py": "1"}, ())
 
 
@@ -234,7 +242,7 @@ async def test_only_some_files_go_back_and_the_others_stay() -> None:
     s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"))), Turn("done"))
     await say(s, "fix it")
     past = rewind(s)
-    await past.go(past.undo_target().id, "undo", paths=("a.py",))
+    await go(s, past.undo_target().id, "undo", paths=("a.py",))
     assert store.files == {"a.py": "1", "b.py": "3"}
 
 
@@ -244,10 +252,12 @@ async def test_one_file_is_put_only_where_it_is_still_what_was_shown() -> None:
     past = rewind(s)
     shown = await past.node(None, "a.py")
     assert shown is not None
-    await past.put("a.py", replace(shown, data=b"half"), present=shown)
+    s.act(RestoreFile("a.py", replace(shown, data=b"half"), shown))
+    await s.agent.settled()
     assert store.files == {"a.py": "half"}
-    with pytest.raises(CheckpointError, match="changed meanwhile"):
-        await past.put("a.py", shown, present=shown)
+    s.act(RestoreFile("a.py", shown, shown))
+    await s.agent.settled()
+    assert "changed meanwhile" in notices(s, "act.failed")[0].text
     assert store.files == {"a.py": "half"}
 
 
@@ -256,7 +266,7 @@ async def test_a_file_name_that_is_no_text_goes_back_and_into_the_log() -> None:
     await say(s, "fix it")
     past = rewind(s)
     store.files["odd\udcff.py"] = "mine"
-    changed = await past.go(past.undo_target().id, "undo")
+    changed = await go(s, past.undo_target().id, "undo")
     assert {file.path for file in changed} == {"a.py", "odd\udcff.py"}
     restored = of(s.events, CheckpointRestored)[0]
     assert all(path.isprintable() for path in restored.files)
@@ -264,12 +274,10 @@ async def test_a_file_name_that_is_no_text_goes_back_and_into_the_log() -> None:
 
 async def test_nothing_goes_back_while_the_agent_works() -> None:
     s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
-    s.agent.step(True)
-    s.agent.start("fix it")
-    past = rewind(s)
-    with pytest.raises(CheckpointError, match="the agent is working"):
-        await past.go("c1", "undo")
-    s.agent.abort()
+    s.act(Step(True))
+    s.act(Prompt("fix it"))
+    assert "the agent is working" in s.refusal(Restore("c1", "undo"))
+    s.act(Stop())
     await to_the_end(s)
 
 
@@ -278,7 +286,7 @@ async def test_the_conversation_cannot_go_back_into_the_middle_of_a_run() -> Non
     await say(s, "fix it")
     past = rewind(s)
     with pytest.raises(CheckpointError, match="beginning of a prompt only; nothing was changed"):
-        await past.go(past.undo_target().id, "rewind", conversation=True)
+        await go(s, past.undo_target().id, "rewind", conversation=True)
     assert store.files == {"a.py": "2"}
     assert not of(s.events, CheckpointRestored)
 
@@ -286,7 +294,7 @@ async def test_the_conversation_cannot_go_back_into_the_middle_of_a_run() -> Non
 async def test_a_store_that_fails_is_told_once_and_holds_nothing_up() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("", (put("a.py", "3"),)), Turn("done"))
     store.broken = "the disk is full"
-    s.agent.start("fix it")
+    s.act(Prompt("fix it"))
     await to_the_end(s)
     assert [notice.text for notice in notices(s, "checkpoint.failed")] == [
         "no checkpoint: the disk is full; /undo cannot take back what happens now"
@@ -334,11 +342,11 @@ def _past(history: Any) -> Any:
 
 async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> None:
     s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
-    s.agent.start("fix it")
+    s.act(Prompt("fix it"))
     await to_the_end(s)
     assert causes(s) == ["prompt", "batch", "after"]
     quick, slow = begin(Turn("done"))
     slow.gate = asyncio.Event()
-    quick.agent.start("what is this?")
+    quick.act(Prompt("what is this?"))
     await to_the_end(quick)
     assert causes(quick) == []

@@ -7,6 +7,7 @@ import pytest
 
 from codeagent.agent.hooks.hook import AddContext, Deny, Hooks, Modify
 from codeagent.agent.limits import Limits
+from codeagent.core.acts import CancelCall, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.events import KnownEvent, ToolFinished, ToolStarted
 from tests.agent.doubles import Doing, Scene, Turn, do, scene
 from tests.agent.hook_recorder import Recorder
@@ -160,7 +161,7 @@ async def test_timeout() -> None:
 async def test_cancel_of_one_call() -> None:
     def cancel(event: KnownEvent, s: Scene) -> None:
         if isinstance(event, ToolStarted):
-            s.agent.cancel_call(event.call_id)
+            s.act(CancelCall(event.call_id))
 
     assert await order_of(Recorder(), do("sleep"), on_event=cancel) == [
         *ONE_CALL,
@@ -176,7 +177,7 @@ async def test_cancel_of_one_call() -> None:
 async def test_cancel_of_the_run() -> None:
     def abort(event: KnownEvent, s: Scene) -> None:
         if isinstance(event, ToolStarted):
-            s.agent.abort()
+            s.act(Stop())
 
     assert await order_of(Recorder(), do("sleep"), do("ok"), strategy="sequential", on_event=abort) == [
         *TWO_CALLS,
@@ -229,7 +230,7 @@ async def test_calls_that_a_hook_may_make_others_of_run_one_after_the_other() ->
 async def test_sub_step_interrupt() -> None:
     def interrupt(event: KnownEvent, s: Scene) -> None:
         if isinstance(event, ToolFinished):
-            s.agent.interrupt("stop")
+            s.act(Interrupt("stop"))
 
     recorder = Recorder(judges_prompts=True)
     assert await order_of(recorder, do("ok"), do("ok"), strategy="sequential", on_event=interrupt) == [
@@ -276,8 +277,8 @@ async def test_a_prompt_that_is_denied() -> None:
 async def test_text_that_was_queued_is_judged_when_it_is_due() -> None:
     def follow(event: KnownEvent, s: Scene) -> None:
         if isinstance(event, ToolStarted):
-            s.agent.steer("use tabs")
-            s.agent.follow_up("then commit")
+            s.act(Steer("use tabs"))
+            s.act(FollowUp("then commit"))
 
     assert await order_of(Recorder(judges_prompts=True), do("nap"), on_event=follow) == [
         "> prompt_submit prompt: go",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import RunFinished, ToolResultAdded
 from codeagent.core.hunks import HunkAnswer
@@ -42,7 +43,7 @@ async def answered(
             assert event.by_hunk
             if meanwhile:
                 (folder.root / "a.txt").write_text(meanwhile)
-            s.agent.respond(event.approval_id, Decision("once", hunks=answers))
+            s.act(Answer(event.approval_id, Decision("once", hunks=answers)))
 
     (result,) = of(await s.run(on_event=answer), ToolResultAdded)
     return s, result

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import FileChange
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import KnownEvent, Notice, ToolResultAdded
 from codeagent.core.messages import text_of
-from codeagent.core.policy import Answer, Decision, Policy, Rule
+from codeagent.core.policy import Answer as Word
+from codeagent.core.policy import Decision, Policy, Rule
 from codeagent.core.ports import Swept
 from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.host import HostSandbox
@@ -86,7 +88,7 @@ class Stage:
     async def run(
         self,
         *calls: tuple[str, str],
-        answer: Answer | Decision = "deny",
+        answer: Word | Decision = "deny",
         mode: str = "auto",
         rules: tuple[Rule, ...] = (),
         attended: bool = True,
@@ -98,7 +100,7 @@ class Stage:
         def respond(event: KnownEvent) -> None:
             if isinstance(event, ApprovalRequested):
                 self.asked.append(event)
-                s.agent.respond(event.approval_id, decision)
+                s.act(Answer(event.approval_id, decision))
 
         events = await s.run(on_event=respond)
         return [text_of(result.content) for result in of(events, ToolResultAdded)]
@@ -223,7 +225,7 @@ async def test_a_command_that_was_stopped_keeps_nothing_that_nobody_saw(stage: S
 
     def stop(event: KnownEvent) -> None:
         if event.type == "tool.updated":
-            s.agent.abort()
+            s.act(Stop())
 
     await s.run(on_event=stop)
     assert stage.files() == {}

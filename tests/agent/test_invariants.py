@@ -11,6 +11,19 @@ from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, Modify
 from codeagent.agent.limits import Limits
+from codeagent.core.acts import (
+    Answer,
+    CancelCall,
+    FollowUp,
+    Interrupt,
+    Pause,
+    Refused,
+    Resume,
+    RunShell,
+    SetMode,
+    Steer,
+    Stop,
+)
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError
 from codeagent.core.events import (
@@ -89,7 +102,7 @@ def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
         limits=Limits(max_calls=max_calls, max_turns=8),
         sandbox=FakeSandbox([("stdout", b"out\n"), 0.001]),
     )
-    commands: set[asyncio.Task[None]] = set()
+    commands: set[asyncio.Task[Refused | None]] = set()
     decisions = iter(answers)
     counted = iter(range(1, 10_000))
 
@@ -100,10 +113,10 @@ def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
                 perform(s, what, commands)
         if isinstance(event, ApprovalRequested):
             answer: Any = next(decisions, "once")
-            s.agent.respond(event.approval_id, Decision(answer))
+            s.agent.do(Answer(event.approval_id, Decision(answer)))
 
     async def to_the_end() -> None:
-        on(s, "run.paused", lambda: asyncio.get_running_loop().call_soon(s.agent.go_on))
+        on(s, "run.paused", lambda: asyncio.get_running_loop().call_soon(lambda: s.agent.do(Resume())))
         await s.run(on_event=on_event)
         if commands:
             await asyncio.wait(commands)
@@ -133,27 +146,27 @@ def assert_executed_is_started(events: list[KnownEvent]) -> None:
     assert ran == {e.call_id for e in of(events, ToolStarted)}
 
 
-def perform(s: Scene, what: str, commands: set[asyncio.Task[None]]) -> None:
+def perform(s: Scene, what: str, commands: set[asyncio.Task[Refused | None]]) -> None:
     match what:
         case "pause":
-            s.agent.pause()
+            s.agent.do(Pause())
         case "go_on":
-            s.agent.go_on()
+            s.agent.do(Resume())
         case "mode":
-            s.agent.set_mode("plan" if s.journal.events[-1].seq % 2 else "auto")
+            s.agent.do(SetMode("plan" if s.journal.events[-1].seq % 2 else "auto"))
         case "shell":
             shared = s.journal.events[-1].seq % 2 == 0
-            commands.add(asyncio.ensure_future(s.agent.shell("make", shared=shared)))
+            commands.add(asyncio.ensure_future(s.agent.finish(RunShell("make", shared=shared))))
         case "cancel_shell":
             for event in of(s.journal.events, ToolStarted):
                 if event.name == "shell":
-                    s.agent.cancel_call(event.call_id)
+                    s.agent.do(CancelCall(event.call_id))
         case "abort":
-            s.agent.abort()
+            s.agent.do(Stop())
         case "cancel_call":
-            s.agent.cancel_call("call_1")
+            s.agent.do(CancelCall("call_1"))
         case "steer" | "interrupt" | "follow_up":
-            getattr(s.agent, what)("a word")
+            s.agent.do({"steer": Steer, "interrupt": Interrupt, "follow_up": FollowUp}[what]("a word"))
 
 
 def check(s: Scene) -> None:
@@ -182,7 +195,7 @@ async def aborted_after(turns: tuple[Turn, ...], stop_at: int) -> Scene:
     steps = 0
     while not running.done():
         if steps == stop_at:
-            s.agent.abort()
+            s.agent.do(Stop())
         steps += 1
         await asyncio.sleep(0)
     await running

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.agent import Past
+from codeagent.agent.past import Past
+from codeagent.core.acts import Answer, Background, FollowUp, Prompt, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
 from codeagent.core.job_note import job_note, told_by
@@ -47,15 +48,15 @@ async def do_act(b: Backstage, what: str, which: str) -> None:
         case "end" | "fail":
             b.long.end(which, "well" if what == "end" else "badly")
         case "promote":
-            b.agent.promote()
+            b.agent.do(Background())
         case "steer":
-            b.agent.steer("look here")
+            b.agent.do(Steer("look here"))
         case "follow_up":
-            b.agent.follow_up("then this")
+            b.agent.do(FollowUp("then this"))
         case "abort":
-            b.agent.abort()
+            b.agent.do(Stop())
         case "prompt" if not b.agent.running:
-            b.agent.start("next")
+            b.agent.do(Prompt("next"))
         case "stop":
             with contextlib.suppress(KeyError):
                 await b.jobs.stop(which, "stopped by the user")
@@ -68,10 +69,10 @@ async def play(turns: list[Turn], acts: list[tuple[str, str]], *, attended: bool
 
     def say_yes(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
-            asyncio.get_running_loop().call_soon(b.agent.respond, event.approval_id, Decision("once"))
+            asyncio.get_running_loop().call_soon(b.agent.do, Answer(event.approval_id, Decision("once")))
 
     b.agent.observe(say_yes)
-    b.agent.start("go")
+    b.agent.do(Prompt("go"))
     async with asyncio.timeout(10):
         for what, which in acts:
             await do_act(b, what, which)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from codeagent.core.acts import Restore
 from codeagent.core.events import ToolResultAdded
 from codeagent.core.messages import text_of
 from tests.agent.doubles import Turn, do, of
@@ -20,7 +21,7 @@ async def test_undo_does_not_wait_for_fifty_jobs() -> None:
     rewind = b.agent.rewind
     assert rewind is not None
     async with asyncio.timeout(10):
-        await rewind.go(rewind.points()[0].id, "undo")
+        assert await b.agent.finish(Restore(rewind.points()[0].id, "undo")) is None
     assert store.files == {"a.py": "1"}
     assert b.jobs.running == 50
     await b.agent.close()
@@ -34,7 +35,7 @@ async def test_a_job_that_ends_during_a_restore_begins_its_run_afterwards() -> N
     rewind = b.agent.rewind
     assert rewind is not None
     store.gate = asyncio.Event()
-    going = asyncio.ensure_future(rewind.go(rewind.points()[0].id, "undo"))
+    going = asyncio.ensure_future(b.agent.finish(Restore(rewind.points()[0].id, "undo")))
     await b.settled()
     b.long.end()
     await b.until("job.finished")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.acts import Background
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import JobListens
@@ -43,7 +44,7 @@ async def test_a_command_is_moved_to_the_background_read_while_it_runs_and_stopp
 
     def promote(event: KnownEvent) -> None:
         if event.type == "tool.updated":
-            b.agent.promote()
+            b.act(Background())
 
     b.agent.observe(promote)
     await b.run()

@@ -1,6 +1,7 @@
 """What a run may use up: tokens, time and calls at once, beside turns, calls and cost."""
 
 from codeagent.agent.limits import Limits, ReachedLimit, RunMeter
+from codeagent.core.acts import Prompt, Resume, Stop
 from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded
 from codeagent.core.messages import Usage, text_of
 from codeagent.core.transcript import transcript_problems
@@ -38,10 +39,10 @@ async def test_tokens_that_just_fit_are_within_the_limit() -> None:
 async def test_where_a_person_is_there_as_many_tokens_again_may_be_allowed() -> None:
     s = scene(*steps(3), Turn("done"), limits=Limits(max_tokens=25), attended=True)
     watched(s)
-    s.agent.start("go")
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
     assert paused(s)[0].text == "the limit max_tokens = 25 is reached"
-    s.agent.go_on()
+    s.act(Resume())
     await to_the_end(s)
     assert (of(s.events, RunFinished)[0].reason, len(s.model.requests)) == ("done", 4)
 
@@ -66,10 +67,10 @@ async def test_a_run_that_ends_in_time_is_not_stopped_later() -> None:
 async def test_where_a_person_is_there_time_stops_no_call_but_is_asked_about_before_the_next_request() -> None:
     s = scene(Turn("", (do("nap"),)), Turn("done"), limits=Limits(max_seconds=0.001), attended=True)
     watched(s)
-    s.agent.start("go")
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
     assert (paused(s)[0].why, paused(s)[0].text) == ("limit", "the limit max_seconds = 0.001 is reached")
-    s.agent.abort()
+    s.act(Stop())
     await to_the_end(s)
     assert all(not result.is_error for result in of(s.events, ToolResultAdded))
 

@@ -4,8 +4,9 @@ from typing import ClassVar
 
 import pytest
 
-from codeagent.agent.agent import Past
 from codeagent.agent.limits import Limits
+from codeagent.agent.past import Past
+from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError, SessionWriteError
 from codeagent.core.events import (
@@ -225,7 +226,7 @@ async def reason_after(*answers: Calls, mode: Mode = "ask") -> str:
 
     def nobody(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
-            s.agent.respond(event.approval_id, Decision("deny", "no user", source="auto"))
+            s.act(Answer(event.approval_id, Decision("deny", "no user", source="auto")))
 
     return str(of(await s.run(on_event=nobody), RunFinished)[0].reason)
 

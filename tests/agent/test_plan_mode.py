@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from codeagent.core.acts import Prompt, SetMode
 from codeagent.core.events import BatchPlanned, ToolResultAdded, ToolStarted
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import Policy, Rule
@@ -74,8 +75,8 @@ async def test_the_model_is_told_once_when_it_plans_and_once_when_that_is_over()
     watched(s)
     for number, prompt in enumerate(("plan it", "better", "do it"), 1):
         if number == 3:
-            s.agent.set_mode("ask")
-        s.agent.start(prompt)
+            s.act(SetMode("ask"))
+        s.act(Prompt(prompt))
         await to_the_end(s, number)
     assert [note.partition(":")[0] for note in notes(s)] == ["(Plan mode", "(Plan mode is over"]
     assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)][-2].startswith("(Plan mode is")
@@ -84,7 +85,7 @@ async def test_the_model_is_told_once_when_it_plans_and_once_when_that_is_over()
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
 async def test_other_modes_are_no_news_for_the_model(mode: Literal["ask", "accept-edits", "auto"]) -> None:
     s = scene(Turn("ok"))
-    s.agent.set_mode(mode)
+    s.act(SetMode(mode))
     await s.run()
     assert notes(s) == []
 
@@ -92,8 +93,8 @@ async def test_other_modes_are_no_news_for_the_model(mode: Literal["ask", "accep
 async def test_a_change_in_mid_run_is_told_with_the_next_request() -> None:
     s = scene(Turn("", (do("x"),)), Turn("the plan"))
     watched(s)
-    s.agent.observe(lambda event: s.agent.set_mode("plan") if isinstance(event, ToolStarted) else None)
-    s.agent.start("go")
+    s.agent.observe(lambda event: s.act(SetMode("plan")) if isinstance(event, ToolStarted) else None)
+    s.act(Prompt("go"))
     await to_the_end(s)
     assert len(notes(s)) == 1
     assert s.model.requests[-1].messages[-1] == s.agent.history[-2]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.agent import Past
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
+from codeagent.agent.past import Past
+from codeagent.core.acts import FollowUp, Interrupt, Prompt, Rewrite, Steer, Stop, TakeBack
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     KnownEvent,
@@ -111,10 +112,10 @@ async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_g
 
     def type_ahead(event: KnownEvent) -> None:
         if isinstance(event, ToolStarted):
-            s.agent.steer(f"use the {NEVER}")
-            s.agent.steer("use tabs")
-            s.agent.follow_up(f"print the {NEVER}")
-            s.agent.follow_up("then commit")
+            s.act(Steer(f"use the {NEVER}"))
+            s.act(Steer("use tabs"))
+            s.act(FollowUp(f"print the {NEVER}"))
+            s.act(FollowUp("then commit"))
 
     events = await s.run(on_event=type_ahead)
     assert [(event.kind, event.taken_back) for event in of(events, SteerDelivered)] == [
@@ -134,7 +135,7 @@ async def test_an_interrupt_whose_words_are_denied_still_interrupts_and_its_word
 
     def interrupt(event: KnownEvent) -> None:
         if isinstance(event, ToolFinished):
-            s.agent.interrupt(f"not the {NEVER}")
+            s.act(Interrupt(f"not the {NEVER}"))
 
     events = await s.run(on_event=interrupt)
     first, second = of(events, ToolResultAdded)
@@ -148,9 +149,9 @@ async def test_queued_text_in_other_words_is_judged_again() -> None:
 
     def rewrite(event: KnownEvent) -> None:
         if isinstance(event, ToolStarted) and event.call_id == "call_1":
-            s.agent.follow_up("fine")
+            s.act(FollowUp("fine"))
         if isinstance(event, ToolStarted) and event.call_id == "call_2":
-            s.agent.rewrite(s.agent.queued[0].id, f"the {NEVER}")
+            s.act(Rewrite(s.agent.queued[0].id, f"the {NEVER}"))
 
     events = await s.run(on_event=rewrite)
     assert [event.taken_back for event in of(events, SteerDelivered)] == [True]
@@ -162,12 +163,12 @@ async def test_what_is_taken_back_while_the_hook_thinks_is_not_sent() -> None:
 
     def take_back(prompt: SubmittedPrompt) -> TextAnswer:
         if prompt.source == "follow_up":
-            s.agent.take_back(s.agent.queued[0].id)
+            s.act(TakeBack(s.agent.queued[0].id))
         return True
 
     def queue(event: KnownEvent) -> None:
         if isinstance(event, ToolStarted):
-            s.agent.follow_up("later")
+            s.act(FollowUp("later"))
 
     s = judged(Turn("", (do("nap"),)), Turn("done"), answer=take_back)
     await s.run(on_event=queue)
@@ -177,7 +178,7 @@ async def test_what_is_taken_back_while_the_hook_thinks_is_not_sent() -> None:
 async def started(s: Scene) -> list[KnownEvent]:
     """What a run that begins with the queue emits."""
     reader = s.agent.events()
-    s.agent.start(None)
+    s.act(Prompt(None))
     assert s.agent.running
     seen: list[KnownEvent] = []
     async for event in reader:
@@ -213,10 +214,10 @@ async def test_an_abort_while_a_hook_thinks_sends_nothing_and_gives_everything_b
 
     s = scene(Turn("hello"), hooks=Hooks((Hook("guard", prompt_submit=think),)))
     reader = s.agent.events()
-    s.agent.start("do it")
+    s.act(Prompt("do it"))
     await thinking.wait()
-    s.agent.steer("and this")
-    s.agent.abort()
+    s.act(Steer("and this"))
+    s.act(Stop())
     seen = []
     async for event in reader:
         seen.append(event)
@@ -233,7 +234,7 @@ async def test_closing_while_a_hook_thinks_ends_and_keeps_the_prompt_in_the_log(
         return True
 
     s = scene(hooks=Hooks((Hook("guard", prompt_submit=think),)))
-    s.agent.start("do it")
+    s.act(Prompt("do it"))
     await asyncio.sleep(0)
     await s.agent.close()
     assert "do it" in "".join(event_json(event, Redactor({})) for event in s.journal.events)
@@ -257,7 +258,7 @@ async def test_whenever_it_is_typed_denied_text_never_reaches_the_model_and_all_
             seen += 1
             for kind, text, at in texts:
                 if at == seen:
-                    {"steer": s.agent.steer, "interrupt": s.agent.interrupt, "follow_up": s.agent.follow_up}[kind](text)
+                    s.act({"steer": Steer, "interrupt": Interrupt, "follow_up": FollowUp}[kind](text))
 
     events = await s.run(on_event=write)
     given_back = [event.id for event in of(events, SteerDelivered) if event.taken_back]

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from codeagent.agent.agent import Past
+from codeagent.agent.past import Past
+from codeagent.core.acts import FollowUp, Interrupt, Steer, Stop, TakeBack
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.queued import Queued
@@ -28,7 +29,7 @@ def at_first_start(s: Scene, act: Callable[[], object]) -> None:
 @pytest.mark.parametrize(("strategy", "executed"), [("sequential", 1), ("parallel", 3), ("batched:2", 2)])
 async def test_an_interrupt_skips_what_lies_behind_the_next_boundary(strategy: str, executed: int) -> None:
     s = scene(Turn("", THREE), Turn("stopped"), strategy=strategy)
-    at_first_start(s, lambda: s.agent.interrupt("stop"))
+    at_first_start(s, lambda: s.act(Interrupt("stop")))
     events = await s.run()
     results = of(events, ToolResultAdded)
     assert sum(r.executed for r in results) == executed
@@ -41,7 +42,7 @@ async def test_an_interrupt_skips_what_lies_behind_the_next_boundary(strategy: s
 @pytest.mark.parametrize("strategy", ["sequential", "parallel", "batched:2"])
 async def test_steering_skips_nothing_and_arrives_after_the_results(strategy: str) -> None:
     s = scene(Turn("", THREE), Turn("ok"), strategy=strategy)
-    at_first_start(s, lambda: s.agent.steer("also this"))
+    at_first_start(s, lambda: s.act(Steer("also this")))
     events = await s.run()
     assert [r.executed for r in of(events, ToolResultAdded)] == [True] * 3
     assert text_of(s.model.requests[1].messages[-1].content) == "also this"
@@ -49,14 +50,14 @@ async def test_steering_skips_nothing_and_arrives_after_the_results(strategy: st
 
 async def test_queued_text_is_logged_before_it_is_delivered() -> None:
     s = scene(Turn("", THREE), Turn("ok"))
-    at_first_start(s, lambda: s.agent.steer("also this"))
+    at_first_start(s, lambda: s.act(Steer("also this")))
     order = names(await s.run())
     assert order.index("steer.queued") < order.index("steer.delivered") < order.index("message.added", 20)
 
 
 async def test_a_follow_up_waits_until_the_agent_would_stop() -> None:
     s = scene(Turn("", (do("ok"),)), Turn("first done"), Turn("second done"))
-    at_first_start(s, lambda: s.agent.follow_up("and then this"))
+    at_first_start(s, lambda: s.act(FollowUp("and then this")))
     await s.run()
     assert text_of(s.model.requests[1].messages[-1].content) == "did ok"
     assert text_of(s.model.requests[2].messages[-1].content) == "and then this"
@@ -67,7 +68,7 @@ async def test_text_queued_during_the_last_answer_becomes_the_next_turn() -> Non
 
     def steer_once(event: object) -> None:
         if getattr(event, "type", "") == "text.delta" and len(s.model.requests) == 1:
-            s.agent.steer("wait")
+            s.act(Steer("wait"))
 
     s.agent.observe(steer_once)
     await s.run()
@@ -76,10 +77,14 @@ async def test_text_queued_during_the_last_answer_becomes_the_next_turn() -> Non
 
 async def test_what_is_taken_back_is_not_delivered() -> None:
     s = scene(Turn("", THREE), Turn("ok"))
-    taken: list[str | None] = []
-    at_first_start(s, lambda: taken.append(s.agent.take_back(s.agent.steer("never mind"))))
+
+    def never_mind() -> None:
+        s.act(Steer("never mind"))
+        s.act(TakeBack(s.agent.queued[0].id))
+
+    at_first_start(s, never_mind)
     events = await s.run()
-    assert taken == ["never mind"]
+    assert s.agent.queued == ()
     assert [e.taken_back for e in of(events, SteerDelivered)] == [True]
     assert len(s.model.requests[1].messages) == 5
 
@@ -88,9 +93,9 @@ async def test_abort_cancels_now_and_gives_the_queues_back() -> None:
     s = scene(Turn("", (do("sleep"), do("sleep", "alone"))))
 
     def act() -> None:
-        s.agent.steer("one")
-        s.agent.follow_up("two")
-        s.agent.abort()
+        s.act(Steer("one"))
+        s.act(FollowUp("two"))
+        s.act(Stop())
 
     at_first_start(s, act)
     events = await s.run()

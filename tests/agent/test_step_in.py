@@ -6,8 +6,8 @@ import json
 import pytest
 
 from codeagent.agent.hooks.hook import Allow, Deny, Hook, Hooks, Modify
+from codeagent.core.acts import AllowRule, Answer, EditCall, Interrupt, Prompt, Resume, RevokeRule, SkipCall, Step, Stop
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.errors import ConfigError
 from codeagent.core.events import BatchFinished, BatchPlanned, KnownEvent, RunFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.notices import StepModeChanged
@@ -20,8 +20,8 @@ THREE = (do("one"), do("two"), do("three"))
 
 async def step_to_the_boundary(s: Scene) -> None:
     watched(s)
-    s.agent.step(True)
-    s.agent.start("go")
+    s.act(Step(True))
+    s.act(Prompt("go"))
     await until(lambda: paused(s))
 
 
@@ -33,7 +33,7 @@ async def test_step_mode_shows_the_batch_and_runs_nothing_until_told() -> None:
     assert (paused(s)[0].batch, paused(s)[0].why) == (1, "step")
     assert paused(s)[0].calls == tuple(call.call_id for call in planned.calls)
     assert not of(s.events, ToolStarted)
-    s.agent.go_on()
+    s.act(Resume())
     await to_the_end(s)
     assert len(of(s.events, ToolStarted)) == 3
 
@@ -42,9 +42,9 @@ async def test_one_of_three_is_skipped_another_edited_and_the_log_and_the_model_
     s = scene(Turn("", THREE), Turn("done"))
     await step_to_the_boundary(s)
     first, second, third = (call.call_id for call in of(s.events, BatchPlanned)[0].calls)
-    assert s.agent.skip(first, "not that one")
-    assert s.agent.amend(second, '{"what": "other", "key": ""}')
-    s.agent.go_on()
+    s.act(SkipCall(first, "not that one"))
+    s.act(EditCall(second, '{"what": "other", "key": ""}'))
+    s.act(Resume())
     await to_the_end(s)
     results = {event.call_id: event for event in of(s.events, ToolResultAdded)}
     assert (results[first].error.kind, results[first].executed, results[first].approval) == ("skipped", False, "user")
@@ -62,9 +62,9 @@ async def test_an_edit_that_does_not_fit_changes_nothing_and_says_everything_tha
     s = scene(Turn("", (do("one"),)), Turn("done"))
     await step_to_the_boundary(s)
     call = of(s.events, BatchPlanned)[0].calls[0].call_id
-    with pytest.raises(ConfigError, match="Argument 'key' for tool 'do' should be a valid string"):
-        s.agent.amend(call, '{"key": 1}')
-    s.agent.go_on()
+    refusal = s.refusal(EditCall(call, '{"key": 1}'))
+    assert "Argument 'key' for tool 'do' should be a valid string" in refusal
+    s.act(Resume())
     await to_the_end(s)
     assert heard(s) == ["did one"]
 
@@ -72,18 +72,18 @@ async def test_an_edit_that_does_not_fit_changes_nothing_and_says_everything_tha
 async def test_a_call_that_runs_already_can_neither_be_skipped_nor_edited() -> None:
     s = scene(Turn("", (do("one"),)), Turn("done"))
     watched(s)
-    s.agent.start("go")
+    s.act(Prompt("go"))
     await to_the_end(s)
-    assert not s.agent.skip("call_1", "late")
-    assert not s.agent.amend("call_1", "{}")
+    assert "no longer paused" in s.refusal(SkipCall("call_1", "late"))
+    assert "no longer pending" in s.refusal(EditCall("call_1", "{}"))
 
 
 async def test_every_call_skipped_is_a_batch_all_the_same() -> None:
     s = scene(Turn("", THREE), Turn("done"))
     await step_to_the_boundary(s)
     for call in of(s.events, BatchPlanned)[0].calls:
-        s.agent.skip(call.call_id)
-    s.agent.go_on()
+        s.act(SkipCall(call.call_id))
+    s.act(Resume())
     await to_the_end(s)
     assert heard(s) == ["skipped by user"] * 3
     assert of(s.events, RunFinished)[0].reason == "done"
@@ -92,8 +92,8 @@ async def test_every_call_skipped_is_a_batch_all_the_same() -> None:
 async def test_a_correction_at_the_boundary_skips_the_batch_and_is_read_next() -> None:
     s = scene(Turn("", THREE), Turn("done"))
     await step_to_the_boundary(s)
-    s.agent.interrupt("use the helper")
-    s.agent.go_on()
+    s.act(Interrupt("use the helper"))
+    s.act(Resume())
     await to_the_end(s)
     assert not of(s.events, ToolStarted)
     assert heard(s) == ["Skipped: the user interrupted with “use the helper”"] * 3
@@ -103,7 +103,7 @@ async def test_a_correction_at_the_boundary_skips_the_batch_and_is_read_next() -
 async def test_a_stop_at_the_boundary_answers_every_call() -> None:
     s = scene(Turn("", THREE), Turn("done"))
     await step_to_the_boundary(s)
-    s.agent.abort()
+    s.act(Stop())
     await to_the_end(s)
     assert [event.error.kind for event in of(s.events, ToolResultAdded)] == ["cancelled"] * 3
     assert of(s.events, RunFinished)[0].reason == "interrupted"
@@ -113,8 +113,8 @@ async def test_a_stop_at_the_boundary_answers_every_call() -> None:
 async def test_leaving_step_mode_lets_the_next_batches_run() -> None:
     s = scene(Turn("", (do("one"),)), Turn("", (do("two"),)), Turn("done"))
     await step_to_the_boundary(s)
-    s.agent.step(False)
-    s.agent.go_on()
+    s.act(Step(False))
+    s.act(Resume())
     await to_the_end(s)
     assert len(paused(s)) == 1
     assert [event.on for event in of(s.events, StepModeChanged)] == [True, False]
@@ -126,11 +126,11 @@ async def answered(s: Scene, *decisions: Decision) -> list[ApprovalRequested]:
 
     def answer(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
-            asyncio.get_running_loop().call_soon(s.agent.respond, event.approval_id, left.pop(0))
+            asyncio.get_running_loop().call_soon(s.act, Answer(event.approval_id, left.pop(0)))
 
     s.agent.observe(answer)
     watched(s)
-    s.agent.start("go")
+    s.act(Prompt("go"))
     await to_the_end(s)
     return of(s.events, ApprovalRequested)
 
@@ -205,8 +205,8 @@ async def test_a_rule_that_is_none_or_does_not_fit_allows_nothing_and_is_asked_a
 
 async def test_a_rule_is_revoked_and_asks_again() -> None:
     s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
-    await s.agent.allow("asking(one)", keep=False)
-    await s.agent.revoke(s.agent.rules[0])
+    assert await s.agent.finish(AllowRule("asking(one)")) is None
+    assert await s.agent.finish(RevokeRule(s.agent.rules[0])) is None
     assert len(await answered(s, Decision("deny"))) == 1
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from codeagent.commands.inject import Injection, injector
+from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import ToolStarted, TurnStarted
 from tests.session.eventlogs import Log
@@ -14,20 +15,20 @@ class Recorder:
     """An agent that notes what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.told: list[Act] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda text: self.told.append((name, text))
+    def do(self, act: Act) -> None:
+        self.told.append(act)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("steer@tool:1=look = here", Injection("steer", "tool.started", 1, "look = here")),
-        ("interrupt@batch:12=stop\nnow", Injection("interrupt", "batch.planned", 12, "stop\nnow")),
-        ("follow-up@turn:2=and then", Injection("follow-up", "turn.started", 2, "and then")),
-        ("abort@turn:1", Injection("abort", "turn.started", 1, "")),
-        ("abort@tool:3=enough", Injection("abort", "tool.started", 3, "enough")),
+        ("steer@tool:1=look = here", Injection(Steer("look = here"), "tool.started", 1)),
+        ("interrupt@batch:12=stop\nnow", Injection(Interrupt("stop\nnow"), "batch.planned", 12)),
+        ("follow-up@turn:2=and then", Injection(FollowUp("and then"), "turn.started", 2)),
+        ("abort@turn:1", Injection(Stop("interrupted"), "turn.started", 1)),
+        ("abort@tool:3=enough", Injection(Stop("enough"), "tool.started", 3)),
     ],
 )
 def test_what_is_accepted(text: str, expected: Injection) -> None:
@@ -55,6 +56,6 @@ def test_each_acts_once_at_its_own_point() -> None:
     for event in log.events:
         observe(event)
         told_after.append((event.type, len(agent.told)))
-    assert agent.told == [("follow_up", "c"), ("steer", "a"), ("interrupt", "b"), ("abort", "interrupted")]
+    assert agent.told == [FollowUp("c"), Steer("a"), Interrupt("b"), Stop()]
     assert [count for _, count in told_after] == [1, 1, 3, 4, 4, 4]
     assert isinstance(log.events[1], ToolStarted)

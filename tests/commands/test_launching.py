@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from codeagent.commands import launching
 from codeagent.commands.launching import LocalLauncher
 from codeagent.config.keys import KeyStore
 from codeagent.config.settings import SandboxSettings, Settings
+from codeagent.core.acts import Prompt, RunShell, SetEffort, SetMode, SetModel, Stop
 from codeagent.core.errors import CodeagentError, ConfigError, SessionError, SessionInUse, SessionNotFound
 from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
 from codeagent.core.messages import text_of
@@ -74,7 +76,7 @@ async def opened(here: LocalLauncher, resume: str | None = None, **wish: Any) ->
 
 async def to_the_end(runtime: Runtime, prompt: str | None) -> list[Any]:
     events = runtime.agent.events()
-    runtime.agent.start(prompt)
+    runtime.agent.do(Prompt(prompt))
     found = []
     async for event in events:
         found.append(event)
@@ -219,7 +221,7 @@ async def test_a_conversation_is_opened_run_listed_and_resumed_with_the_mode_cho
     assert "Workspace: " in runtime.system_prompt
     events = await to_the_end(runtime, "what does it say?")
     assert events[-1].text == "It says text."
-    runtime.agent.set_mode("plan")
+    runtime.agent.do(SetMode("plan"))
     [summary] = here.sessions()
     assert (summary.prompt, summary.in_use) == ("what does it say?", True)
     await runtime.close()
@@ -270,7 +272,7 @@ async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(
     here = launcher(product)
     runtime = await opened(here, model=script(product, say("ok")))
     await to_the_end(runtime, "hello")
-    await runtime.agent.shell("echo from the shell; exit 3", shared=True)
+    await runtime.agent.finish(RunShell("echo from the shell; exit 3", shared=True))
     session = runtime.agent.session_id
     await runtime.close()
     again = await opened(here, resume=session, model=script(product, say("I see", expect="from the shell")))
@@ -285,14 +287,15 @@ async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(
 async def test_how_much_the_model_thinks_can_change_between_runs(product: Product) -> None:
     here = launcher(product)
     runtime = await opened(here, model=script(product, say("one")))
-    changed = await runtime.use_effort("high")
-    again = await changed.use_effort(2000)
-    assert again.model == runtime.model and again.agent is runtime.agent
-    assert (await to_the_end(again, "go"))[-1].reason == "done"
+    before = runtime.agent.model
+    for effort in ("high", 2000):
+        assert await runtime.agent.finish(SetEffort(effort)) is None
+    assert runtime.agent.model == replace(before, effort=2000)
+    assert (await to_the_end(runtime, "go"))[-1].reason == "done"
     recorded = here.recorded(runtime.agent.session_id)
     notices = [event.text for event in recorded if isinstance(event, ModelChanged)]
     assert notices == ["thinking: high", "thinking: up to 2000 tokens"]
-    await again.close()
+    await runtime.close()
 
 
 async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from_then_on(product: Product) -> None:
@@ -300,16 +303,17 @@ async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from
     runtime = await opened(here, model=script(product, say("one")))
     await to_the_end(runtime, "go")
     other = script(product, say("two"))
-    changed = await runtime.use_model(other, None)
-    assert changed.model == other and changed.agent is runtime.agent
-    events = await to_the_end(changed, "again")
+    assert await runtime.agent.finish(SetModel(other)) is None
+    assert runtime.agent.model.name == other
+    events = await to_the_end(runtime, "again")
     assert events[-1].text == "two"
-    with pytest.raises(ConfigError):
-        await changed.use_model("script:/nowhere.json", None)
+    refused = await runtime.agent.finish(SetModel("script:/nowhere.json"))
+    assert refused is not None and "/nowhere.json" in refused.reason
+    assert runtime.agent.model.name == other
     recorded = here.recorded(runtime.agent.session_id)
     [notice] = [event for event in recorded if isinstance(event, ModelChanged)]
     assert (notice.model, notice.api_base) == (other, None)
-    await changed.close()
+    await runtime.close()
     assert here.settings(Wish(resume="last")).model == other
 
 
@@ -318,12 +322,12 @@ async def test_the_model_is_not_changed_during_a_run(product: Product) -> None:
     model = script(product, calls(("bash", {"command": "sleep 30"})))
     runtime = await opened(here, model=model, mode="ask")
     events = runtime.agent.events()
-    runtime.agent.start("go")
+    runtime.agent.do(Prompt("go"))
     async for event in events:
         if event.type == "approval.requested":
             break
-    with pytest.raises(CodeagentError, match="between runs"):
-        await runtime.use_model("demo", None)
+    refused = runtime.agent.do(SetModel("demo"))
+    assert refused is not None and "between runs" in refused.reason
     await runtime.close()
 
 
@@ -374,7 +378,7 @@ async def test_a_kept_key_is_sent_to_its_provider_and_written_nowhere(
     monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url)
     here = launcher(product, Ring(OPENAI_API_KEY=KEY))
     runtime = await opened(here, model="openai/gpt-5-mini")
-    assert runtime.context_window == 272_000
+    assert runtime.agent.model.context_window == 272_000
     await to_the_end(runtime, "hi")
     await runtime.close()
     assert provider.requests[0].headers["authorization"] == f"Bearer {KEY}"
@@ -392,13 +396,13 @@ async def test_in_the_container_a_command_of_the_persons_is_stopped_whole_and_th
     try:
         events = runtime.agent.events()
         command = "touch here; (trap '' TERM; sleep 307.5) & setsid sleep 307.5 & echo started; sleep 307.5"
-        running = asyncio.ensure_future(runtime.agent.shell(command, shared=False))
+        running = asyncio.ensure_future(runtime.agent.finish(RunShell(command, shared=False)))
         async for event in events:
             if event.type == "tool.updated":
                 break
-        runtime.agent.abort()
+        runtime.agent.do(Stop())
         await running
-        await runtime.agent.shell("ps -ef | grep -c '[s]leep 307' || true", shared=False)
+        await runtime.agent.finish(RunShell("ps -ef | grep -c '[s]leep 307' || true", shared=False))
         results = [event async for event in _until_results(events, 2)]
     finally:
         await runtime.close()

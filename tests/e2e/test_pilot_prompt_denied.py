@@ -7,8 +7,8 @@ import pytest
 
 from codeagent.commands.launching import LocalLauncher
 from codeagent.tui.app import CodeagentApp, Folders
-from codeagent.tui.conversation import Conversation
-from codeagent.tui.ports import Talk, Wish
+from codeagent.tui.ports import Wish
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.blocks import Remark
 from tests.e2e.product import Product, of, say
@@ -33,11 +33,11 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
     )
     model = product.script(say("Hello."))
 
-    async def open_talk(stage: Stage) -> Talk:
-        return Conversation(LocalLauncher(product.workspace), stage)
+    async def open_client(stage: Stage) -> SessionClient:
+        return SessionClient(LocalLauncher(product.workspace), stage)
 
     folders = Folders(product.home / "state", product.home / "config", product.workspace)
-    app = CodeagentApp(open_talk, Wish(model=model, sandbox="off", proceed=True), folders)
+    app = CodeagentApp(open_client, Wish(model=model, sandbox="off", proceed=True), folders)
     async with app.run_test(size=(80, 24)) as pilot:
         stage = app.chat.stage
 

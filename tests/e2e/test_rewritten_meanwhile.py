@@ -7,6 +7,7 @@ import pytest
 
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.config.settings import Settings
+from codeagent.core.acts import Answer, Prompt, RunShell
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock
 from codeagent.core.events import RunFinished, ToolResultAdded
@@ -34,14 +35,14 @@ async def session(
     asked: list[ApprovalRequested] = []
     results: list[ToolResultAdded] = []
     try:
-        runtime.agent.start("go")
+        runtime.agent.do(Prompt("go"))
         async for event in runtime.agent.events():
             match event:
                 case ApprovalRequested():
                     asked.append(event)
                     if len(asked) == 1:
-                        await runtime.agent.shell(meanwhile, shared=False)
-                    runtime.agent.respond(event.approval_id, decisions[len(asked) - 1])
+                        await runtime.agent.finish(RunShell(meanwhile, shared=False))
+                    runtime.agent.do(Answer(event.approval_id, decisions[len(asked) - 1]))
                 case ToolResultAdded(name="edit"):
                     results.append(event)
                 case RunFinished():

@@ -12,7 +12,8 @@ from codeagent.core.display import DiffBlock, FilesBlock, MarkdownBlock, Questio
 from codeagent.core.events import Notice, SteerQueued
 from codeagent.tui.app import Folders, run_app
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.ports import Missing, ModelRow, SessionRow, Talk, Wish
+from codeagent.tui.ports import Missing, ModelRow, SessionRow, Wish
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from tests.security.terminal_payloads import END, PAYLOADS
 from tests.tui.scripts import Recording
@@ -23,7 +24,7 @@ _FRAME = 0.03
 """Seconds: longer than Textual waits between two frames."""
 
 
-class RecordedTalk:
+class RecordedClient:
     """A conversation that only shows; what the person does has no effect."""
 
     running = False
@@ -139,11 +140,11 @@ def numbered(texts: list[str], letter: str, between: str = "\n") -> str:
 def main(folder: Path, shown: list[int]) -> int:
     texts = [PAYLOADS[number] for number in shown] or BENIGN
 
-    async def open_talk(stage: Stage) -> Talk:
-        talk: Any = RecordedTalk(stage, texts)
-        return talk  # type: ignore[no-any-return]  # what it leaves out answers None, by __getattr__
+    async def open_client(stage: Stage) -> SessionClient:
+        client: Any = RecordedClient(stage, texts)
+        return client  # type: ignore[no-any-return]  # what it leaves out answers None, by __getattr__
 
-    return run_app(open_talk, Wish(), Folders(folder / "state", folder / "config", folder))
+    return run_app(open_client, Wish(), Folders(folder / "state", folder / "config", folder))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+from codeagent.core.acts import Background, FollowUp, Steer, Stop
 from codeagent.core.events import SteerDelivered, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import ErrorInfo, text_of
 from codeagent.core.policy import Policy
@@ -104,7 +105,7 @@ async def test_what_a_job_returns_is_told_exactly_once_whichever_way_it_is_asked
     running = asyncio.ensure_future(b.run())
     await b.long.running()
     if promoted:
-        assert b.agent.promote()
+        b.act(Background())
     b.long.end()
     await b.until("job.finished")
     b.long.end("b")
@@ -138,7 +139,7 @@ async def test_what_the_person_types_does_not_wait_for_a_job() -> None:
     b = Backstage(START, Turn("", (call("wait", id="job-1", timeout=600),)), Turn("yes?"))
     running = asyncio.ensure_future(b.run())
     await b.until("tool.started", 2)
-    b.agent.steer("look at this first")
+    b.act(Steer("look at this first"))
     await running
     assert said(b).endswith("[It still runs; the wait ended early: the user has typed something.]")
     assert len(of(b.events, SteerDelivered)) == 1
@@ -149,7 +150,7 @@ async def test_what_is_meant_for_later_lets_the_wait_go_on() -> None:
     b = Backstage(START, Turn("", (call("wait", id="job-1", timeout=600),)), Turn("yes?"))
     running = asyncio.ensure_future(b.run())
     await b.until("tool.started", 2)
-    b.agent.follow_up("and then")
+    b.act(FollowUp("and then"))
     await b.settled()
     assert len(of(b.events, ToolResultAdded)) == 1
     b.long.end()
@@ -161,7 +162,7 @@ async def test_esc_ends_a_wait_and_not_the_job() -> None:
     b = Backstage(START, Turn("", (call("wait", id="job-1", timeout=600),)))
     running = asyncio.ensure_future(b.run())
     await b.until("tool.started", 2)
-    b.agent.abort()
+    b.act(Stop())
     await running
     assert last(b).error == ErrorInfo(kind="cancelled", message="Cancelled")
     assert b.jobs.get("job-1").status == "running"

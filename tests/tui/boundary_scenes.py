@@ -7,18 +7,18 @@ from typing import Any
 
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.events import BatchPlanned, ToolCallAdded
-from tests.tui.replay import ReplayTalk
+from tests.tui.replay import ReplayClient
 from tests.tui.scenes import Scene
 from tests.tui.scripts import Recording, after_failing_tests
 
 
-def _as_it_is(talk: ReplayTalk) -> None:
+def _as_it_is(client: ReplayClient) -> None:
     """Nothing to prepare."""
 
 
 @dataclass(frozen=True)
 class BoundaryScene(Scene):
-    prepare: Callable[[ReplayTalk], None] = _as_it_is
+    prepare: Callable[[ReplayClient], None] = _as_it_is
     """What is changed about the past before the first key."""
 
 
@@ -104,14 +104,14 @@ def went_back() -> Recording:
     return recording.restored("k1", "rewind", ["src/dates.py"], conversation=True)
 
 
-def somebody_edited(talk: ReplayTalk) -> None:
-    talk.past.edited = frozenset({"src/dates.py"})
-    talk.past.agents["src/dates.py"] = "def days(y):\n    return 366\n"
-    talk.past.left_out = ("data.bin: larger than 20 MiB",)
+def somebody_edited(client: ReplayClient) -> None:
+    client.past.edited = frozenset({"src/dates.py"})
+    client.past.agents["src/dates.py"] = "def days(y):\n    return 366\n"
+    client.past.left_out = ("data.bin: larger than 20 MiB",)
 
 
-def no_past(talk: ReplayTalk) -> None:
-    talk.past.moments = ()
+def no_past(client: ReplayClient) -> None:
+    client.past.moments = ()
 
 
 SCENES: dict[str, BoundaryScene] = {

@@ -1,11 +1,9 @@
-"""A book of jobs and a box of tools that only note what they are told."""
+"""A book of jobs that only notes what it is told."""
 
 from typing import Any
 
-from codeagent.core.errors import ConfigError
 from codeagent.core.job import Job
 from codeagent.core.ports import OutputPage
-from codeagent.core.toolbox import Toolbox
 
 JOB = Job("job-1", "c1", "bash", "npm run dev", "running", 0.0, lines=3)
 
@@ -46,23 +44,3 @@ class FakeJobs:
         self.told.append(("send", job_id, text))
         self.get(job_id)
         return self.takes
-
-
-class FakeToolbox:
-    """A ToolKeeper; `refuses` is why trust cannot be kept."""
-
-    def __init__(self, now: Toolbox) -> None:
-        self.now = now
-        self.told: list[str] = []
-        self.refuses = ""
-
-    async def trust(self) -> None:
-        self._note("trust")
-
-    async def distrust(self) -> None:
-        self._note("distrust")
-
-    def _note(self, word: str) -> None:
-        if self.refuses:
-            raise ConfigError(self.refuses)
-        self.told.append(word)

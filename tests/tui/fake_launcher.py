@@ -2,38 +2,58 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from codeagent.config.settings import Settings
-from codeagent.core.budget import Budget, Effort
-from codeagent.core.errors import CodeagentError, ConfigError, SessionInUse, SessionNotFound
+from codeagent.core.acts import Act, Prompt, Refused
+from codeagent.core.budget import Budget
+from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.policy import Decision, Mode, Rule
+from codeagent.core.model import ModelInUse
+from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.queued import Queued
+from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import Runtime, SessionSummary
+from codeagent.core.toolbox import Toolbox
 from codeagent.tui.ports import Missing, ModelRow, Wish
 from tests.fakes import FakeOutputs
-from tests.tui.fake_jobs import FakeJobs, FakeToolbox
+from tests.tui.fake_jobs import FakeJobs
 
 SESSION = "20261120-120000-0badcafe"
 INFO = SandboxInfo("docker", "debian", "configured", "1000:1000", "none")
 
 
 class FakeAgent:
-    """Notes calls in `told`; `emit` is what its readers get."""
+    """Notes acts in `told`; `emit` is what its readers get."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.told: list[Act] = []
         self.running = False
         self.queued: tuple[Queued, ...] = ()
         self.session_id = SESSION
         self.refuses: str = ""
         self.jobs = FakeJobs()
-        self.toolbox: FakeToolbox | None = None
+        self.toolbox: Toolbox | None = None
+        self.rewind: Rewind | None = None
+        self.model = ModelInUse("demo", context_window=200_000)
+        self.budget: Budget | None = None
+        self.rules: tuple[Rule, ...] = ()
         self._events: asyncio.Queue[KnownEvent | None] = asyncio.Queue()
+
+    def do(self, act: Act) -> Refused | None:
+        if self.refuses:
+            return Refused(self.refuses)
+        self.told.append(act)
+        self.running = self.running or isinstance(act, Prompt)
+        return None
+
+    async def finish(self, act: Act) -> Refused | None:
+        return self.do(act)
+
+    async def settled(self) -> None:
+        return None
 
     def emit(self, *events: KnownEvent) -> None:
         for event in events:
@@ -46,93 +66,14 @@ class FakeAgent:
         while (event := await self._events.get()) is not None:
             yield event
 
-    def start(self, prompt: str | None) -> None:
-        if self.refuses:
-            raise CodeagentError(self.refuses)
-        self.told.append(("start", prompt))
-        self.running = True
-
     def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
         raise AssertionError("the screen reads events()")
-
-    def steer(self, text: str) -> str:
-        return self._note("steer", text)
-
-    def interrupt(self, text: str) -> str:
-        return self._note("interrupt", text)
-
-    def follow_up(self, text: str) -> str:
-        return self._note("follow_up", text)
-
-    def take_back(self, queued_id: str) -> str | None:
-        return self._note("take_back", queued_id)
-
-    def abort(self, reason: str = "interrupted") -> None:
-        self._note("abort", reason)
-
-    def cancel_call(self, call_id: str) -> None:
-        self._note("cancel_call", call_id)
-
-    def respond(self, approval_id: str, decision: Decision) -> bool:
-        self._note("respond", approval_id, decision)
-        return True
-
-    def pause(self) -> None:
-        self._note("pause")
-
-    def go_on(self) -> None:
-        self._note("go_on")
-
-    stepping = False
-    budget: Budget | None = None
-    rules: tuple[Rule, ...] = ()
-
-    def step(self, on: bool) -> None:
-        self._note("step", on)
-
-    def skip(self, call_id: str, reason: str = "") -> bool:
-        return bool(self._note("skip", call_id, reason))
-
-    def amend(self, call_id: str, arguments: str) -> bool:
-        if self.refuses:
-            raise ConfigError(self.refuses)
-        return bool(self._note("amend", call_id, arguments))
-
-    def set_budget(self, budget: Budget | None) -> None:
-        self.budget = budget
-
-    def rewrite(self, queued_id: str, text: str) -> bool:
-        return bool(self._note("rewrite", queued_id, text))
-
-    def move(self, queued_id: str, position: int) -> bool:
-        return bool(self._note("move", queued_id, position))
-
-    async def allow(self, rule: str, *, keep: bool) -> None:
-        self._note("allow", rule, keep)
-
-    async def revoke(self, rule: Rule) -> None:
-        self._note("revoke", rule)
-
-    def promote(self, call_id: str | None = None) -> bool:
-        return bool(self._note("promote", call_id))
-
-    def set_mode(self, mode: Mode) -> None:
-        self._note("set_mode", mode)
-
-    async def shell(self, command: str, *, shared: bool) -> None:
-        if self.refuses:
-            raise CodeagentError(self.refuses)
-        self._note("shell", command, shared)
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         raise AssertionError("the screen reads events()")
 
     async def close(self) -> None:
         self._events.put_nowait(None)
-
-    def _note(self, *call: Any) -> str:
-        self.told.append(call)
-        return "q1"
 
 
 @dataclass
@@ -150,8 +91,8 @@ class FakeLauncher:
     """The process that has the session."""
     elsewhere: Path | None = None
     """The folder the session belongs to."""
+    info: SandboxInfo = INFO
     closed: int = 0
-    efforts: list[Effort] = field(default_factory=list)
     kept: list[tuple[str, str]] = field(default_factory=list)
 
     def settings(self, wish: Wish) -> Settings:
@@ -165,35 +106,22 @@ class FakeLauncher:
         await self.ready.wait()
         if self.refuses:
             raise CodeagentError(self.refuses)
-        runtime: Runtime
-
-        async def use_model(name: str, api_base: str | None) -> Runtime:
-            return replace(runtime, model=name, context_window=1000)
-
-        async def use_effort(effort: Effort) -> Runtime:
-            self.efforts.append(effort)
-            return runtime
+        self.agent.model = ModelInUse(settings.model or "", context_window=200_000)
 
         async def close() -> None:
             self.closed += 1
             await self.agent.close()
 
-        runtime = Runtime(
+        return Runtime(
             agent=self.agent,
             workspace=None,  # type: ignore[arg-type]  # no screen asks the workspace
             sandbox=None,
-            sandbox_info=INFO,
+            sandbox_info=self.info,
             outputs=FakeOutputs(),
-            rewind=None,
             tools=(),
             system_prompt="You are codeagent.",
-            model=settings.model or "",
-            context_window=200_000,
-            use_model=use_model,
-            use_effort=use_effort,
             close=close,
         )
-        return runtime
 
     def sessions(self) -> tuple[SessionSummary, ...]:
         return (SessionSummary(SESSION, 1.0, 10, str(self.workspace), "demo", "fix it", in_use=False),)

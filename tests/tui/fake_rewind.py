@@ -1,11 +1,11 @@
 """A past to go back to, in memory: what the screens of /undo, /rewind and /diff are shown with."""
 
-from collections.abc import Collection
-from typing import Any
+from dataclasses import replace
 
+from codeagent.core.acts import Refused, Restore, RestoreFile
 from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
-from codeagent.core.rewind import ChangedFile, Changes, Point, RestoreKind
+from codeagent.core.rewind import ChangedFile, Changes, Point
 
 _START = 1_790_000_000.0
 
@@ -14,7 +14,8 @@ class FakeRewind:
     """Three prompts with a batch each; `files` are path, then and now. Notes in `told` what it was asked to do."""
 
     def __init__(self, files: tuple[tuple[str, str | None, str | None], ...] = ()) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.told: list[Restore | RestoreFile] = []
+        self.restored: tuple[ChangedFile, ...] = ()
         self.moments: tuple[Point, ...] = tuple(
             point
             for number, label in enumerate(("fix the parser", "add a test for 1900", "tidy up"), 1)
@@ -57,24 +58,18 @@ class FakeRewind:
         text = self.agents.get(path)
         return await self.node(None, path) if text is None else Node("file", text.encode())
 
-    async def go(
-        self,
-        point: str,
-        kind: RestoreKind,
-        *,
-        files: bool = True,
-        conversation: bool = False,
-        paths: Collection[str] | None = None,
-    ) -> tuple[ChangedFile, ...]:
-        self._maybe_refuse()
-        self.told.append(("go", point, kind, files, conversation, None if paths is None else tuple(sorted(paths))))
-        return (await self.changes(point)).files if files else ()
-
-    async def put(self, path: str, node: Node | None, *, present: Node | None) -> None:
-        self._maybe_refuse()
-        self.told.append(("put", path, node, present))
-        text = None if node is None else node.data.decode()
-        self.files = tuple((row[0], row[1], text) if row[0] == path else row for row in self.files)
+    async def restore(self, act: Restore | RestoreFile) -> Refused | None:
+        if self.refuses:
+            return Refused(self.refuses)
+        if isinstance(act, Restore) and act.paths is not None:
+            act = replace(act, paths=tuple(sorted(act.paths)))
+        self.told.append(act)
+        if isinstance(act, Restore):
+            self.restored = (await self.changes(act.point)).files if act.files else ()
+            return None
+        text = None if act.node is None else act.node.data.decode()
+        self.files = tuple((row[0], row[1], text) if row[0] == act.path else row for row in self.files)
+        return None
 
     def _changed(self, path: str, then: str | None, now: str | None) -> ChangedFile:
         change = "added" if then is None else "deleted" if now is None else "modified"

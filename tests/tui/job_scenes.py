@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
-from tests.tui.replay import ReplayTalk
+from tests.tui.replay import ReplayClient
 from tests.tui.scenes import Scene
 from tests.tui.scripts import Recording, looked_around
 from tests.tui.widgets.cards import asking
@@ -12,13 +12,13 @@ from tests.tui.widgets.cards import asking
 SERVER = "npm run dev -- --port 8000"
 
 
-def _as_it_is(talk: ReplayTalk) -> None:
+def _as_it_is(client: ReplayClient) -> None:
     """Nothing to prepare."""
 
 
 @dataclass(frozen=True)
 class JobScene(Scene):
-    prepare: Callable[[ReplayTalk], None] = _as_it_is
+    prepare: Callable[[ReplayClient], None] = _as_it_is
 
 
 def background() -> Recording:
@@ -91,8 +91,8 @@ def promoted() -> Recording:
     return recording.end_batch(executed=1, duration_ms=61_000)
 
 
-def a_question(talk: ReplayTalk) -> None:
-    talk.stage.desk.add(replace(asking("bash", "c9.1", "rm -rf build", reason=""), ts=0.0))
+def a_question(client: ReplayClient) -> None:
+    client.stage.desk.add(replace(asking("bash", "c9.1", "rm -rf build", reason=""), ts=0.0))
 
 
 def _tool(name: str, source: str = "builtin", **fields: object) -> ToolFacts:
@@ -130,8 +130,8 @@ TOOLBOX = Toolbox(
 )
 
 
-def with_tools(talk: ReplayTalk) -> None:
-    talk.tools_in_use = TOOLBOX
+def with_tools(client: ReplayClient) -> None:
+    client.tools_in_use = TOOLBOX
 
 
 SCENES: dict[str, JobScene] = {

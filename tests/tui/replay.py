@@ -7,17 +7,22 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from codeagent.core.acts import Act, Pause, Refused, Restore, RestoreFile, SetMode, Step, Stop
+from codeagent.core.budget import Budget
 from codeagent.core.decisions import decisions
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent
 from codeagent.core.ledger import LedgerRow
-from codeagent.core.policy import Decision, Rule
+from codeagent.core.model import ModelInUse
+from codeagent.core.policy import Rule
 from codeagent.core.rewind import Rewind
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp, Folders
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.ports import Missing, Mode, ModelRow, SessionRow, Wish
+from codeagent.tui.ports import Missing, ModelRow, SessionRow, Wish
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
+from tests.tui.fake_launcher import FakeLauncher
 from tests.tui.fake_rewind import FakeRewind
 
 ROWS = (
@@ -62,12 +67,14 @@ async def enter(pilot: Pilot[None], *lines: str) -> None:
         await pilot.press("enter")
 
 
-class ReplayTalk:
-    """A conversation that only shows what was recorded, and notes what the person does."""
+class ReplayClient(SessionClient):
+    """A conversation that only shows what was recorded, and notes the acts made on it."""
+
+    running = False
 
     def __init__(self, stage: Stage, events: Sequence[KnownEvent], missing: Missing | None, **status: Any) -> None:
-        self.told: list[tuple[Any, ...]] = []
-        self.running = False
+        super().__init__(FakeLauncher(), stage)
+        self.told: list[Any] = []
         self.shown = False
         self.stage = stage
         self._events = events
@@ -78,8 +85,8 @@ class ReplayTalk:
         self.lines: Mapping[str, int] = {}
         self.ready: asyncio.Event | None = None
         """Where set: what is started only once this is."""
-        self.obeys = True
-        """What is asked of a job or a call is done."""
+        self.refusal = ""
+        """Why acts are refused."""
         self.refuses = ""
         """Why it does not start."""
         self.past = FakeRewind()
@@ -117,74 +124,36 @@ class ReplayTalk:
         if self.refuses:
             raise CodeagentError(self.refuses)
 
-    def send(self, text: str) -> None:
-        self.told.append(("send", text))
+    def do(self, act: Act) -> Refused | None:
+        if isinstance(act, Stop) and not self.running and not self.stage.document.running_commands():
+            return Refused("nothing is running")
+        act = self._directed(act)
+        self.told.append(act)
+        match act:
+            case Pause():
+                self.stage.status.set(halt="pausing")
+            case Step(on):
+                self.stage.status.set(stepping=on)
+            case SetMode(mode):
+                self.stage.status.set(mode=mode)
+            case _:
+                pass
+        return Refused(self.refusal) if self.refusal else None
 
-    def steer(self, text: str) -> None:
-        self.told.append(("steer", text))
+    async def finish(self, act: Act) -> Refused | None:
+        return await self.past.restore(act) if isinstance(act, Restore | RestoreFile) else self.do(act)
 
-    def interrupt(self, text: str) -> None:
-        self.told.append(("interrupt", text))
+    @property
+    def model(self) -> ModelInUse:
+        return ModelInUse("anthropic/claude-sonnet-4-5", context_window=200_000)
 
-    def follow_up(self, text: str) -> None:
-        self.told.append(("follow_up", text))
-
-    def take_back(self, queued_id: str) -> str | None:
-        self.told.append(("take_back", queued_id))
+    @property
+    def budget(self) -> Budget | None:
         return None
 
-    def pause(self) -> None:
-        self.told.append(("pause",))
-        self.stage.status.set(halt="pausing")
-
-    def go_on(self) -> None:
-        self.told.append(("go_on",))
-
-    def abort(self) -> None:
-        self.told.append(("abort",))
-
-    def answer(self, approval_id: str, decision: Decision) -> bool:
-        self.told.append(("answer", approval_id, decision))
-        return True
-
-    def step(self, on: bool) -> None:
-        self.told.append(("step", on))
-        self.stage.status.set(stepping=on)
-
-    def skip_call(self, call_id: str, reason: str = "") -> bool:
-        self.told.append(("skip_call", call_id, reason))
-        return True
-
-    def amend_call(self, call_id: str, arguments: str) -> str:
-        self.told.append(("amend_call", call_id, arguments))
-        return ""
-
-    def correct(self, text: str) -> None:
-        self.told.append(("correct", text))
-
-    def start_plan(self, text: str, mode: Mode) -> None:
-        self.told.append(("start_plan", text, mode))
-
-    def set_budget(self, text: str) -> str:
-        self.told.append(("set_budget", text))
-        return f"budget: {text or 'none'}"
-
-    def rewrite(self, queued_id: str, text: str) -> bool:
-        self.told.append(("rewrite", queued_id, text))
-        return True
-
-    def move(self, queued_id: str, position: int) -> bool:
-        self.told.append(("move", queued_id, position))
-        return True
-
+    @property
     def rules(self) -> tuple[Rule, ...]:
         return self.rules_in_force
-
-    async def allow(self, rule: str, *, keep: bool) -> None:
-        self.told.append(("allow", rule, keep))
-
-    async def revoke(self, rule: Rule) -> None:
-        self.told.append(("revoke", str(rule)))
 
     async def decisions(self) -> tuple[LedgerRow, ...]:
         return decisions(self._events)
@@ -193,9 +162,9 @@ class ReplayTalk:
     def rewind(self) -> Rewind:
         return self.past
 
-    def promote(self, call_id: str | None = None) -> bool:
-        self.told.append(("promote", call_id))
-        return self.obeys
+    @property
+    def toolbox(self) -> Toolbox | None:
+        return self.tools_in_use
 
     def job_lines(self) -> Mapping[str, int]:
         return self.lines
@@ -203,33 +172,8 @@ class ReplayTalk:
     async def job_output(self, job_id: str) -> str | None:
         return "\n".join(f"{job_id} line {number}" for number in range(1, 1001))
 
-    async def stop_job(self, job_id: str) -> None:
-        self.told.append(("stop_job", job_id))
-
-    def send_to_job(self, job_id: str, text: str) -> bool:
-        self.told.append(("send_to_job", job_id, text))
-        return self.obeys
-
-    def toolbox(self) -> Toolbox | None:
-        return self.tools_in_use
-
-    async def trust_tools(self, trusted: bool) -> None:
-        self.told.append(("trust_tools", trusted))
-
-    def set_mode(self, mode: Mode) -> None:
-        self.told.append(("set_mode", mode))
-        self.stage.status.set(mode=mode)
-
-    def shell(self, command: str, *, shared: bool) -> None:
-        self.told.append(("shell", command, shared))
-
-    async def use_model(self, row: ModelRow) -> Missing | None:
-        self.told.append(("use_model", row.name))
+    async def missing(self, row: ModelRow) -> Missing | None:
         return None
-
-    async def set_effort(self, text: str) -> str:
-        self.told.append(("set_effort", text))
-        return f"thinking: {text}"
 
     async def keep_key(self, variable: str, value: str) -> str:
         self.told.append(("keep_key", variable))
@@ -255,7 +199,7 @@ class ReplayTalk:
 
 
 class ReplayApp(CodeagentApp):
-    """The app with a `ReplayTalk`; its clock shows `now` for ever."""
+    """The app with a `ReplayClient`; its clock shows `now` for ever."""
 
     def __init__(
         self,
@@ -269,26 +213,26 @@ class ReplayApp(CodeagentApp):
         **status: Any,
     ) -> None:
         """`starts`: the conversation has started once this is set; None: at once."""
-        self.talks: list[ReplayTalk] = []
+        self.clients: list[ReplayClient] = []
 
-        async def open_talk(stage: Stage) -> ReplayTalk:
-            self.talks.append(ReplayTalk(stage, events, missing, **status))
-            self.talks[-1].ready = starts
-            return self.talks[-1]
+        async def open_client(stage: Stage) -> ReplayClient:
+            self.clients.append(ReplayClient(stage, events, missing, **status))
+            self.clients[-1].ready = starts
+            return self.clients[-1]
 
         folders = Folders(folder / "state", folder / "config", Path("/home/ada/acme-api"))
-        super().__init__(open_talk, wish or Wish(), folders, clock=lambda: now)
+        super().__init__(open_client, wish or Wish(), folders, clock=lambda: now)
 
     @property
     def settled(self) -> bool:
         """Everything recorded is on the stage, or what is missing is asked for."""
-        return bool(self.talks) and self.talks[-1].shown
+        return bool(self.clients) and self.clients[-1].shown
 
     @property
-    def told(self) -> list[tuple[Any, ...]]:
-        return [call for talk in self.talks for call in talk.told]
+    def told(self) -> list[Any]:
+        return [call for client in self.clients for call in client.told]
 
     def forget(self) -> None:
         """Begin the list of what was told again."""
-        for talk in self.talks:
-            talk.told.clear()
+        for client in self.clients:
+            client.told.clear()

@@ -29,9 +29,9 @@ def play(scene: BoundaryScene) -> Play:
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
         assert isinstance(pilot.app, ReplayApp)
-        talk = pilot.app.talks[-1]
-        talk.past = FakeRewind()
-        scene.prepare(talk)
+        client = pilot.app.clients[-1]
+        client.past = FakeRewind()
+        scene.prepare(client)
         for key in scene.keys:
             if key == "wait":
                 long_enough()

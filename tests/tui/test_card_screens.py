@@ -9,6 +9,7 @@ import pytest
 from textual import events
 from textual.geometry import Region
 
+from codeagent.core.acts import Answer, Reorder, TakeBack
 from codeagent.core.display import TerminalBlock
 from codeagent.core.hunks import cut
 from codeagent.core.policy import Decision
@@ -99,7 +100,7 @@ async def test_a_rule_is_given_from_the_composer_and_what_is_written_there_stays
         await pilot.press("alt+p", "down")
         long_enough()
         await pilot.press("enter")
-        assert app.told == [("answer", "c6.1", Decision("rule", rule="bash(pytest *)", keep=True))]
+        assert app.told == [Answer("c6.1", Decision("rule", rule="bash(pytest *)", keep=True))]
         assert app.chat.composer.text == "and then"
 
 
@@ -107,7 +108,7 @@ async def test_an_edited_command_is_asked_about_again(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_test()) as (pilot, app):
         long_enough()
         await pilot.press("alt+e", "x", "enter")
-        assert app.told == [("answer", "c6.1", Decision("edit", arguments=json.dumps({"command": f"{COMMAND}x"})))]
+        assert app.told == [Answer("c6.1", Decision("edit", arguments=json.dumps({"command": f"{COMMAND}x"})))]
 
 
 async def test_hunks_are_answered_one_by_one(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ async def test_hunks_are_answered_one_by_one(tmp_path: Path) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: bool(app.told))
         hunks = (True,) * len(cut(BEFORE, AFTER))
-        assert app.told == [("answer", "c5.1", Decision("once", hunks=hunks))]
+        assert app.told == [Answer("c5.1", Decision("once", hunks=hunks))]
         assert app.chat.focused is app.chat.composer
 
 
@@ -162,7 +163,7 @@ async def test_the_queue_opens_by_command_and_by_a_click_on_its_title(tmp_path: 
         await write(pilot, "/queue", "enter")
         await until(pilot, lambda: app.screen is not app.chat)
         await pilot.press("J", "x")
-        assert app.told == [("move", "q1", 2), ("take_back", "q1")]
+        assert app.told == [Reorder("q1", 2), TakeBack("q1")]
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.chat)
         await pilot.click("LanesView", offset=(3, 0))

@@ -10,6 +10,21 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.core.acts import (
+    Answer,
+    FollowUp,
+    Interrupt,
+    Pause,
+    Prompt,
+    Resume,
+    RunShell,
+    SetEffort,
+    SetMode,
+    SetModel,
+    Steer,
+    Stop,
+    TakeBack,
+)
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
 from codeagent.core.queued import Queued
@@ -57,7 +72,7 @@ async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
 async def test_enter_begins_a_run(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "fix it", "enter")
-        assert app.told == [("send", "fix it")]
+        assert app.told == [Prompt("fix it")]
         assert app.chat.composer.is_blank
 
 
@@ -66,29 +81,29 @@ async def test_while_it_works_enter_steers_and_alt_enter_waits(tmp_path: Path) -
         await enter(pilot, "also 1900")
         await write(pilot, "then commit", "alt+enter")
         await write(pilot, "and push", "tab")
-        assert app.told == [("steer", "also 1900"), ("follow_up", "then commit"), ("follow_up", "and push")]
+        assert app.told == [Steer("also 1900"), FollowUp("then commit"), FollowUp("and push")]
 
 
 async def test_a_line_for_the_shell_is_shared_with_one_mark_and_not_with_two(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "!ls")
         await enter(pilot, "!!env")
-        assert app.told == [("shell", "ls", True), ("shell", "env", False)]
+        assert app.told == [RunShell("ls", True), RunShell("env", False)]
 
 
 async def test_esc_pauses_and_esc_again_stops(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await pilot.press("escape")
-        assert app.told == [("pause",)]
+        assert app.told == [Pause()]
         await pilot.press("escape")
-        assert app.told == [("pause",), ("abort",)]
+        assert app.told == [Pause(), Stop()]
 
 
 async def test_esc_stops_a_command_of_the_persons_own_at_once(tmp_path: Path) -> None:
     recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
     async with chat(tmp_path, recording) as (pilot, app):
         await pilot.press("escape")
-        assert app.told == [("abort",)]
+        assert app.told == [Stop()]
 
 
 async def test_esc_does_nothing_where_nothing_runs(tmp_path: Path) -> None:
@@ -100,31 +115,31 @@ async def test_esc_does_nothing_where_nothing_runs(tmp_path: Path) -> None:
 async def test_enter_ends_a_pause_with_what_was_written_first(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests(), halt="paused", batch=3) as (pilot, app):
         await enter(pilot, "use the helper")
-        assert app.told == [("steer", "use the helper"), ("go_on",)]
+        assert app.told == [Steer("use the helper"), Resume()]
         app.forget()
         await pilot.press("enter")
-        assert app.told == [("go_on",)]
+        assert app.told == [Resume()]
 
 
 async def test_what_is_written_before_a_batch_is_said_instead_of_it(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
         long_enough()
         await enter(pilot, "use the helper")
-        assert app.told == [("correct", "use the helper")]
+        assert app.told == [Interrupt("use the helper"), Resume()]
 
 
 async def test_enter_alone_runs_the_batch_that_a_pause_is_before(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
         long_enough()
         await pilot.press("enter")
-        assert app.told == [("go_on",)]
+        assert app.told == [Resume()]
 
 
 async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_end_it(tmp_path: Path) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
         await enter(pilot, "also 1900")
         await pilot.press("enter")
-        assert app.told == [("steer", "also 1900")]
+        assert app.told == [Steer("also 1900")]
         assert "just paused" in app.chat.stage.status.now.notice
 
 
@@ -136,7 +151,7 @@ def paused_before_a_batch() -> Recording:
 async def test_ctrl_c_stops_what_runs_else_clears_and_twice_quits(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await pilot.press("ctrl+c")
-        assert app.told == [("abort",)]
+        assert app.told == [Stop()]
     (tmp_path / "second").mkdir()
     async with chat(tmp_path / "second") as (pilot, app):
         await write(pilot, "text", "ctrl+c")
@@ -165,7 +180,7 @@ async def test_the_draft_of_a_screen_that_went_away_is_there_again(tmp_path: Pat
 async def test_shift_tab_goes_round_the_modes(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await pilot.press("shift+tab", "shift+tab", "shift+tab")
-        assert app.told == [("set_mode", "accept-edits"), ("set_mode", "plan"), ("set_mode", "ask")]
+        assert app.told == [SetMode("accept-edits"), SetMode("plan"), SetMode("ask")]
 
 
 async def test_ctrl_o_goes_round_the_details(tmp_path: Path) -> None:
@@ -201,7 +216,7 @@ async def test_alt_y_answers_from_the_composer_and_what_is_written_stays(tmp_pat
         await write(pilot, "and then")
         long_enough()
         await pilot.press("alt+y")
-        assert app.told == [("answer", "c5.1", Decision("once"))]
+        assert app.told == [Answer("c5.1", Decision("once"))]
         assert app.chat.composer.text == "and then"
 
 
@@ -209,7 +224,7 @@ async def test_tab_in_an_empty_line_gives_the_keys_to_the_question(tmp_path: Pat
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
         long_enough()
         await pilot.press("tab", "n")
-        assert app.told == [("answer", "c5.1", Decision("deny"))]
+        assert app.told == [Answer("c5.1", Decision("deny"))]
 
 
 async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Path) -> None:
@@ -217,7 +232,7 @@ async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Pat
         app.chat.stage.lanes.add(Queued("q1", "steer", "one"))
         app.chat.stage.lanes.add(Queued("q2", "follow_up", "two"))
         await pilot.press("up")
-        assert app.told == [("take_back", "q2")]
+        assert app.told == [TakeBack("q2")]
 
 
 async def test_what_is_given_back_stands_before_what_is_written(tmp_path: Path) -> None:
@@ -257,25 +272,25 @@ async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
         await enter(pilot, "/model")
         await until(pilot, lambda: app.screen is not app.chat)
         await write(pilot, "qwen", "enter")
-        await until(pilot, lambda: ("use_model", "ollama/qwen3") in app.told)
+        await until(pilot, lambda: SetModel("ollama/qwen3", "http://127.0.0.1:11434") in app.told)
 
 
 async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/effort high")
-        await until(pilot, lambda: ("set_effort", "high") in app.told)
-        await until(pilot, lambda: app.chat.stage.status.now.notice == "thinking: high")
+        await until(pilot, lambda: SetEffort("high") in app.told)
+        await until(pilot, lambda: app.chat.stage.status.now.notice == "thinking: high, from the next answer on")
 
 
 async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         first = app.chat
         await enter(pilot, "/resume 20261119")
-        await until(pilot, lambda: len(app.talks) == 2 and app.talks[1].shown)
+        await until(pilot, lambda: len(app.clients) == 2 and app.clients[1].shown)
         assert app.chat is not first and app.chat.wish.resume == "20261119"
-        assert app.talks[0].told == [("close",)]
+        assert app.clients[0].told == [("close",)]
         await write(pilot, "go on", "enter")
-        assert app.talks[1].told == [("send", "go on")]
+        assert app.clients[1].told == [Prompt("go on")]
 
 
 async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
@@ -354,10 +369,10 @@ async def test_a_session_that_cannot_be_resumed_leaves_a_choice_and_no_dead_scre
         await settled(pilot)
         await until(pilot, lambda: isinstance(app.screen, Picker))
         await pilot.press(*keys)
-        await until(pilot, lambda: app.chat.talk is not None)
+        await until(pilot, lambda: app.chat.client is not None)
         assert app.chat.wish.resume == resumed
         await write(pilot, "go", "enter")
-        assert app.told == [("send", "go")]
+        assert app.told == [Prompt("go")]
 
 
 async def test_a_key_that_was_refused_is_changed_from_the_list_of_models(tmp_path: Path) -> None:
@@ -370,5 +385,5 @@ async def test_a_key_that_was_refused_is_changed_from_the_list_of_models(tmp_pat
         await pilot.pause()
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.chat)
-        await until(pilot, lambda: ("use_model", "anthropic/claude-sonnet-4-5") in app.told)
+        await until(pilot, lambda: SetModel("anthropic/claude-sonnet-4-5") in app.told)
         assert ("keep_key", "ANTHROPIC_API_KEY") in app.told

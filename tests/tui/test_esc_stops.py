@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.core.acts import Stop
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import Wish
 from codeagent.tui.widgets.find_bar import FindBar
@@ -57,7 +58,7 @@ class OneScreen:
         app = self._app
         while app.screen is not app.chat:
             app.pop_screen()
-        app.talks.clear()
+        app.clients.clear()
         await app.change_to(Wish())
         await app.chat.ready()
         await self._pilot.pause()
@@ -74,17 +75,17 @@ class OneScreen:
         return await self._stop()
 
     async def _stop(self) -> int:
-        for talk in self._app.talks:
-            talk.told.clear()
+        for client in self._app.clients:
+            client.told.clear()
         for _ in range(_MOST_LAYERS):
             if not self._open:
                 break
             await self._press("escape")
-            if ("abort",) in self._app.told:
+            if Stop() in self._app.told:
                 return 0
         assert not self._open
         presses = 0
-        while ("abort",) not in self._app.told and presses < 5:
+        while Stop() not in self._app.told and presses < 5:
             presses += 1
             await self._press("escape")
         return presses

@@ -67,7 +67,7 @@ class Walker:
             id(app.screen),
             id(app.screen.focused),
             len(app.told),
-            [len(talk.past.told) for talk in app.talks],
+            [len(client.past.told) for client in app.clients],
             len(self.outside),
             (composer.typed, composer.selection, composer._chord),
             app.chat.stage.status.now,
@@ -200,15 +200,15 @@ def plan() -> Recording:
 
 
 def with_tools(walker: Walker) -> None:
-    walker.app.talks[-1].tools_in_use = TOOLBOX
+    walker.app.clients[-1].tools_in_use = TOOLBOX
 
 
 def with_rules(walker: Walker) -> None:
-    walker.app.talks[-1].rules_in_force = RULES
+    walker.app.clients[-1].rules_in_force = RULES
 
 
 def users_edits(walker: Walker) -> None:
-    walker.app.talks[-1].past = past = FakeRewind()
+    walker.app.clients[-1].past = past = FakeRewind()
     past.edited = frozenset({"src/dates.py"})
 
 

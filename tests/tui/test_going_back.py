@@ -6,6 +6,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from codeagent.core.acts import Restore
 from codeagent.tui.screens.going_back_page import GoingBackPage
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.rewind_picker import RewindPicker
@@ -26,7 +27,7 @@ async def chat(
     app = ReplayApp(recording.events, folder, now=recording.now)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        yield pilot, app, app.talks[-1].past
+        yield pilot, app, app.clients[-1].past
     assert app.crash is None
 
 
@@ -48,7 +49,7 @@ async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_persons
     async with chat(tmp_path) as (pilot, app, past):
         await enter(pilot, "/undo")
         await until(pilot, lambda: bool(past.told))
-        assert past.told == [("go", "b3", "undo", True, False, None)]
+        assert past.told == [Restore("b3", "undo", True, False, None)]
         assert notice(app) == "undone: 2 files (/redo to restore)"
 
 
@@ -65,9 +66,9 @@ async def test_where_the_person_edited_a_file_they_are_asked(tmp_path: Path) -> 
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py"})
         for key, told in (
-            ("enter", [("go", "b3", "undo", True, False, all_of_it)]),
-            ("y", [("go", "b3", "undo", True, False, all_of_it)]),
-            ("m", [("go", "b3", "undo", True, False, what_is_mine_stays)]),
+            ("enter", [Restore("b3", "undo", True, False, all_of_it)]),
+            ("y", [Restore("b3", "undo", True, False, all_of_it)]),
+            ("m", [Restore("b3", "undo", True, False, what_is_mine_stays)]),
             ("escape", []),
             ("q", []),
         ):
@@ -100,7 +101,7 @@ async def test_several_batches_are_shown_first(tmp_path: Path) -> None:
         assert past.told == []
         await pilot.press("y")
         await until(pilot, lambda: bool(past.told))
-        assert past.told == [("go", "b2", "undo", True, False, None)]
+        assert past.told == [Restore("b2", "undo", True, False, None)]
 
 
 async def test_no_key_takes_anything_back_before_the_page_could_be_read(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ async def test_redo_brings_files_and_conversation_back(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         await enter(pilot, "/redo")
         await until(pilot, lambda: bool(past.told))
-        assert past.told == [("go", "a3", "redo", True, False, None)]
+        assert past.told == [Restore("a3", "redo", True, False, None)]
         assert notice(app) == "brought back: 2 files"
 
 
@@ -163,9 +164,9 @@ async def test_files_conversation_or_both_go_back_to_a_prompt(tmp_path: Path) ->
             for point in past.moments
         )
         for down, told, written in (
-            (0, ("go", "p2", "rewind", True, True, None), LONG),
-            (1, ("go", "p2", "rewind", True, False, None), ""),
-            (2, ("go", "p2", "rewind", False, True, None), LONG),
+            (0, Restore("p2", "rewind", True, True, None), LONG),
+            (1, Restore("p2", "rewind", True, False, None), ""),
+            (2, Restore("p2", "rewind", False, True, None), LONG),
         ):
             past.told.clear()
             app.chat.tell("")
@@ -189,7 +190,7 @@ async def test_the_conversation_does_not_go_back_to_a_batch(tmp_path: Path) -> N
         assert "files only" in shown(app) and "conversation" not in shown(app).split("Back to before")[1]
         await pilot.press("enter")
         await until(pilot, lambda: bool(past.told))
-        assert past.told == [("go", "b3", "rewind", True, False, None)]
+        assert past.told == [Restore("b3", "rewind", True, False, None)]
 
 
 async def test_rewind_asks_as_well_where_the_person_edited_a_file(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ async def test_rewind_asks_as_well_where_the_person_edited_a_file(tmp_path: Path
         await seen(pilot, GoingBackPage)
         await pilot.press("m")
         await until(pilot, lambda: bool(past.told))
-        assert past.told == [("go", "p3", "rewind", True, True, ("tests/test_dates.py",))]
+        assert past.told == [Restore("p3", "rewind", True, True, ("tests/test_dates.py",))]
 
 
 async def test_the_mark_begins_on_the_present_which_changes_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 
+from codeagent.core.acts import Prompt
 from codeagent.tui import commands
 from codeagent.tui.commands import COMMANDS, Command
 from codeagent.tui.ports import Wish
@@ -45,7 +46,7 @@ async def still_works(pilot: Pilot[None], app: ReplayApp, error: str) -> None:
     assert error in errors(app)[0] and "it goes on" in errors(app)[0]
     app.chat.composer.focus()
     await pilot.press("h", "i", "enter")
-    await until(pilot, lambda: ("send", "hi") in app.told)
+    await until(pilot, lambda: Prompt("hi") in app.told)
 
 
 def fail(*_: object, **__: object) -> Any:
@@ -168,7 +169,7 @@ async def test_errors_without_end_end_the_app(tmp_path: Path) -> None:
 async def test_an_end_while_one_conversation_takes_the_place_of_another_ends_both(tmp_path: Path) -> None:
     ended: list[int] = []
     async with chat(tmp_path) as (pilot, app):
-        first, may_end = app.talks[0], asyncio.Event()
+        first, may_end = app.clients[0], asyncio.Event()
 
         async def close() -> None:
             await may_end.wait()

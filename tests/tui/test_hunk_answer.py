@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from codeagent.core.acts import Answer
 from codeagent.core.display import DiffBlock
 from codeagent.core.policy import Decision
 from tests.tui.guards import long_enough
@@ -24,5 +25,5 @@ async def test_the_hunks_that_were_taken_are_the_answer(tmp_path: Path) -> None:
             await pilot.pause()
         await pilot.pause()
 
-        answers = [told for told in app.told if told[0] == "answer"]
-        assert answers == [("answer", "c1.1", Decision("once", hunks=(True, False)))]
+        answers = [act for act in app.told if isinstance(act, Answer)]
+        assert answers == [Answer("c1.1", Decision("once", hunks=(True, False)))]

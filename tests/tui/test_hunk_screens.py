@@ -107,8 +107,8 @@ def test_what_changed_in_the_session(name: str, size: tuple[int, int], snap_comp
 
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
-        app.talks[-1].past = FakeRewind(changed.files)
-        app.talks[-1].past.left_out = changed.left_out
+        app.clients[-1].past = FakeRewind(changed.files)
+        app.clients[-1].past.left_out = changed.left_out
         await pilot.press(*"/diff", "enter")
         await pilot.pause()
         long_enough()

@@ -22,7 +22,7 @@ def play(scene: JobScene) -> Play:
         await settled(pilot)
         app = pilot.app
         assert isinstance(app, ReplayApp)
-        scene.prepare(app.talks[-1])
+        scene.prepare(app.clients[-1])
         for key in scene.keys:
             if key == "wait":
                 await pilot.pause()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from codeagent.core.errors import CodeagentError
+from codeagent.core.acts import Background, SendToJob, StopJob
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.screens.chat import ChatScreen
 from codeagent.tui.screens.job_tail import JobTail
@@ -121,7 +121,7 @@ async def test_s_asks_once_and_s_or_y_stops_the_job(tmp_path: Path) -> None:
             assert app.told == [] and "stop job-6?" in shown(app), key
             await pilot.press(key)
             await until(pilot, lambda: bool(app.told), key)
-            assert app.told == [("stop_job", "job-6")], key
+            assert app.told == [StopJob("job-6")], key
 
 
 async def test_y_answers_the_question_and_nothing_else(tmp_path: Path) -> None:
@@ -149,16 +149,16 @@ async def test_text_goes_to_a_job_that_takes_it_line_after_line(tmp_path: Path) 
         await pilot.press("i")
         await write(pilot, "sq 19", "enter")
         await write(pilot, "q", "enter", "escape")
-        assert app.told == [("send_to_job", "job-6", "sq 19"), ("send_to_job", "job-6", "q")]
+        assert app.told == [SendToJob("job-6", "sq 19"), SendToJob("job-6", "q")]
         assert isinstance(app.screen, JobsScreen)
 
 
 async def test_text_that_is_not_taken_stays_in_its_line(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
-        app.talks[-1].obeys = False
+        app.clients[-1].refusal = "job-6 takes no text; it was not sent"
         await pilot.press("i")
         await write(pilot, "hello", "enter")
-        assert "job-6 takes no text any more; it was not sent" in shown(app) and "hello" in shown(app)
+        assert "job-6 takes no text; it was not sent" in shown(app) and "hello" in shown(app)
 
 
 async def test_a_job_that_takes_no_text_says_so(tmp_path: Path) -> None:
@@ -177,14 +177,11 @@ async def test_the_whole_output_opens_on_a_page(tmp_path: Path) -> None:
             await until(pilot, lambda: isinstance(app.screen, JobsScreen), key)
 
 
-async def test_what_cannot_be_done_is_told_in_the_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(job_id: str) -> None:
-        raise CodeagentError("job-6 is no job of this session")
-
+async def test_what_cannot_be_done_is_told_in_the_panel(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
-        monkeypatch.setattr(app.talks[-1], "stop_job", refuse)
+        app.clients[-1].refusal = "job-6 is not a job of this session"
         await pilot.press("s", "y")
-        await until(pilot, lambda: "job-6 is no job of this session" in shown(app))
+        await until(pilot, lambda: "job-6 is not a job of this session" in shown(app))
 
 
 async def test_a_question_that_waits_for_the_person_shows_in_the_panel(tmp_path: Path) -> None:
@@ -215,7 +212,7 @@ async def test_ctrl_b_moves_the_one_call_that_is_waited_for_although_something_i
     async with chat(tmp_path, takes_long()) as (pilot, app):
         app.chat.composer.set_text("half a thought")
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: app.told == [("promote", "c4")])
+        await until(pilot, lambda: app.told == [Background("c4")])
         assert app.chat.composer.text == "half a thought"
         assert app.chat.composer.cursor_location == (0, len("half a thought"))
 
@@ -226,20 +223,20 @@ async def test_of_two_calls_the_person_chooses_and_the_longest_comes_first(tmp_p
         await until(pilot, lambda: isinstance(app.screen, Picker))
         assert app.told == []
         await pilot.press("down", "enter")
-        await until(pilot, lambda: app.told == [("promote", "c5")])
+        await until(pilot, lambda: app.told == [Background("c5")])
 
 
 async def test_a_number_says_which_call_goes_to_the_background(tmp_path: Path) -> None:
     async with chat(tmp_path, two_take_long()) as (pilot, app):
         await enter(pilot, "/background 2")
-        await until(pilot, lambda: app.told == [("promote", "c5")])
+        await until(pilot, lambda: app.told == [Background("c5")])
         await enter(pilot, "/bg 7")
         await until(pilot, lambda: "there is no call '7': 2 run" in app.chat.stage.status.now.notice)
 
 
 async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_path: Path) -> None:
     async with chat(tmp_path, takes_long()) as (pilot, app):
-        app.talks[-1].obeys = False
+        app.clients[-1].refusal = "it cannot be moved, or has just ended: nothing was moved to the background"
         await pilot.press("ctrl+b")
         await until(pilot, lambda: "nothing was moved" in app.chat.stage.status.now.notice)
     (tmp_path / "second").mkdir()
@@ -252,15 +249,15 @@ async def test_the_offer_names_the_key_in_force(tmp_path: Path) -> None:
     async with chat(tmp_path, takes_long(), keys_file="chat.background: f8\n") as (pilot, app):
         assert "60 s · f8 moves it to the background" in shown(app)
         await pilot.press("f8")
-        await until(pilot, lambda: app.told == [("promote", "c4")])
+        await until(pilot, lambda: app.told == [Background("c4")])
 
 
 async def test_what_keys_do_in_the_panel_commands_do_as_well(tmp_path: Path) -> None:
     async with chat(tmp_path, every_state()) as (pilot, app):
         for line, told in (
-            ("/stop job-6", ("stop_job", "job-6")),
-            ("/stop 6", ("stop_job", "job-6")),
-            ("/jobs 6 send q 1", ("send_to_job", "job-6", "q 1")),
+            ("/stop job-6", StopJob("job-6")),
+            ("/stop 6", StopJob("job-6")),
+            ("/jobs 6 send q 1", SendToJob("job-6", "q 1")),
         ):
             app.forget()
             await enter(pilot, line)
@@ -319,6 +316,6 @@ async def test_text_of_a_job_is_drawn_and_never_obeyed(tmp_path: Path) -> None:
 
 async def test_lines_that_went_by_too_fast_are_counted(tmp_path: Path) -> None:
     async with panel(tmp_path, background()) as (pilot, app):
-        app.talks[-1].lines = {"job-1": 12_345}
+        app.clients[-1].lines = {"job-1": 12_345}
         await until(pilot, lambda: "12,345 lines" in shown(app))
         await until(pilot, lambda: "… 12,340 lines more: o shows everything" in shown(app))

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
-from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolCallAdded, ToolResultAdded
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import Rule
@@ -19,7 +20,7 @@ from codeagent.tui.screens.permission_rows import RuleEntry
 from codeagent.tui.screens.permissions import PermissionsScreen
 from codeagent.tui.screens.rule_editor import RuleEditor
 from codeagent.tui.widgets.guard import TOO_SOON
-from tests.tui.replay import ReplayApp, enter, settled, until
+from tests.tui.replay import ReplayApp, ReplayClient, enter, settled, until
 from tests.tui.screens.stand_in import MANNERS
 from tests.tui.scripts import Recording
 
@@ -92,7 +93,7 @@ async def opened(pilot: Pilot[None], rules: tuple[Rule, ...] = RULES) -> None:
     app = pilot.app
     assert isinstance(app, ReplayApp)
     await settled(pilot)
-    app.talks[-1].rules_in_force = rules
+    app.clients[-1].rules_in_force = rules
     await enter(pilot, "/permissions")
     await until(pilot, lambda: isinstance(app.screen, PermissionsScreen))
     await pilot.pause()
@@ -170,7 +171,7 @@ async def test_the_page_shows_where_rules_come_from_and_who_decided_what_the_new
         assert any("no releases on" in line for line in lines)
 
 
-async def test_without_rules_and_decisions_the_page_says_so(tmp_path: Path) -> None:
+async def test_without_rules_and_decisions_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with permissions(tmp_path, Recording(), ()) as (pilot, app):
         assert "Rules in force: none; n writes one" in shown(app)
         assert "Decisions so far: none" in shown(app)
@@ -202,10 +203,10 @@ async def test_x_revokes_a_rule_of_this_session_or_one_that_was_kept_and_says_wh
             await pilot.press("down")
         assert app.told == []
         await pilot.press("x")
-        assert app.told == [("revoke", "bash(pytest -q *)")]
+        assert app.told == [RevokeRule(RULES[3])]
         assert "asked about again: bash(pytest -q *)" in shown(app)
         await pilot.press("down", "x")
-        assert app.told[1:] == [("revoke", "write(src/**)")]
+        assert app.told[1:] == [RevokeRule(RULES[4])]
         await pilot.press("tab", "x")
         assert "x revokes a rule" in shown(app)
         assert len(app.told) == 2
@@ -219,7 +220,7 @@ async def test_a_new_rule_is_checked_while_it_is_typed_and_holds_for_the_session
         await pilot.press("enter", "left_parenthesis")
         assert "not a rule" in shown(app)
         await pilot.press("enter", *"ls", "right_parenthesis", "enter")
-        assert app.told == [("allow", "bash(ls)", False)]
+        assert app.told == [AllowRule("bash(ls)", False)]
         assert "allowed for this session: bash(ls)" in shown(app)
 
 
@@ -229,7 +230,7 @@ async def test_p_makes_a_rule_of_a_decision_edited_and_kept(tmp_path: Path) -> N
         await pilot.press("tab", "down", "down", "down", "down", "p")
         assert "bash(git diff *)" in shown(app)
         await pilot.press("left", "backspace", *"--stat", "tab", "enter")
-        assert app.told == [("allow", "bash(git diff --stat)", True)]
+        assert app.told == [AllowRule("bash(git diff --stat)", True)]
         assert "allowed in this folder: bash(git diff --stat)" in shown(app)
 
 
@@ -251,11 +252,8 @@ async def test_a_decision_without_a_proposal_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("read_at_once")
 async def test_a_rule_that_is_refused_stays_to_be_edited(tmp_path: Path) -> None:
-    async def refuse(rule: str, *, keep: bool) -> None:
-        raise ConfigError(f"{rule} is not taken: it runs whatever it is given")
-
     async with permissions(tmp_path) as (pilot, app):
-        app.talks[-1].allow = refuse  # type: ignore[method-assign]  # as an agent refuses a rule that is too broad
+        app.clients[-1].refusal = "bash(sudo) is not taken: it runs whatever it is given"
         await pilot.press("n", *"bash", "left_parenthesis", *"sudo", "right_parenthesis", "enter")
         assert "it runs whatever it is given" in shown(app)
         assert isinstance(app.screen, RuleEditor)
@@ -288,14 +286,14 @@ async def test_what_is_decided_meanwhile_shows_and_the_mark_stays(tmp_path: Path
         assert "7 decisions" in shown(app)
 
 
-async def test_while_codeagent_starts_the_page_says_so(tmp_path: Path) -> None:
-    def starting() -> tuple[Rule, ...]:
+async def test_while_codeagent_starts_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starting(client: ReplayClient) -> tuple[Rule, ...]:
         raise CodeagentError("codeagent is still starting; nothing was changed")
 
     app = app_of(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        app.talks[-1].rules = starting  # type: ignore[method-assign]  # as before the runtime is there
+        monkeypatch.setattr(ReplayClient, "rules", property(starting))
         await enter(pilot, "/permissions")
         await until(pilot, lambda: "still starting" in shown(app))
 

@@ -9,6 +9,8 @@ from typing import Any
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.core.acts import Prompt, RunShell, SetBudget, SetMode, SetModel, Step
+from codeagent.core.budget import Budget
 from tests.tui.replay import ReplayApp, settled, until
 
 _KEYS = {" ": "space", "/": "slash", "!": "exclamation_mark", "$": "dollar_sign"}
@@ -51,14 +53,14 @@ async def test_prompts_keys_and_commands_are_done_in_the_order_they_were_given(t
         assert lane(app) == ["/budget $2", "fix it", "!ls", "/model demo", "/step on"]
         assert app.chat.stage.status.now.mode == "accept-edits"
         starts.set()
-        await until(pilot, lambda: ("step", True) in app.told)
+        await until(pilot, lambda: Step(True) in app.told)
         assert app.told == [
-            ("set_budget", "$2"),
-            ("set_mode", "accept-edits"),
-            ("send", "fix it"),
-            ("shell", "ls", True),
-            ("use_model", "demo"),
-            ("step", True),
+            SetBudget(Budget.parse("$2")),
+            SetMode("accept-edits"),
+            Prompt("fix it"),
+            RunShell("ls", True),
+            SetModel("demo"),
+            Step(True),
         ]
         assert lane(app) == []
 
@@ -69,7 +71,7 @@ async def test_what_is_sent_after_the_start_stays_behind_what_waits(tmp_path: Pa
         starts.set()
         await enter(pilot, "two")
         await until(pilot, lambda: len(app.told) == 2)
-        assert app.told == [("send", "one"), ("send", "two")]
+        assert app.told == [Prompt("one"), Prompt("two")]
 
 
 async def test_what_was_sent_is_on_disk_before_the_lane_shows_it(tmp_path: Path) -> None:
@@ -110,12 +112,12 @@ async def test_up_takes_back_the_last_one_that_waits_for_the_start(tmp_path: Pat
         assert (lane(app), app.chat.composer.text) == (["one"], "two")
         starts.set()
         await until(pilot, lambda: bool(app.told))
-        assert app.told == [("send", "one")]
+        assert app.told == [Prompt("one")]
 
 
 async def test_where_nothing_starts_everything_returns_to_the_composer(tmp_path: Path) -> None:
     async with starting(tmp_path) as (pilot, app, starts):
-        app.talks[-1].refuses = "not started"
+        app.clients[-1].refuses = "not started"
         await enter(pilot, "one", "/budget $2")
         starts.set()
         await until(pilot, lambda: not lane(app))

@@ -10,7 +10,23 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.core.acts import (
+    Act,
+    EditCall,
+    Interrupt,
+    Pause,
+    Prompt,
+    Resume,
+    SetBudget,
+    SetMode,
+    SkipCall,
+    Steer,
+    Step,
+    Stop,
+)
 from codeagent.core.approval_events import PlannedCall
+from codeagent.core.budget import Budget
+from codeagent.core.policy import Mode
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import PlanReady, Stage
 from tests.tui.boundary_scenes import (
@@ -81,7 +97,7 @@ async def test_a_pause_ends_from_where_one_writes(tmp_path: Path) -> None:
             await show(pilot, app, paused())
             await pilot.press(key)
             await pilot.pause()
-            assert app.told == [("go_on",)], key
+            assert app.told == [Resume()], key
 
 
 async def test_going_on_turns_step_mode_on_or_off(tmp_path: Path) -> None:
@@ -92,7 +108,7 @@ async def test_going_on_turns_step_mode_on_or_off(tmp_path: Path) -> None:
             app.chat.composer.focus()
             await pilot.press("tab", key)
             await pilot.pause()
-            assert app.told == [("step", on), ("go_on",)], key
+            assert app.told == [Step(on), Resume()], key
 
 
 async def test_the_marked_call_is_skipped_and_digits_and_arrows_mark(tmp_path: Path) -> None:
@@ -101,7 +117,7 @@ async def test_the_marked_call_is_skipped_and_digits_and_arrows_mark(tmp_path: P
         await pilot.pause()
         await pilot.press("3", "k", "k", "k", "X")
         await write(pilot, "not now", "enter")
-        assert app.told == [("skip_call", "c6", ""), ("skip_call", "c5", "not now")]
+        assert app.told == [SkipCall("c6", ""), SkipCall("c5", "not now")]
         assert app.focused is app.chat.boundary_card
 
 
@@ -119,7 +135,7 @@ async def test_a_command_of_one_line_is_edited_in_the_card(tmp_path: Path) -> No
     async with chat(tmp_path, paused()) as (pilot, app):
         await pilot.press("alt+2", "alt+e")
         await write(pilot, " -v", "enter")
-        assert app.told == [("amend_call", "c6", json.dumps({"command": f"{COMMAND} -v"}))]
+        assert app.told == [EditCall("c6", json.dumps({"command": f"{COMMAND} -v"}))]
 
 
 async def test_other_arguments_are_edited_as_json_in_the_persons_editor(
@@ -130,14 +146,12 @@ async def test_other_arguments_are_edited_as_json_in_the_persons_editor(
         monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
         await pilot.press("alt+e")
         await until(pilot, lambda: bool(app.told))
-        assert app.told == [("amend_call", "c5", '{"path": "a.py"}')]
+        assert app.told == [EditCall("c5", '{"path": "a.py"}')]
 
 
-async def test_what_does_not_fit_is_said_in_the_card_and_is_there_for_the_next_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_does_not_fit_is_said_in_the_card_and_is_there_for_the_next_try(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
-        monkeypatch.setattr(app.talks[0], "amend_call", lambda call_id, arguments: "command: no such option")
+        app.clients[0].refusal = "command: no such option"
         await pilot.press("alt+2", "alt+e")
         await write(pilot, " -Z", "enter")
         assert "command: no such option" in shown(app)
@@ -167,13 +181,13 @@ async def test_a_call_that_is_skipped_already_says_so(tmp_path: Path) -> None:
 async def test_what_is_written_corrects_the_batch(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         await enter(pilot, "use the helper")
-        assert app.told == [("correct", "use the helper")]
+        assert app.told == [Interrupt("use the helper"), Resume()]
 
 
 async def test_before_a_request_what_is_written_is_read_first(tmp_path: Path) -> None:
     async with chat(tmp_path, before_a_request()) as (pilot, app):
         await enter(pilot, "be brief")
-        assert app.told == [("steer", "be brief"), ("go_on",)]
+        assert app.told == [Steer("be brief"), Resume()]
 
 
 async def test_a_budget_that_is_used_up_is_said_and_plus_goes_on(tmp_path: Path) -> None:
@@ -181,7 +195,7 @@ async def test_a_budget_that_is_used_up_is_said_and_plus_goes_on(tmp_path: Path)
         assert "the budget of $2 is used up" in shown(app) and "as much again" in shown(app)
         await pilot.press("tab", "+")
         await pilot.pause()
-        assert app.told == [("go_on",)]
+        assert app.told == [Resume()]
 
 
 async def test_esc_at_a_pause_stops_and_from_the_card_goes_back_to_writing_first(tmp_path: Path) -> None:
@@ -190,7 +204,7 @@ async def test_esc_at_a_pause_stops_and_from_the_card_goes_back_to_writing_first
         await pilot.pause()
         assert app.told == [] and app.focused is app.chat.composer
         await pilot.press("escape")
-        assert app.told == [("abort",)]
+        assert app.told == [Stop()]
 
 
 async def test_no_key_counts_before_the_pause_could_be_seen(tmp_path: Path) -> None:
@@ -208,7 +222,7 @@ async def test_esc_twice_stops_also_where_the_pause_came_in_between(tmp_path: Pa
         app.chat.stage.status.set(halt="paused")
         app.chat.stage.boundary.set(stage_of(paused()))
         await pilot.press("escape")
-        assert app.told == [("pause",), ("abort",)]
+        assert app.told == [Pause(), Stop()]
 
 
 async def test_typing_keeps_the_card_from_acting(tmp_path: Path) -> None:
@@ -249,7 +263,7 @@ async def test_a_plan_is_started_in_the_mode_of_the_key(tmp_path: Path) -> None:
             app.chat.composer.focus()
             await pilot.press("tab", key)
             await pilot.pause()
-            assert app.told == [("start_plan", PLAN, mode)], key
+            assert app.told == started(PLAN, mode), key
 
 
 async def test_an_edited_plan_is_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +275,7 @@ async def test_an_edited_plan_is_what_is_started(tmp_path: Path, monkeypatch: py
         long_enough()
         await pilot.press("alt+p")
         await pilot.pause()
-        assert app.told == [("start_plan", "1. Only this", "ask")]
+        assert app.told == started("1. Only this", "ask")
 
 
 async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> None:
@@ -279,21 +293,21 @@ async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> Non
             await pilot.press("tab")
             await pilot.pause()
             assert app.chat.boundary_card.display, keys
-            assert app.told == [("send", "also 1900")], keys
+            assert app.told == [Prompt("also 1900")], keys
 
 
 async def test_what_keys_do_commands_do(tmp_path: Path) -> None:
-    cases: dict[str, list[tuple[Any, ...]]] = {
-        "/step": [("step", True)],
-        "/step on": [("step", True)],
-        "/step off": [("step", False)],
-        "/step go": [("go_on",)],
-        "/step skip 2": [("skip_call", "c6", "")],
-        "/step skip 2 not now": [("skip_call", "c6", "not now")],
-        "/stop": [("abort",)],
-        "/budget $2": [("set_budget", "$2")],
-        "/plan": [("set_mode", "plan")],
-        "/plan leap days": [("set_mode", "plan"), ("steer", "leap days")],
+    cases: dict[str, list[Act]] = {
+        "/step": [Step(True)],
+        "/step on": [Step(True)],
+        "/step off": [Step(False)],
+        "/step go": [Resume()],
+        "/step skip 2": [SkipCall("c6", "")],
+        "/step skip 2 not now": [SkipCall("c6", "not now")],
+        "/stop": [Stop()],
+        "/budget $2": [SetBudget(Budget.parse("$2"))],
+        "/plan": [SetMode("plan")],
+        "/plan leap days": [SetMode("plan"), Steer("leap days")],
     }
     async with chat(tmp_path, paused()) as (pilot, app):
         for line, told in cases.items():
@@ -302,12 +316,16 @@ async def test_what_keys_do_commands_do(tmp_path: Path) -> None:
 
 async def test_a_plan_is_made_and_started_by_command(tmp_path: Path) -> None:
     async with chat(tmp_path, plan_ready()) as (pilot, app):
-        await says(pilot, app, "/plan leap days", [("set_mode", "plan"), ("send", "leap days")])
-        await says(pilot, app, "/plan start", [("start_plan", PLAN, "ask")])
-        await says(pilot, app, "/plan start accept-edits", [("start_plan", PLAN, "accept-edits")])
+        await says(pilot, app, "/plan leap days", [SetMode("plan"), Prompt("leap days")])
+        await says(pilot, app, "/plan start", started(PLAN, "ask"))
+        await says(pilot, app, "/plan start accept-edits", started(PLAN, "accept-edits"))
 
 
-async def says(pilot: Pilot[None], app: ReplayApp, line: str, told: list[tuple[Any, ...]]) -> None:
+def started(plan: str, mode: Mode) -> list[Act]:
+    return [SetMode(mode), Prompt(f"Carry out this plan:\n\n{plan}")]
+
+
+async def says(pilot: Pilot[None], app: ReplayApp, line: str, told: list[Act]) -> None:
     """A command tells the agent this, and nothing else."""
     app.forget()
     await enter(pilot, line)

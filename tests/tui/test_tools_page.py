@@ -5,10 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
-from codeagent.core.errors import ConfigError
+from codeagent.core.acts import TrustTools
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.screens.tools import ToolsScreen
@@ -24,7 +23,7 @@ async def typed(
     app = ReplayApp([], folder, now=0.0)
     async with app.run_test(size=(100, 40)) as pilot:
         await settled(pilot)
-        app.talks[-1].tools_in_use = toolbox
+        app.clients[-1].tools_in_use = toolbox
         await enter(pilot, line)
         yield pilot, app
     assert app.crash is None
@@ -69,7 +68,7 @@ async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:
         await pilot.press("t")
         assert app.told == [] and "trust 2 files? y loads them" in shown(app)
         await pilot.press("y")
-        await until(pilot, lambda: app.told == [("trust_tools", True)])
+        await until(pilot, lambda: app.told == [TrustTools(True)])
         await until(pilot, lambda: "loaded" in shown(app).splitlines()[-1])
 
 
@@ -78,14 +77,14 @@ async def test_no_other_keys_load_anything(tmp_path: Path) -> None:
         for keys in (("y",), ("t", "down", "y"), ("t", "enter"), ("t", "space", "y"), ("t", "t")):
             app.forget()
             await pilot.press(*keys, "d")
-            await until(pilot, lambda: ("trust_tools", False) in app.told, keys)
-            assert app.told == [("trust_tools", False)], keys
+            await until(pilot, lambda: TrustTools(False) in app.told, keys)
+            assert app.told == [TrustTools(False)], keys
 
 
 async def test_a_file_that_changes_after_the_question_is_asked_about_anew(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
         await pilot.press("t")
-        app.talks[-1].tools_in_use = replace(TOOLBOX, untrusted=(*TOOLBOX.untrusted, ".codeagent/tools/new.py"))
+        app.clients[-1].tools_in_use = replace(TOOLBOX, untrusted=(*TOOLBOX.untrusted, ".codeagent/tools/new.py"))
         await pilot.press("y")
         await until(pilot, lambda: "new.py" in shown(app))
         assert app.told == []
@@ -94,7 +93,7 @@ async def test_a_file_that_changes_after_the_question_is_asked_about_anew(tmp_pa
 async def test_d_trusts_them_no_more(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
         await pilot.press("d")
-        await until(pilot, lambda: app.told == [("trust_tools", False)])
+        await until(pilot, lambda: app.told == [TrustTools(False)])
 
 
 async def test_where_nothing_waits_t_says_so(tmp_path: Path) -> None:
@@ -103,19 +102,16 @@ async def test_where_nothing_waits_t_says_so(tmp_path: Path) -> None:
         assert app.told == []
 
 
-async def test_what_cannot_be_kept_is_told_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(trusted: bool) -> None:
-        raise ConfigError("trusted.json cannot be written; nothing was changed")
-
+async def test_what_cannot_be_kept_is_told_on_the_page(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
-        monkeypatch.setattr(app.talks[-1], "trust_tools", refuse)
+        app.clients[-1].refusal = "trusted.json cannot be written; nothing was changed"
         await pilot.press("d")
         await until(pilot, lambda: "trusted.json cannot be written" in shown(app))
 
 
 async def test_a_file_that_changes_meanwhile_shows(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
-        app.talks[-1].tools_in_use = replace(TOOLBOX, problems=())
+        app.clients[-1].tools_in_use = replace(TOOLBOX, problems=())
         await until(pilot, lambda: "Problems" not in shown(app))
 
 
@@ -125,7 +121,7 @@ async def test_the_command_asks_on_the_page_and_distrusts_at_once(tmp_path: Path
         assert app.told == []
     (tmp_path / "second").mkdir()
     async with typed("/tools distrust", tmp_path / "second") as (pilot, app):
-        await until(pilot, lambda: app.told == [("trust_tools", False)])
+        await until(pilot, lambda: app.told == [TrustTools(False)])
         await until(pilot, lambda: "no tool file of this project" in app.chat.stage.status.now.notice)
 
 

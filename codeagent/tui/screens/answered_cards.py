@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from textual import on
 
+from codeagent.core.acts import Answer
 from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.widgets.approval import ApprovalCard
@@ -23,8 +24,8 @@ class AnsweredCards(CardDock):
 
     @on(ApprovalCard.Answered)
     def _answered(self, message: ApprovalCard.Answered) -> None:
-        if self._chat.talk is not None:
-            self._chat.talk.answer(message.approval_id, message.decision)
+        if self._chat.client is not None:
+            self._chat.client.do(Answer(message.approval_id, message.decision))
 
     @on(ApprovalCard.HunksWanted)
     def _choose_hunks(self, message: ApprovalCard.HunksWanted) -> None:

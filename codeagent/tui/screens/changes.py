@@ -13,14 +13,16 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Key, Resize
 
+from codeagent.core.acts import RestoreFile
 from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.core.hunks import Hunk, cut
-from codeagent.core.rewind import ChangedFile, Changes, Rewind
+from codeagent.core.rewind import ChangedFile, Changes
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.changed_file import ChangedFileView, changed_file
 from codeagent.tui.screens.diff_page import DiffPage
 from codeagent.tui.screens.picker_list import PickerList, PickerRow
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.widgets.card_keys import keymap_of
 from codeagent.tui.widgets.fitting import Part
 from codeagent.tui.widgets.guard import TOO_SOON
@@ -61,12 +63,10 @@ class ChangesScreen(DiffPage[None]):
         Binding("y", "confirm", "yes, take it back", show=False, id="hunks.confirm"),
     ]
 
-    def __init__(
-        self, rewind: Rewind, *, running: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: SessionClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__("What changed in this session", clock)
-        self._rewind = rewind
-        self._works = running
+        self._client = client
+        self._rewind = client.rewind
         self._since = ""
         self._changes = Changes(())
         self._view: ChangedFileView | None = None
@@ -183,7 +183,7 @@ class ChangesScreen(DiffPage[None]):
         message.stop()
 
     def _ask(self, asked: _Asked, what: str) -> None:
-        if self._works():
+        if self._client.running:
             self.say(_WAIT)
             return
         self._asked = asked
@@ -191,16 +191,12 @@ class ChangesScreen(DiffPage[None]):
 
     @work(exclusive=True, group="load")
     async def _put(self, asked: _Asked) -> None:
-        if self._works():
+        if self._client.running:
             self.say(_WAIT)
             return
-        try:
-            await self._rewind.put(asked.view.path, asked.node, present=asked.view.now)
-            said = f"undone: {asked.done} (/redo to restore)"
-        except CheckpointError as error:
-            said = str(error)
+        refused = await self._client.finish(RestoreFile(asked.view.path, asked.node, asked.view.now))
         await self._reload()
-        self.say(said)
+        self.say(f"undone: {asked.done} (/redo to restore)" if refused is None else refused.reason)
 
     @work(exclusive=True, group="load")
     async def _load(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.commands import COMMANDS
-from codeagent.tui.ports import Talk, Wish
+from codeagent.tui.ports import Wish
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
 from codeagent.tui.screens.answered_cards import AnsweredCards
@@ -32,6 +32,9 @@ from codeagent.tui.widgets.find_bar import FindBar
 from codeagent.tui.widgets.header import Header
 from codeagent.tui.widgets.lanes import LanesView
 from codeagent.tui.widgets.status_line import StatusLine
+
+if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+    from codeagent.tui.session_client import SessionClient
 
 _FIRST_KEYS = 0.05
 """Seconds after the first frame in which only keys are answered: imports, also in a thread, would hold them up."""
@@ -74,7 +77,7 @@ class ChatScreen(Screen[None]):
     def __init__(self, host: Host, wish: Wish) -> None:
         super().__init__()
         self.stage = Stage()
-        self.talk: Talk | None = None
+        self.client: SessionClient | None = None
         self.view = TranscriptView(self.stage.document, clock=host.now)
         self._history = PromptHistory(host.folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS)
@@ -89,7 +92,7 @@ class ChatScreen(Screen[None]):
         self.wish = wish
         self._cancelled_at = -AGAIN
         self._typed_at = self.composer.last_typed
-        self._opened: Talk | None = None
+        self._opened: SessionClient | None = None
         self._settled = asyncio.Event()
         self._sending = Sending(self, self._draft)
 
@@ -123,10 +126,6 @@ class ChatScreen(Screen[None]):
         if self._opened is not None:
             await self._opened.close()
 
-    def transcript_text(self) -> str:
-        """The whole conversation as plain text."""
-        return self.view.plain_text()
-
     def tell(self, text: str) -> None:
         """One short line in place of the status line's hints."""
         self.stage.status.set(notice=text)
@@ -140,7 +139,7 @@ class ChatScreen(Screen[None]):
 
         greet(self.stage, self._host, self.wish)
         try:
-            self._opened = await self._host.open_talk(self.stage)
+            self._opened = await self._host.open_client(self.stage)
             wish = await open_conversation(self.app, self._opened, self.wish)
             if wish is None:
                 self._host.quit()
@@ -155,16 +154,16 @@ class ChatScreen(Screen[None]):
                 self._failed(error)
             self.stage.status.set(phase="idle", sandbox="none")
         else:
-            self.talk = self._opened
+            self.client = self._opened
         self._settled.set()
         self.run_worker(self._sending.catch_up(), exit_on_error=True)
         await asyncio.to_thread(load)
 
-    async def ready(self) -> Talk:
+    async def ready(self) -> "SessionClient":
         await self._settled.wait()
-        if self.talk is None:
+        if self.client is None:
             raise CodeagentError(f"there is no conversation: {self._sending.refused}")
-        return self.talk
+        return self.client
 
     @property
     def _slash(self) -> Commands:
@@ -258,11 +257,11 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.FilesWanted)
     def _files(self) -> None:
-        if self.talk is not None:
-            self.run_worker(self._load_files(self.talk), group="files", exclusive=True)
+        if self.client is not None:
+            self.run_worker(self._load_files(self.client), group="files", exclusive=True)
 
-    async def _load_files(self, talk: Talk) -> None:
-        self.composer.set_files(await talk.files())
+    async def _load_files(self, client: "SessionClient") -> None:
+        self.composer.set_files(await client.files())
 
     @property
     def boundary_card(self) -> BoundaryCard:
@@ -327,7 +326,7 @@ class ChatScreen(Screen[None]):
                 self.tell(said.get(meaning, ""))
 
     def _busy(self) -> bool:
-        running = self.talk is not None and (self.talk.running or bool(self.stage.document.running_commands()))
+        running = self.client is not None and (self.client.running or bool(self.stage.document.running_commands()))
         return running or self._sending.waits
 
     def action_cancel(self) -> None:

@@ -1,13 +1,16 @@
 """The chat screen as its commands and cards see it."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.app import App
 
-from codeagent.tui.ports import Talk, Wish
+from codeagent.tui.ports import Wish
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.view import TranscriptView
 from codeagent.tui.widgets.boundary_card import BoundaryCard
+
+if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+    from codeagent.tui.session_client import SessionClient
 
 
 class Chat(Protocol):
@@ -20,7 +23,7 @@ class Chat(Protocol):
     def stage(self) -> Stage: ...
 
     @property
-    def talk(self) -> Talk | None: ...
+    def client(self) -> "SessionClient | None": ...
 
     @property
     def view(self) -> TranscriptView: ...
@@ -31,7 +34,7 @@ class Chat(Protocol):
     wish: Wish
     """What a conversation that follows this one begins with."""
 
-    async def ready(self) -> Talk:
+    async def ready(self) -> "SessionClient":
         """The conversation, once it is there. Raises CodeagentError where there will be none."""
 
     def tell(self, text: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
+from codeagent.core.acts import Restore
 from codeagent.core.errors import CheckpointError
 from codeagent.core.rewind import ChangedFile, Changes, Point, Rewind
 from codeagent.core.sanitize import one_line
@@ -12,6 +13,7 @@ from codeagent.tui.screens.going_back_page import GoingBackPage
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.screens.rewind_picker import CURRENT, RewindPicker, nothing_changes
 from codeagent.tui.screens.rewind_rows import point_rows, prompt_said, prompts_since, way_rows
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.widgets.line_pane import Piece
 
 _LABEL = 40
@@ -27,18 +29,19 @@ class GoingBack:
 
     async def run(self, name: Literal["undo", "redo", "rewind"], argument: str) -> None:
         """One of the commands. Raises CodeagentError."""
-        rewind = (await self._chat.ready()).rewind
+        client = await self._chat.ready()
         match name:
             case "undo":
-                await self._undo(rewind, argument)
+                await self._undo(client, argument)
             case "redo":
-                await self._redo(rewind)
+                await self._redo(client)
             case "rewind":
-                await self._rewind(rewind)
+                await self._rewind(client)
             case _:
                 assert_never(name)
 
-    async def _undo(self, rewind: Rewind, argument: str) -> None:
+    async def _undo(self, client: SessionClient, argument: str) -> None:
+        rewind = client.rewind
         batches = int(argument or 1) if (argument or "1").isdecimal() else 0
         if not batches:
             self._chat.tell(f"/undo takes a number of batches, not '{one_line(argument, 20)}'")
@@ -51,18 +54,20 @@ class GoingBack:
         title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
         go, paths = await self._asked(rewind, point, changes, title, "undo it", always=batches > 1)
         if go:
-            changed = await rewind.go(point.id, "undo", paths=paths)
+            changed = await self._restored(client, Restore(point.id, "undo", paths=paths))
             self._chat.tell(f"undone: {_named(changed)} (/redo to restore){_unseen(changes)}")
 
-    async def _redo(self, rewind: Rewind) -> None:
+    async def _redo(self, client: SessionClient) -> None:
+        rewind = client.rewind
         point = rewind.redo_target()
         changes = await rewind.changes(point.id)
         go, paths = await self._asked(rewind, point, changes, "Restore what was undone", "restore it")
         if go:
-            changed = await rewind.go(point.id, "redo", paths=paths)
+            changed = await self._restored(client, Restore(point.id, "redo", paths=paths))
             self._chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")
 
-    async def _rewind(self, rewind: Rewind) -> None:
+    async def _rewind(self, client: SessionClient) -> None:
+        rewind = client.rewind
         points = rewind.points()
         if not points:
             self._chat.tell("there is no earlier moment to go back to yet")
@@ -73,11 +78,12 @@ class GoingBack:
             if chosen is None or chosen == CURRENT:
                 return
             point = next(point for point in points if point.id == chosen)
-            if await self._gone_to(rewind, point):
+            if await self._gone_to(client, point):
                 return
 
-    async def _gone_to(self, rewind: Rewind, point: Point) -> bool:
-        """Ask what shall go back, and do it; False where the person wants another moment."""
+    async def _gone_to(self, client: SessionClient, point: Point) -> bool:
+        """Ask what shall go back, and do it; False where the user wants another moment."""
+        rewind = client.rewind
         changes = await rewind.changes(point.id)
         rows = way_rows(point, changes, prompts_since(rewind.points(), point))
         if not rows:
@@ -91,19 +97,26 @@ class GoingBack:
         if way != "conversation":
             go, paths = await self._asked(rewind, point, changes, title, "goes back")
         if go:
-            await self._go(rewind, point, way, paths)
+            await self._go(client, point, way, paths)
         return True
 
-    async def _go(self, rewind: Rewind, point: Point, way: str, paths: Sequence[str] | None) -> None:
+    async def _go(self, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None) -> None:
         talks = way != "files"
-        said = prompt_said(self._chat.stage.document.blocks, rewind.points(), point) if talks else ""
-        changed = await rewind.go(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
+        said = prompt_said(self._chat.stage.document.blocks, client.rewind.points(), point) if talks else ""
+        act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
+        changed = await self._restored(client, act)
         if said:
             self._chat.restore(said)
         did = [_named(changed)] if changed else []
         did += ["the conversation"] if talks else []
         where = one_line(point.label, _LABEL)
         self._chat.tell(f"back to before “{where}”: {' and '.join(did) or 'nothing'}; /redo returns")
+
+    async def _restored(self, client: SessionClient, act: Restore) -> Sequence[ChangedFile]:
+        """Go back; the files that changed. Raises CheckpointError."""
+        if (refused := await client.finish(act)) is not None:
+            raise CheckpointError(refused.reason)
+        return client.rewind.restored
 
     async def _asked(
         self, rewind: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False

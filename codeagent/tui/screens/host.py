@@ -1,13 +1,21 @@
 """What the chat screen needs of the application around it."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.ports import OpenTalk, Wish
+from codeagent.tui.ports import Wish
+from codeagent.tui.stage import Stage
 from codeagent.tui.themes import Themes
 from codeagent.tui.widgets.boundary_acts import BoundaryAct
+
+if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+    from codeagent.tui.session_client import SessionClient
+
+OpenClient = Callable[[Stage], Awaitable["SessionClient"]]
+"""Makes the session client; called after the first frame, so that nothing heavy is imported before."""
 
 
 class Folders(Protocol):
@@ -37,7 +45,7 @@ class Host(Protocol):
     def keys(self) -> Keymap: ...
 
     @property
-    def open_talk(self) -> OpenTalk: ...
+    def open_client(self) -> OpenClient: ...
 
     @property
     def theme_name(self) -> str: ...

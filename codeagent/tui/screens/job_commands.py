@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from codeagent.core.acts import Background, SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
 from codeagent.core.job import Job
 from codeagent.core.sanitize import one_line
@@ -38,12 +39,12 @@ class JobCommands:
         if row.status != "running":
             raise CodeagentError(f"{row.id} runs no more: {row.status}")
         self._chat.tell(f"stopping {row.id}")
-        await (await self._chat.ready()).stop_job(row.id)
-        self._chat.tell("")
+        refused = await (await self._chat.ready()).finish(StopJob(row.id))
+        self._chat.tell("" if refused is None else refused.reason)
 
     async def _jobs(self, argument: str) -> None:
         """`/jobs [job [output|send TEXT]]`."""
-        talk = await self._chat.ready()
+        client = await self._chat.ready()
         name, _, rest = argument.partition(" ")
         word, _, text = rest.strip().partition(" ")
         if not self._chat.stage.jobs.rows:
@@ -54,14 +55,13 @@ class JobCommands:
         match word:
             case "":
                 marked = "" if row is None else row.id
-                page = JobsScreen(self._chat.stage, talk, self._host.keys, marked=marked, clock=self._host.now)
+                page = JobsScreen(self._chat.stage, client, self._host.keys, marked=marked, clock=self._host.now)
                 await self._chat.app.push_screen_wait(page)
             case "output" if row is not None and not text:
                 await self._output(row)
             case "send" if row is not None:
-                if not talk.send_to_job(row.id, text):
-                    raise CodeagentError(f"{row.id} takes no text; it was not sent")
-                self._chat.tell(f"sent to {row.id}")
+                refused = client.do(SendToJob(row.id, text))
+                self._chat.tell(f"sent to {row.id}" if refused is None else refused.reason)
             case _:
                 self._chat.tell(f"/jobs takes a job, and then output or send TEXT, not '{one_line(rest, 40)}'")
 
@@ -73,7 +73,7 @@ class JobCommands:
 
     async def _background(self, argument: str) -> None:
         """`/background [number]`: of several calls, the person says which."""
-        talk = await self._chat.ready()
+        client = await self._chat.ready()
         calls = self._chat.stage.document.running_calls()
         if not calls:
             raise CodeagentError(_ENDED)
@@ -85,8 +85,8 @@ class JobCommands:
             if chosen is None:
                 return
             call_id = chosen
-        if not talk.promote(call_id):
-            self._chat.tell("it cannot be moved, or has just ended: nothing was moved to the background")
+        if (refused := client.do(Background(call_id))) is not None:
+            self._chat.tell(refused.reason)
 
     async def _pick(self, calls: tuple[Card, ...]) -> str | None:
         now = self._host.now()

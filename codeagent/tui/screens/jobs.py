@@ -13,14 +13,15 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
+from codeagent.core.acts import SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
 from codeagent.core.job import Job
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.ports import Talk
 from codeagent.tui.screens.escape import AGAIN
 from codeagent.tui.screens.job_tail import JobTail
 from codeagent.tui.screens.output import OutputScreen
 from codeagent.tui.screens.title_row import TitleRow
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from codeagent.tui.widgets.hint_keys import HintKey, HintKeys
 from codeagent.tui.widgets.job_list import JobList
@@ -70,12 +71,18 @@ class JobsScreen(ModalScreen[None]):
     ]
 
     def __init__(
-        self, stage: Stage, talk: Talk, keymap: Keymap, *, marked: str = "", clock: Callable[[], float] = time.time
+        self,
+        stage: Stage,
+        client: SessionClient,
+        keymap: Keymap,
+        *,
+        marked: str = "",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`marked` is the id of the job the mark begins on. `clock` gives seconds since the epoch."""
         super().__init__()
         self._stage = stage
-        self._talk = talk
+        self._client = client
         self._title = TitleRow("Jobs")
         self._list = JobList(stage.jobs, marked, clock=clock)
         self._about = TitleRow("")
@@ -202,29 +209,21 @@ class JobsScreen(ModalScreen[None]):
         self._sync()
 
     def _send(self, text: str) -> None:
-        try:
-            taken = self._talk.send_to_job(self._writing_to, text)
-        except CodeagentError as error:
-            self._hints.tell(str(error))
+        refused = self._client.do(SendToJob(self._writing_to, text))
+        if refused is not None:
+            self._hints.tell(refused.reason)
             return
-        if taken:
-            self._line.value = ""
-            self._hints.tell(f"sent to {self._writing_to}")
-        else:
-            self._hints.tell(f"{self._writing_to} takes no text any more; it was not sent")
+        self._line.value = ""
+        self._hints.tell(f"sent to {self._writing_to}")
 
     async def _stop(self, job_id: str) -> None:
         self._hints.tell(f"stopping {job_id}")
-        try:
-            await self._talk.stop_job(job_id)
-        except CodeagentError as error:
-            self._hints.tell(str(error))
-            return
-        self._hints.tell("")
+        refused = await self._client.finish(StopJob(job_id))
+        self._hints.tell("" if refused is None else refused.reason)
 
     async def _open_output(self, row: Job) -> None:
         try:
-            text = await self._talk.job_output(row.id)
+            text = await self._client.job_output(row.id)
         except CodeagentError as error:
             self._hints.tell(str(error))
             return
@@ -262,7 +261,7 @@ class JobsScreen(ModalScreen[None]):
             self._ticker = None
 
     def _tick(self) -> None:
-        self._stage.jobs.count(self._talk.job_lines())
+        self._stage.jobs.count(self._client.job_lines())
         self._list.refresh()
 
     def _keys(self) -> tuple[HintKey, ...]:

@@ -7,14 +7,15 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from codeagent.config.paths import PROJECT_FILE, user_config_file
-from codeagent.core.errors import CodeagentError
+from codeagent.core.acts import AllowRule, RevokeRule
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Rule
-from codeagent.tui.ports import Talk
 from codeagent.tui.screens.permission_list import PermissionList
 from codeagent.tui.screens.permission_page import PermissionPage
 from codeagent.tui.screens.permission_rows import DecisionEntry, RuleEntry, entries_of
 from codeagent.tui.screens.rule_editor import RuleEditor
 from codeagent.tui.screens.title_row import HintRow, TitleRow
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 
 _LOOK = 0.5
@@ -46,9 +47,9 @@ class PermissionsScreen(ModalScreen[None]):
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, talk: Talk, stage: Stage) -> None:
+    def __init__(self, client: SessionClient, stage: Stage) -> None:
         super().__init__()
-        self._talk = talk
+        self._client = client
         self._stage = stage
         self._known: object = None
         self._title = TitleRow("Permissions")
@@ -107,17 +108,14 @@ class PermissionsScreen(ModalScreen[None]):
                 self._hints.tell("p makes a rule of a decision; Tab goes to the decisions")
 
     async def _revoke(self, rule: Rule) -> None:
-        try:
-            await self._talk.revoke(rule)
-            await self._load()
-        except CodeagentError as error:
-            self._hints.tell(str(error))
-            return
-        self._hints.tell(f"asked about again: {rule}")
+        refused = await self._client.finish(RevokeRule(rule))
+        await self._refresh()
+        self._hints.tell(f"asked about again: {rule}" if refused is None else refused.reason)
 
     def _write(self, title: str, rule: str) -> None:
         async def allow(text: str, keep: bool) -> None:
-            await self._talk.allow(text, keep=keep)
+            if (refused := await self._client.finish(AllowRule(text, keep))) is not None:
+                raise ConfigError(refused.reason)
 
         async def done(said: str | None) -> None:
             if said:
@@ -134,7 +132,7 @@ class PermissionsScreen(ModalScreen[None]):
         """Something that differs once there may be other rules or decisions."""
         now = self._stage.status.now
         try:
-            return self._stage.desk.waiting, now.phase, now.batch, self._talk.rules()
+            return self._stage.desk.waiting, now.phase, now.batch, self._client.rules
         except CodeagentError:
             return None
 
@@ -147,7 +145,7 @@ class PermissionsScreen(ModalScreen[None]):
     async def _load(self) -> None:
         """Raises CodeagentError."""
         self._known = self._moment()
-        rules, decisions = self._talk.rules(), await self._talk.decisions()
+        rules, decisions = self._client.rules, await self._client.decisions()
         self._list.show(entries_of(rules, decisions))
         self._title.tell(f"{_count(len(rules), 'rule')} · {_count(len(decisions), 'decision')}")
 

@@ -11,11 +11,12 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from codeagent.core.acts import Refused, Reorder, Rewrite, TakeBack
 from codeagent.core.errors import CodeagentError
 from codeagent.core.queued import Queued
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.ports import Talk
 from codeagent.tui.screens.title_row import TitleRow
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Lanes
 from codeagent.tui.widgets.call_edit import fits_line
 from codeagent.tui.widgets.external_editor import edit_in_editor
@@ -56,11 +57,11 @@ class QueuePage(ModalScreen[None]):
         Binding("escape,q,ctrl+c", "close", "close", show=False, id="queue.close"),
     ]
 
-    def __init__(self, lanes: Lanes, talk: Talk, keymap: Keymap, restore: Callable[[str], None]) -> None:
+    def __init__(self, lanes: Lanes, client: SessionClient, keymap: Keymap, restore: Callable[[str], None]) -> None:
         """`restore` puts text of the person's that would be lost into the composer."""
         super().__init__()
         self._lanes = lanes
-        self._talk = talk
+        self._client = client
         self._restore = restore
         self._title = TitleRow("What waits to be read", f"{len(lanes.items)}")
         self._list = QueueList(lanes)
@@ -96,13 +97,13 @@ class QueuePage(ModalScreen[None]):
             self._hints.tell("it is the first of its lane" if step < 0 else "it is the last of its lane")
             return
         self._hints.tell("")
-        self._try(lambda: self._talk.move(item.id, place))
+        self._tell(self._client.do(Reorder(item.id, place)))
 
     def action_take_back(self) -> None:
         item = self._list.marked
         if self._edited is None and item is not None:
             self._hints.tell("")
-            self._try(lambda: self._talk.take_back(item.id) is not None)
+            self._tell(self._client.do(TakeBack(item.id)))
 
     def action_edit(self) -> None:
         item = self._list.marked
@@ -173,22 +174,16 @@ class QueuePage(ModalScreen[None]):
     def _rewrite(self, item: Queued, text: str) -> None:
         if text == item.text:
             return
-        try:
-            done = self._talk.rewrite(item.id, text)
-        except CodeagentError as error:
-            self._restore(text)
-            self._hints.tell(f"{error}; what you wrote is in the composer")
-            return
-        if not done:
-            self._lost(item, text)
+        if (refused := self._client.do(Rewrite(item.id, text))) is not None:
+            self._lost(item, text, refused.reason)
 
-    def _lost(self, item: Queued, text: str) -> None:
-        """The agent was faster: what was written is not."""
+    def _lost(self, item: Queued, text: str, why: str = _GONE) -> None:
+        """The agent was faster: what was written is not lost."""
         changed = text.strip() and text != item.text
         if changed:
             self._restore(text)
         self._stop_writing()
-        self._hints.tell(f"{_GONE}; what you wrote is in the composer" if changed else _GONE)
+        self._hints.tell(f"{why}; what you wrote is in the composer" if changed else why)
 
     def _stop_writing(self) -> None:
         self._edited = None
@@ -197,12 +192,9 @@ class QueuePage(ModalScreen[None]):
         self._hints.show(self._keys)
         self.set_focus(None)
 
-    def _try(self, work: Callable[[], bool]) -> None:
-        try:
-            if not work():
-                self._hints.tell(_GONE)
-        except CodeagentError as error:
-            self._hints.tell(str(error))
+    def _tell(self, refused: Refused | None) -> None:
+        if refused is not None:
+            self._hints.tell(refused.reason)
 
     async def _edit_outside(self, item: Queued) -> None:
         try:

@@ -3,14 +3,19 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
+from codeagent.core.acts import FollowUp, Interrupt, Pause, Prompt, Resume, RunShell, SetMode, Steer, Stop, TakeBack
 from codeagent.core.errors import CodeagentError
+from codeagent.core.policy import Mode
 from codeagent.core.queued import Queued
 from codeagent.tui.drafts import Draft
-from codeagent.tui.ports import Mode, Talk
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.stage import Paused
 from codeagent.tui.widgets.guard import TOO_SOON
+
+if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+    from codeagent.tui.session_client import SessionClient
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
 """The round of Shift+Tab."""
@@ -46,7 +51,7 @@ class Sending:
 
     def send(self, text: str) -> None:
         """Enter: begin a run, steer the one that is going on, end a pause, or correct the batch it is before."""
-        if (talk := self._talk) is None:
+        if (client := self._client) is None:
             if text.strip():
                 self.hold(text, lambda: self._begin(text))
             return
@@ -55,34 +60,35 @@ class Sending:
         chat.view.scroll_end(animate=False)
         new = chat.boundary_card.is_new
         if text.strip() and self._before_calls and not new:
-            talk.correct(text)
+            client.do(Interrupt(text))
+            client.do(Resume())
             return
-        if talk.running and text.strip():
-            talk.steer(text)
+        if client.running and text.strip():
+            client.do(Steer(text))
         if chat.stage.status.now.halt in ("pausing", "paused"):
             # What was sent before the pause could be seen was meant for the run, not for the pause.
             if new:
                 chat.tell(f"it has just paused: {TOO_SOON}")
             else:
-                talk.go_on()
-        elif not talk.running and (text.strip() or chat.stage.lanes.items):
-            talk.send(text)
+                client.do(Resume())
+        elif not client.running and (text.strip() or chat.stage.lanes.items):
+            client.do(Prompt(text if text.strip() else None))
 
     def follow_up(self, text: str) -> None:
         if not text.strip():
             return
-        if (talk := self._talk) is None:
+        if (client := self._client) is None:
             self.hold(text, lambda: self._begin(text))
         else:
-            talk.follow_up(text)
+            client.do(FollowUp(text))
 
     def shell(self, command: str, *, shared: bool) -> None:
         """A command of the user's own."""
 
         def run() -> None:
-            self._there().shell(command, shared=shared)
+            self._there().do(RunShell(command, shared))
 
-        if self._talk is None:
+        if self._client is None:
             self.hold(("!" if shared else "!!") + command, run)
         else:
             run()
@@ -91,15 +97,15 @@ class Sending:
         """What runs waits at the next boundary."""
         if self._early:
             self._chat.tell("still starting · Esc again takes back what you sent")
-        elif (talk := self._chat.talk) is not None:
-            self._chat.tell("")
-            talk.pause()
+        elif (client := self._chat.client) is not None:
+            refused = client.do(Pause())
+            self._chat.tell("" if refused is None else refused.reason)
 
     def stop(self) -> None:
         """End what runs; what waits for the start never begins."""
         self.give_back()
-        if (talk := self._chat.talk) is not None:
-            talk.abort()
+        if (client := self._chat.client) is not None:
+            client.do(Stop())
 
     def next_mode(self) -> None:
         mode = self._chat.stage.status.now.mode
@@ -109,9 +115,9 @@ class Sending:
         """Shown at once, in force as soon as there is a conversation."""
 
         def set_it() -> None:
-            self._there().set_mode(mode)
+            self._there().do(SetMode(mode))
 
-        if self._talk is None:
+        if self._client is None:
             self._chat.stage.status.set(mode=mode)
             self.hold("", set_it)
         else:
@@ -133,7 +139,7 @@ class Sending:
     @property
     def holds(self) -> bool:
         """What is sent now has to wait."""
-        return self._talk is None
+        return self._client is None
 
     def take_back(self, queued_id: str) -> None:
         """From its lane into the composer."""
@@ -141,8 +147,8 @@ class Sending:
         if early is not None:
             self._drop(early)
             self._chat.restore(early.text)
-        elif (talk := self._chat.talk) is not None:
-            talk.take_back(queued_id)
+        elif (client := self._chat.client) is not None:
+            client.do(TakeBack(queued_id))
 
     def give_back(self) -> None:
         """Everything that waits returns to the composer, in order."""
@@ -156,10 +162,10 @@ class Sending:
 
     async def catch_up(self) -> None:
         """Do what waited, one after the other, once there is a conversation; where there will be none, give it back."""
-        talk = self._chat.talk
+        client = self._chat.client
         try:
-            if talk is not None:
-                await talk.start_up()
+            if client is not None:
+                await client.start_up()
         except CodeagentError as error:
             self.refused = str(error)
         if self.refused:
@@ -177,24 +183,21 @@ class Sending:
             self._drop(early)
 
     @property
-    def _talk(self) -> Talk | None:
+    def _client(self) -> "SessionClient | None":
         """The conversation, where nothing waits to be done before what is sent now."""
-        talk = self._chat.talk
-        return talk if talk is not None and talk.started and not self._early else None
+        client = self._chat.client
+        return client if client is not None and client.started and not self._early else None
 
-    def _there(self) -> Talk:
+    def _there(self) -> "SessionClient":
         """While what waited is done. Raises CodeagentError where the conversation was closed meanwhile."""
-        if self._chat.talk is None:
+        if self._chat.client is None:
             raise CodeagentError("there is no conversation any more")
-        return self._chat.talk
+        return self._chat.client
 
     def _begin(self, text: str) -> None:
         """What was sent early is read one after the other, not all at once."""
-        talk = self._there()
-        if talk.running:
-            talk.follow_up(text)
-        else:
-            talk.send(text)
+        client = self._there()
+        client.do(FollowUp(text) if client.running else Prompt(text))
 
     def _drop(self, early: Early) -> None:
         """It was done or taken back; it may have been given back while it was being done."""

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from codeagent.core.acts import Pause, SetEffort, SetModel
+from codeagent.core.budget import parse_effort, said_effort
 from codeagent.core.errors import CodeagentError
+from codeagent.core.policy import Mode
 from codeagent.core.sanitize import one_line
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import Parsed, Unknown, call, help_markdown, parse
-from codeagent.tui.ports import Missing, Mode, ModelRow
+from codeagent.tui.ports import Missing, ModelRow
 from codeagent.tui.screens.changes import ChangesScreen
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.first_run import FirstRun, KeyKept, WayOn
@@ -110,7 +113,7 @@ class Slash:
 
     @property
     def _running(self) -> bool:
-        return self._chat.talk is not None and self._chat.talk.running
+        return self._chat.client is not None and self._chat.client.running
 
     def _start(self, work: Any) -> None:
         self._chat.app.run_worker(self._told(work), exit_on_error=True)
@@ -145,8 +148,7 @@ class Slash:
             case "model":
                 await self._model(argument)
             case "effort":
-                talk = await self._chat.ready()
-                self._chat.tell(await talk.set_effort(argument))
+                await self._effort(argument)
             case "theme":
                 await self._theme(argument)
             case "keys":
@@ -193,19 +195,17 @@ class Slash:
             self._sending.set_mode(chosen)
 
     def _pause(self) -> None:
-        if self._chat.talk is not None and self._running:
-            self._chat.talk.pause()
-        else:
+        refused = None if self._chat.client is None else self._chat.client.do(Pause())
+        if self._chat.client is None or refused is not None:
             self._chat.tell("nothing runs that could be paused")
 
     async def _diff(self) -> None:
-        talk = await self._chat.ready()
-        await self._page(ChangesScreen(talk.rewind, running=lambda: talk.running))
+        await self._page(ChangesScreen(await self._chat.ready()))
 
     async def _queue(self) -> None:
-        talk, lanes = await self._chat.ready(), self._chat.stage.lanes
+        client, lanes = await self._chat.ready(), self._chat.stage.lanes
         if lanes.items:
-            await self._page(QueuePage(lanes, talk, self._host.keys, self._chat.restore))
+            await self._page(QueuePage(lanes, client, self._host.keys, self._chat.restore))
         else:
             self._chat.tell("the queue is empty")
 
@@ -237,12 +237,29 @@ class Slash:
         if not name:
             return
         row = models.get(name) or ModelRow(name, "", ready=True)
-        missing = await (await self._chat.ready()).use_model(row)
+        client = await self._chat.ready()
+        missing = await client.missing(row)
         if missing is not None and missing.kind == "key" and await self._new_key(missing):
-            missing = await (await self._chat.ready()).use_model(row)
-        if missing is None:
+            missing = await client.missing(row)
+        if missing is not None:
+            self._chat.tell(missing.text)
+        elif (refused := await client.finish(SetModel(row.name, row.api_base))) is not None:
+            self._chat.tell(refused.reason)
+        else:
             self._chat.wish = replace(self._chat.wish, model=row.name, api_base=row.api_base)
-        self._chat.tell(missing.text if missing is not None else f"model: {name}")
+            self._chat.tell(f"model: {name}")
+
+    async def _effort(self, argument: str) -> None:
+        """`/effort [off|low|medium|high|TOKENS]`. Raises ConfigError."""
+        client = await self._chat.ready()
+        if not argument:
+            now = client.model.effort
+            self._chat.tell("thinking: " + ("as the provider has it" if now is None else said_effort(now)))
+            return
+        effort = parse_effort(argument)
+        refused = await client.finish(SetEffort(effort))
+        said = f"thinking: {said_effort(effort)}, from the next answer on"
+        self._chat.tell(said if refused is None else refused.reason)
 
     async def _new_key(self, missing: Missing) -> bool:
         """Whether one was kept."""
@@ -260,7 +277,7 @@ class Slash:
             self._chat.tell(f'theme: {chosen}; theme = "{chosen}" in config.toml keeps it')
 
     async def _palette(self) -> None:
-        models = () if self._chat.talk is None or self._running else await self._chat.talk.models()
+        models = () if self._chat.client is None or self._running else await self._chat.client.models()
         rows = palette_rows(self._host.themes.names(), models, running=self._running)
         line = await self._pick("Commands", rows)
         match parse(line or ""):

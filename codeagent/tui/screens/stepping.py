@@ -2,16 +2,18 @@
 
 from typing import Literal, assert_never
 
+from codeagent.core import acts
+from codeagent.core.acts import Refused
+from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line
-from codeagent.tui.ports import Talk
 from codeagent.tui.screens.commanded import Chat
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Paused, PausedCall, PlanReady
 from codeagent.tui.widgets.boundary_acts import AmendCall, BoundaryAct, EditCall, EditPlan, GoOn, SkipCall, StartPlan
 from codeagent.tui.widgets.call_edit import call_edit
 from codeagent.tui.widgets.external_editor import edit_in_editor
 
-_GONE = "the run is no longer paused; nothing was changed"
 _NO_PLAN = "no plan is ready: /plan and a goal begins one"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 
@@ -24,21 +26,21 @@ class Stepping:
 
     async def do(self, act: BoundaryAct) -> None:
         """Editors are waited for. Raises CodeagentError; the card takes keys again then."""
-        talk = await self._chat.ready()
+        client = await self._chat.ready()
         card = self._chat.boundary_card
         try:
             match act:
                 case GoOn():
-                    self._go_on(talk, act)
+                    self._resume(client, act)
                 case SkipCall():
-                    if not talk.skip_call(act.call_id, act.reason):
-                        self._chat.tell(_GONE)
+                    self._told(client.do(acts.SkipCall(act.call_id, act.reason)))
                 case EditCall():
                     card.call_edited(act.call_id, act.edit, await self._edited(act))
                 case AmendCall():
-                    self._amend(talk, act)
+                    self._amend(client, act)
                 case StartPlan():
-                    talk.start_plan(act.text, act.mode)
+                    client.do(acts.SetMode(act.mode))
+                    client.do(acts.Prompt(f"Carry out this plan:\n\n{act.text}"))
                 case EditPlan():
                     text = await edit_in_editor(self._chat.app, act.text)
                     if not card.change_plan(text):
@@ -57,7 +59,7 @@ class Stepping:
             case "plan":
                 await self._plan(argument)
             case "budget":
-                self._chat.tell((await self._chat.ready()).set_budget(argument))
+                await self._budget(argument)
             case "stop":
                 await self._stop()
             case _:
@@ -66,12 +68,12 @@ class Stepping:
     async def _step(self, argument: str) -> None:
         """`/step [on|off|go|skip N [why]|edit N]`."""
         word, _, rest = argument.partition(" ")
-        talk = await self._chat.ready()
+        client = await self._chat.ready()
         match word:
             case "":
-                talk.step(not self._chat.stage.status.now.stepping)
+                client.do(acts.Step(not self._chat.stage.status.now.stepping))
             case "on" | "off" if not rest:
-                talk.step(word == "on")
+                client.do(acts.Step(word == "on"))
             case "go" if not rest:
                 self._paused()
                 await self.do(GoOn())
@@ -90,20 +92,23 @@ class Stepping:
             case "edit":
                 await self.do(EditPlan(self._ready_plan()))
             case _:
-                talk = await self._chat.ready()
-                talk.set_mode("plan")
-                if argument and talk.running:
-                    talk.steer(argument)
-                elif argument:
-                    talk.send(argument)
+                client = await self._chat.ready()
+                client.do(acts.SetMode("plan"))
+                if argument:
+                    client.do(acts.Steer(argument))
+
+    async def _budget(self, argument: str) -> None:
+        """`/budget [$2|200k tokens|30 min|10 batches|off]`. Raises ConfigError."""
+        client = await self._chat.ready()
+        if argument:
+            client.do(acts.SetBudget(None if argument.strip().lower() == "off" else Budget.parse(argument)))
+        self._chat.tell(f"budget: {self._chat.stage.status.now.budget or client.budget or 'none'}")
 
     async def _stop(self) -> None:
-        talk = await self._chat.ready()
-        if talk.running or self._chat.stage.document.running_commands():
-            talk.abort()
-        else:
+        refused = (await self._chat.ready()).do(acts.Stop())
+        if refused is not None:
             jobs = self._chat.stage.status.now.jobs
-            self._chat.tell("nothing is running" + ("; /stop and a job's name stops that" if jobs else ""))
+            self._chat.tell(refused.reason + ("; /stop and a job's name stops that" if jobs else ""))
 
     async def _do_to_one(self, word: str, rest: str) -> None:
         number, _, reason = rest.partition(" ")
@@ -119,15 +124,21 @@ class Stepping:
     async def _edited(self, act: EditCall) -> str:
         return await edit_in_editor(self._chat.app, act.written, suffix=act.edit.suffix)
 
-    def _go_on(self, talk: Talk, act: GoOn) -> None:
+    def _resume(self, client: SessionClient, act: GoOn) -> None:
         if act.step is not None:
-            talk.step(act.step)
-        talk.go_on()
+            client.do(acts.Step(act.step))
+        self._told(client.do(acts.Resume()))
 
-    def _amend(self, talk: Talk, act: AmendCall) -> None:
-        problem = talk.amend_call(act.call_id, act.arguments)
-        if problem and not self._chat.boundary_card.refuse(act.call_id, act.written, problem):
-            self._keep(act.written, problem)
+    def _amend(self, client: SessionClient, act: AmendCall) -> None:
+        refused = client.do(acts.EditCall(act.call_id, act.arguments))
+        if refused is None:
+            return
+        if not self._chat.boundary_card.refuse(act.call_id, act.written, refused.reason):
+            self._keep(act.written, refused.reason)
+
+    def _told(self, refused: Refused | None) -> None:
+        if refused is not None:
+            self._chat.tell(refused.reason)
 
     def _keep(self, text: str, problem: str) -> None:
         """What was written for something that is gone."""

@@ -6,11 +6,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from codeagent.core.errors import CodeagentError
+from codeagent.core.acts import TrustTools
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.ports import Talk
 from codeagent.tui.screens.page import Page, Pane
 from codeagent.tui.screens.tools_pane import ToolsPane
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 
 _LATER = "trusted; loaded before the next request of the run that goes on"
@@ -29,11 +29,11 @@ class ToolsScreen(Page):
         Binding("d", "distrust", "trust them no more", show=False, id="tools.distrust"),
     ]
 
-    def __init__(self, talk: Talk, toolbox: Toolbox, *, ask: bool = False) -> None:
+    def __init__(self, client: SessionClient, toolbox: Toolbox, *, ask: bool = False) -> None:
         """`ask`: begin with the question whether to trust the files."""
         hints = [*(["t trusts"] if toolbox.untrusted else []), "d distrusts"]
         super().__init__("Tools", _note(toolbox), hints)
-        self._talk = talk
+        self._client = client
         self._shown = toolbox
         self._pane = ToolsPane(toolbox)
         self._asked: tuple[str, ...] = ()
@@ -76,10 +76,8 @@ class ToolsScreen(Page):
         self.app.run_worker(self._trust(trusted))  # of the app: closing the page must not end it half way
 
     async def _trust(self, trusted: bool) -> None:
-        try:
-            await self._talk.trust_tools(trusted)
-        except CodeagentError as error:
-            self.hint_row.tell(str(error))
+        if (refused := await self._client.finish(TrustTools(trusted))) is not None:
+            self.hint_row.tell(refused.reason)
             return
         self._look()
         loaded = _LATER if self._shown.untrusted else "loaded"
@@ -87,7 +85,7 @@ class ToolsScreen(Page):
 
     def _look(self) -> None:
         """Files that changed since they were asked about are asked about anew."""
-        toolbox = self._talk.toolbox()
+        toolbox = self._client.toolbox
         if toolbox is None or toolbox == self._shown:
             return
         if toolbox.untrusted != self._shown.untrusted and self._asked:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from codeagent.tui.ports import Mode
+from codeagent.core.policy import Mode
 from codeagent.tui.widgets.call_edit import CallEdit
 
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from codeagent.agent.limits import Limits
+from codeagent.core.acts import Background, FollowUp, RunShell, Stop
 from codeagent.core.events import JobStarted, RunFinished, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import RunStopped
@@ -70,7 +71,7 @@ async def test_a_call_that_is_waited_for_can_be_moved_to_the_background_and_goes
     b = Backstage(Turn("", (long(), long("b"))), Turn("fine"), attended=True)
     running = asyncio.ensure_future(b.run())
     await b.long.running("b")
-    assert b.agent.promote("call_1")
+    b.act(Background("call_1"))
     b.long.end("b")
     await running
     b.long.end("a")
@@ -108,9 +109,9 @@ async def test_without_a_name_the_call_that_has_run_longest_is_moved() -> None:
     b = Backstage(Turn("", (long("x"), long("y"))))
     running = asyncio.ensure_future(b.run())
     await b.long.running("y")
-    assert b.agent.promote()
-    assert b.agent.promote()
-    assert not b.agent.promote()
+    b.act(Background())
+    b.act(Background())
+    assert "nothing was moved" in b.scene.refusal(Background())
     await running
     assert [event.title for event in of(b.events, JobStarted)] == ["x", "y"]
     await b.agent.close()
@@ -122,10 +123,10 @@ async def test_what_has_ended_is_not_moved_any_more() -> None:
     await b.long.running()
     b.long.end()
     await b.until("tool.result")
-    assert not b.agent.promote("call_1")
+    assert "nothing was moved" in b.scene.refusal(Background("call_1"))
     await running
-    assert not b.agent.promote("call_1")
-    assert not b.agent.promote()
+    assert "nothing was moved" in b.scene.refusal(Background("call_1"))
+    assert "nothing was moved" in b.scene.refusal(Background())
     assert "job.started" not in b.names()
     assert [event.type for event in b.events].count("tool.result") == 1
 
@@ -134,8 +135,8 @@ async def test_what_waits_for_the_person_is_not_moved() -> None:
     b = Backstage(Turn("", (("asleep", "{}"),)))
     running = asyncio.ensure_future(b.run())
     await b.until("tool.updated")
-    assert not b.agent.promote()
-    b.agent.abort()
+    assert "nothing was moved" in b.scene.refusal(Background())
+    b.act(Stop())
     await running
 
 
@@ -143,8 +144,8 @@ async def test_a_job_that_was_moved_is_out_of_reach_of_esc_and_of_its_time_limit
     b = Backstage(Turn("", (("long", '{"timeout": 0.05}'), long("b"))), limits=Limits(timeout_per_call=0.05))
     running = asyncio.ensure_future(b.run())
     await b.long.running("b")
-    b.agent.promote("call_1")
-    b.agent.abort()
+    b.act(Background("call_1"))
+    b.act(Stop())
     await running
     await asyncio.sleep(0.1)
     assert b.jobs.get("job-1").status == "running"
@@ -226,7 +227,7 @@ async def test_nobody_is_woken_where_no_person_is_there_or_their_text_waits_or_i
 
     queued = Backstage(Turn("", BACKGROUND), attended=True)
     await queued.run()
-    queued.agent.follow_up("not yet sent")
+    queued.act(FollowUp("not yet sent"))
     queued.long.end()
     await queued.until("job.finished")
     await queued.settled()
@@ -265,7 +266,7 @@ async def test_after_a_run_that_was_stopped_nothing_begins_by_itself() -> None:
     await b.long.running("b")
     b.long.end("a")
     await b.until("job.finished")
-    b.agent.abort()
+    b.act(Stop())
     await running
     await b.settled()
     assert b.names().count("run.started") == 1
@@ -327,7 +328,7 @@ async def test_a_job_gives_its_slot_and_the_floor_back() -> None:
     )
     await b.run()
     assert b.jobs.running == 4
-    await b.agent.shell("true", shared=False)
+    await b.agent.finish(RunShell("true", shared=False))
     assert [event.name for event in of(b.events, ToolResultAdded)][-2:] == ["do", "shell"]
     await b.agent.close()
 

@@ -5,9 +5,12 @@ import asyncio
 import pytest
 from textual.pilot import Pilot
 
+from codeagent.core.acts import Restore, RestoreFile
 from codeagent.core.checkpoints import Node
 from codeagent.tui.screens.changes import ChangesScreen
+from codeagent.tui.stage import Stage
 from tests.tui.fake_rewind import FakeRewind
+from tests.tui.replay import ReplayClient
 from tests.tui.screens.stand_in import MANNERS, Clock, StandIn
 
 OLD = "".join(f"line {at}\n" for at in range(1, 31))
@@ -21,9 +24,10 @@ class Page:
     def __init__(self, files: tuple[tuple[str, str | None, str | None], ...] = FILES) -> None:
         self.rewind = FakeRewind(files)
         self.clock = Clock()
-        self.works = False
+        self.client = ReplayClient(Stage(), (), None)
+        self.client.past = self.rewind
         self.app = StandIn()
-        self.page = ChangesScreen(self.rewind, running=lambda: self.works, clock=self.clock)
+        self.page = ChangesScreen(self.client, clock=self.clock)
 
     async def open(self, pilot: Pilot[None]) -> None:
         self.app.push_screen(self.page, self.app.given.append)
@@ -41,8 +45,8 @@ class Page:
         await pilot.pause()
 
     @property
-    def puts(self) -> list[tuple[object, ...]]:
-        return [told for told in self.rewind.told if told[0] == "put"]
+    def puts(self) -> list[Restore | RestoreFile]:
+        return self.rewind.told
 
 
 async def test_every_file_is_listed_with_what_happened_to_it() -> None:
@@ -83,7 +87,7 @@ async def test_a_hunk_is_taken_back_after_a_yes_and_what_is_left_is_shown() -> N
         assert page.puts == []
         await page.press(pilot, "y")
         without = Node("file", NEW.replace("line twenty\n", "line 20\n").encode())
-        assert page.puts == [("put", "src/a.py", without, Node("file", NEW.encode()))]
+        assert page.puts == [RestoreFile("src/a.py", without, Node("file", NEW.encode()))]
         assert "undone: hunk 2 of 2 in src/a.py (/redo to restore)" in page.app.rows[-1]
         assert "hunk 1 of 1" in page.app.shown
 
@@ -104,18 +108,18 @@ async def test_any_key_but_yes_takes_nothing_back_and_does_nothing_else(key: str
 @pytest.mark.parametrize(
     ("moves", "put"),
     [
-        ([], ("put", "src/a.py", Node("file", OLD.encode()), Node("file", NEW.encode()))),
-        (["]"], ("put", "new.txt", None, Node("file", b"x\n"))),
-        (["]", "]"], ("put", "gone.txt", Node("file", b"y\n"), None)),
+        ([], RestoreFile("src/a.py", Node("file", OLD.encode()), Node("file", NEW.encode()))),
+        (["]"], RestoreFile("new.txt", None, Node("file", b"x\n"))),
+        (["]", "]"], RestoreFile("gone.txt", Node("file", b"y\n"), None)),
     ],
 )
-async def test_a_whole_file_is_taken_back(moves: list[str], put: tuple[object, ...]) -> None:
+async def test_a_whole_file_is_taken_back(moves: list[str], put: RestoreFile) -> None:
     page = Page()
     async with page.app.run_test(size=(80, 24)) as pilot:
         await page.open(pilot)
         await page.press(pilot, *moves, "X", "y")
         assert page.puts == [put]
-        assert put[1] not in [row.split()[0] for row in page.app.rows[1:3]]
+        assert put.path not in [row.split()[0] for row in page.app.rows[1:3]]
         assert "file 1 of 2" in page.app.rows[0] or "file 2 of 2" in page.app.rows[0]
 
 
@@ -133,12 +137,12 @@ async def test_while_the_agent_works_nothing_is_taken_back() -> None:
     page = Page()
     async with page.app.run_test(size=(120, 24)) as pilot:
         await page.open(pilot)
-        page.works = True
+        page.client.running = True
         await page.press(pilot, "x", "y", "X", "y")
         assert page.puts == []
-        page.works = False
+        page.client.running = False
         await page.press(pilot, "x")
-        page.works = True
+        page.client.running = True
         await page.press(pilot, "y")
         assert page.puts == []
         assert "the agent works: what changed can be undone when it is done" in page.app.rows[-1]
@@ -199,5 +203,5 @@ async def test_it_stands_the_smallest_terminal_and_many_files() -> None:
     async with page.app.run_test(size=(20, 5)) as pilot:
         await page.open(pilot)
         await page.press(pilot, *["]"] * 5, "[", "j", "t", "f", "x", "y", "end", "q")
-        assert page.puts[0][1] == "file-004.txt"
+        assert page.puts[0].path == "file-004.txt"
         assert page.app.given == [None]

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import TextArea
 
-from codeagent.core.errors import CodeagentError
+from codeagent.core.acts import Reorder, Rewrite, TakeBack
 from codeagent.core.queued import Queued
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.screens import queue
 from codeagent.tui.screens.queue import QueuePage
 from codeagent.tui.stage import Lanes, Stage
 from codeagent.tui.widgets.line_input import LineInput
-from tests.tui.replay import ReplayTalk
+from tests.tui.replay import ReplayClient
 from tests.tui.screens.stand_in import MANNERS, StandIn
 
 ITEMS = (
@@ -29,16 +29,16 @@ class QueueApp(StandIn):
     def __init__(self, *items: Queued, read: bool = False, keymap: Keymap | None = None) -> None:
         super().__init__()
         self.lanes = Lanes(items)
-        self.talk = ReplayTalk(Stage(), (), None)
+        self.client = ReplayClient(Stage(), (), None)
         self.restored: list[str] = []
         self._keymap_of_person = keymap or Keymap()
         if read:
-            self.talk.rewrite = self.talk.move = lambda *_: False  # type: ignore[assignment]  # the agent was faster
+            self.client.refusal = "the agent has read it meanwhile"
 
     async def on_mount(self) -> None:
         super().on_mount()
         self.query_one(TextArea).focus()
-        self.page = QueuePage(self.lanes, self.talk, self._keymap_of_person, self.restored.append)
+        self.page = QueuePage(self.lanes, self.client, self._keymap_of_person, self.restored.append)
         await self.push_screen(self.page, self.given.append)
 
     @property
@@ -75,7 +75,7 @@ async def test_a_text_is_edited_in_a_line() -> None:
     app = QueueApp(*ITEMS)
     async with app.run_test() as pilot:
         await pilot.press("e", *"!?", "enter")
-        assert app.talk.told == [("rewrite", "q1", "also cover 1900!?")]
+        assert app.client.told == [Rewrite("q1", "also cover 1900!?")]
         assert not app.line.has_class("-open")
 
 
@@ -86,7 +86,7 @@ async def test_esc_leaves_a_text_as_it_was_and_then_closes() -> None:
         assert app.screen is app.page
         await pilot.press("escape")
         await pilot.pause()
-        assert (app.talk.told, app.given) == ([], [None])
+        assert (app.client.told, app.given) == ([], [None])
         assert app.focused is app.query_one(TextArea)
 
 
@@ -94,7 +94,7 @@ async def test_an_empty_text_is_not_kept() -> None:
     app = QueueApp(*ITEMS)
     async with app.run_test() as pilot:
         await pilot.press("e", "ctrl+u", "enter")
-        assert app.talk.told == []
+        assert app.client.told == []
         assert "it is empty: Esc leaves it as it was" in app.shown
 
 
@@ -107,19 +107,19 @@ async def test_several_lines_are_edited_in_the_editor(monkeypatch: pytest.Monkey
     async with app.run_test() as pilot:
         await pilot.press("e")
         await app.workers.wait_for_complete()
-        assert app.talk.told == [("rewrite", "q4", "and push\nto origin\nand tell Ada")]
+        assert app.client.told == [Rewrite("q4", "and push\nto origin\nand tell Ada")]
 
 
 async def test_a_text_moves_within_its_lane_and_no_further() -> None:
     app = QueueApp(*ITEMS)
     async with app.run_test() as pilot:
         await pilot.press("K")
-        assert app.talk.told == []
+        assert app.client.told == []
         assert "it is the first of its lane" in app.shown
         await pilot.press("J", "down", "alt+down", "alt+up")
-        assert app.talk.told == [("move", "q1", 2), ("move", "q3", 0)]
+        assert app.client.told == [Reorder("q1", 2), Reorder("q3", 0)]
         await pilot.press("end", "j", "j", "K")
-        assert app.talk.told[2:] == [("move", "q4", 1)]
+        assert app.client.told[2:] == [Reorder("q4", 1)]
 
 
 async def test_the_mark_stays_on_its_text_when_the_order_changes() -> None:
@@ -127,7 +127,7 @@ async def test_the_mark_stays_on_its_text_when_the_order_changes() -> None:
     async with app.run_test() as pilot:
         app.lanes.order(["q3", "q1"])
         await pilot.press("x")
-        assert app.talk.told == [("take_back", "q1")]
+        assert app.client.told == [TakeBack("q1")]
 
 
 async def test_the_list_closes_when_nothing_waits_any_more() -> None:
@@ -135,7 +135,7 @@ async def test_the_list_closes_when_nothing_waits_any_more() -> None:
     async with app.run_test() as pilot:
         app.lanes.remove("q1")
         await pilot.press("delete")
-        assert app.talk.told == [("take_back", "q3")]
+        assert app.client.told == [TakeBack("q3")]
         app.lanes.clear()
         await pilot.pause()
         await pilot.pause()
@@ -163,11 +163,7 @@ async def test_a_queue_that_was_faster_loses_nothing() -> None:
 
 async def test_a_conversation_that_is_still_starting_is_said() -> None:
     app = QueueApp(*ITEMS)
-
-    def refuse(*_: object) -> bool:
-        raise CodeagentError("codeagent is still starting; nothing was changed")
-
-    app.talk.move = app.talk.rewrite = refuse  # type: ignore[assignment]  # as before the runtime is there
+    app.client.refusal = "codeagent is still starting; nothing was changed"
     async with app.run_test() as pilot:
         await pilot.press("J")
         assert "still starting" in app.shown
@@ -177,8 +173,6 @@ async def test_a_conversation_that_is_still_starting_is_said() -> None:
 
 async def test_a_click_marks_a_text_and_a_click_on_a_key_does_what_it_says() -> None:
     app = QueueApp(*ITEMS)
-    taken: list[str] = []
-    app.talk.take_back = lambda queued_id: taken.append(queued_id) or "text"  # type: ignore[func-returns-value,method-assign]  # noted, and not None
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         place = next(at for at, row in enumerate(app.rows) if "stop that" in row)
@@ -186,7 +180,7 @@ async def test_a_click_marks_a_text_and_a_click_on_a_key_does_what_it_says() -> 
         hints = app.rows[-1]
         await pilot.click(offset=(hints.index("K earlier") + 3, 23))
         await pilot.click(offset=(hints.index("x take") + 3, 23))
-        assert (app.talk.told, taken) == ([("move", "q3", 0)], ["q3"])
+        assert app.client.told == [Reorder("q3", 0), TakeBack("q3")]
         await pilot.click(offset=(hints.index("Esc closes") + 3, 23))
         await pilot.pause()
         assert app.given == [None]
@@ -198,7 +192,7 @@ async def test_the_persons_own_keys_are_the_ones_that_count() -> None:
         app.set_keymap({"queue.take_back": "f9"})
         assert "F9 take it back" in app.shown
         await pilot.press("x", "f9")
-        assert app.talk.told == [("take_back", "q1")]
+        assert app.client.told == [TakeBack("q1")]
 
 
 async def test_text_that_would_act_on_a_terminal_is_shown_and_edited_outside(
@@ -217,7 +211,7 @@ async def test_text_that_would_act_on_a_terminal_is_shown_and_edited_outside(
         assert r"[bold]x[/] \x1b[2J" in app.shown
         await pilot.press("e")
         await app.workers.wait_for_complete()
-        assert (seen, app.talk.told) == ([MANNERS], [])
+        assert (seen, app.client.told) == ([MANNERS], [])
 
 
 async def test_a_list_that_is_closed_no_longer_watches_the_queue() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from codeagent.agent.briefing import Briefing
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.tool_keeping import ToolKeeping
 from codeagent.core.events import Notice
 from codeagent.core.policy import Rule
 from codeagent.tools.catalog import ToolCatalog
@@ -28,7 +27,9 @@ class Kept:
         )
         self.journal = MemoryJournal()
         self.emitter = Emitter(self.journal)
-        self.keeping = ToolKeeping(self.briefing, self.emitter, lambda: self.running)
+
+    async def trust(self, trusted: bool = True) -> None:
+        await self.briefing.trust(trusted, self.emitter, running=self.running)
 
     def notices(self) -> list[Any]:
         return [getattr(event, "code", None) for event in self.journal.events]
@@ -37,11 +38,11 @@ class Kept:
 async def test_what_was_trusted_is_there_at_once_while_nothing_runs(tmp_path: Path) -> None:
     kept = Kept(Setting(tmp_path))
     await kept.briefing.at_boundary(kept.emitter)
-    assert kept.keeping.now.untrusted == (".codeagent/tools/a.txt",)
+    assert kept.catalog.now.untrusted == (".codeagent/tools/a.txt",)
 
-    await kept.keeping.trust()
+    await kept.trust()
 
-    assert kept.keeping.now.untrusted == ()
+    assert kept.catalog.now.untrusted == ()
     assert kept.briefing.system_prompt == "read bash one"
     assert [tool.name for tool in kept.briefing.tools] == ["read", "bash", "one"]
     assert kept.notices() == ["tools.untrusted", "tools.changed"]
@@ -52,7 +53,7 @@ async def test_a_rule_that_names_no_tool_is_told_once_all_tools_are_known(tmp_pa
     await kept.briefing.at_boundary(kept.emitter)
     assert "rule.unknown" not in kept.notices()
 
-    await kept.keeping.trust()
+    await kept.trust()
 
     told = [event for event in kept.journal.events if isinstance(event, Notice) and event.code == "rule.unknown"]
     assert [notice.text for notice in told] == ["the rule oen(x) names no tool; did you mean one(x)?"]
@@ -62,7 +63,7 @@ async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:
     kept = Kept(Setting(tmp_path))
     kept.running = True
 
-    await kept.keeping.trust()
+    await kept.trust()
     assert kept.briefing.system_prompt == "read bash"
 
     await kept.briefing.at_boundary(kept.emitter)
@@ -71,8 +72,8 @@ async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:
 
 async def test_what_is_not_trusted_any_more_is_gone_at_once(tmp_path: Path) -> None:
     kept = Kept(Setting(tmp_path))
-    await kept.keeping.trust()
-    await kept.keeping.distrust()
+    await kept.trust()
+    await kept.trust(False)
     assert kept.briefing.system_prompt == "read bash"
 
 

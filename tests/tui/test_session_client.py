@@ -2,23 +2,25 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.acts import Answer, FollowUp, Prompt, Refused, Resume, RunShell, SetMode, SetModel, Steer, TakeBack
+from codeagent.core.errors import CodeagentError
+from codeagent.core.model import ModelInUse
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.queued import Queued
-from codeagent.core.toolbox import Toolbox
-from codeagent.tui.conversation import Conversation
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
-from codeagent.tui.transcript.blocks import Prompt, Remark
-from tests.tui.fake_jobs import FakeToolbox
-from tests.tui.fake_launcher import SESSION, FakeLauncher
-from tests.tui.job_scenes import background
+from codeagent.tui.transcript.blocks import Prompt as Said
+from codeagent.tui.transcript.blocks import Remark
+from tests.tui.fake_launcher import INFO, SESSION, FakeLauncher
+from tests.tui.job_scenes import TOOLBOX, background
 from tests.tui.scripts import Recording, looked_around, running_tests
 
 
@@ -28,80 +30,80 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def opened(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[Conversation, Stage, list[str]]:
+async def opened(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[SessionClient, Stage, list[str]]:
     stage, given_back = Stage(), []
     stage.give_back = given_back.append
     port: Launcher = launcher
-    talk = Conversation(port, stage)
-    assert await talk.open(wish or Wish()) is None
-    return talk, stage, given_back
+    client = SessionClient(port, stage)
+    assert await client.open(wish or Wish()) is None
+    return client, stage, given_back
 
 
-async def ready(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[Conversation, Stage, list[str]]:
+async def ready(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[SessionClient, Stage, list[str]]:
     launcher.ready.set()
-    talk, stage, given_back = await opened(launcher, wish)
+    client, stage, given_back = await opened(launcher, wish)
     await until(lambda: stage.status.now.phase == "idle")
-    return talk, stage, given_back
+    return client, stage, given_back
 
 
 async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -> None:
-    talk, stage, _ = await opened(FakeLauncher())
+    client, stage, _ = await opened(FakeLauncher())
 
     now = stage.status.now
     assert (now.phase, now.model, now.sandbox) == ("starting", "demo", "starting")
     await until(lambda: (stage.status.now.branch, stage.status.now.changes) == ("main", 3))
-    await talk.close()
+    await client.close()
 
 
 async def test_theme_and_bell_of_the_settings_reach_the_screen() -> None:
     launcher, stage = FakeLauncher(theme="paper"), Stage()
     told: list[tuple[str | None, bool]] = []
     stage.prefer = lambda theme, bell: told.append((theme, bell))
-    talk = Conversation(launcher, stage)
-    await talk.open(Wish())
+    client = SessionClient(launcher, stage)
+    await client.open(Wish())
 
     assert told == [("paper", True)]
-    await talk.close()
+    await client.close()
 
 
 async def test_it_has_started_once_there_is_an_agent() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await opened(launcher)
-    assert not talk.started
+    client, _, _ = await opened(launcher)
+    assert not client.started
     launcher.ready.set()
-    await talk.start_up()
-    assert talk.started
-    await talk.close()
+    await client.start_up()
+    assert client.started
+    await client.close()
 
 
 async def test_where_nothing_can_be_started_the_reason_is_said_and_what_is_sent_returns() -> None:
     launcher = FakeLauncher(refuses="no model is set")
-    talk, stage, given_back = await opened(launcher)
+    client, stage, given_back = await opened(launcher)
     launcher.ready.set()
     with pytest.raises(CodeagentError, match="/new starts a new session"):
-        await talk.start_up()
+        await client.start_up()
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == ["no model is set"]
-    talk.send("again")
+    client.do(Prompt("again"))
     assert (given_back, stage.lanes.items) == (["again"], ())
-    await talk.close()
+    await client.close()
 
 
 async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
     lacks = Missing("model", "no model is set")
-    talk = Conversation(FakeLauncher(lacks=lacks), Stage())
+    client = SessionClient(FakeLauncher(lacks=lacks), Stage())
 
-    assert await talk.open(Wish()) == lacks
-    assert not talk.running
-    await talk.close()
+    assert await client.open(Wish()) == lacks
+    assert not client.running
+    await client.close()
 
 
 async def test_a_session_of_another_folder_is_continued_there_and_that_is_said() -> None:
     launcher = FakeLauncher(elsewhere=Path("/home/ada/other"))
-    talk, stage, _ = await opened(launcher, Wish(resume="2026"))
+    client, stage, _ = await opened(launcher, Wish(resume="2026"))
     assert stage.status.now.workspace == "other"
     said = [block.text for block in stage.document.blocks if isinstance(block, Remark)]
     assert said == ["this session belongs to /home/ada/other: working there"]
-    await talk.close()
+    await client.close()
 
 
 @pytest.mark.parametrize(("launcher", "wanted"), [(FakeLauncher(held=4242), "2026"), (FakeLauncher(), "1999")])
@@ -109,32 +111,32 @@ async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_s
     launcher: FakeLauncher, wanted: str
 ) -> None:
     stage = Stage()
-    talk = Conversation(launcher, stage)
-    missing = await talk.open(Wish(resume=wanted))
+    client = SessionClient(launcher, stage)
+    missing = await client.open(Wish(resume=wanted))
     assert missing is not None and missing.kind == "session"
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [missing.text]
-    await talk.close()
+    await client.close()
 
 
 async def test_a_pause_that_a_crash_ended_is_no_longer_offered() -> None:
     recording = Recording().run("go").notice("run.paused", "paused before batch 1", batch=1, why="asked", calls=[])
-    talk, stage, _ = await opened(FakeLauncher(log=recording.events), Wish(resume="2026"))
+    client, stage, _ = await opened(FakeLauncher(log=recording.events), Wish(resume="2026"))
     assert stage.boundary.now is None
-    await talk.close()
+    await client.close()
 
 
 async def test_a_resumed_session_is_on_the_stage_before_anything_has_started() -> None:
     launcher = FakeLauncher(log=tuple(looked_around().events))
-    talk, stage, _ = await opened(launcher, Wish(resume="2026"))
+    client, stage, _ = await opened(launcher, Wish(resume="2026"))
 
-    assert isinstance(stage.document.blocks[0], Prompt)
-    await talk.close()
+    assert isinstance(stage.document.blocks[0], Said)
+    await client.close()
 
 
 async def test_what_opening_wrote_to_the_log_is_shown_once() -> None:
     recording = looked_around()
     launcher = FakeLauncher(log=tuple(recording.events))
-    talk, stage, _ = await opened(launcher, Wish(resume="2026"))
+    client, stage, _ = await opened(launcher, Wish(resume="2026"))
     before = len(stage.document.blocks)
 
     launcher.log = tuple(recording.finish("interrupted", error="the process ended before the run did").events)
@@ -142,30 +144,30 @@ async def test_what_opening_wrote_to_the_log_is_shown_once() -> None:
     await until(lambda: stage.status.now.phase == "idle" and stage.status.now.sandbox != "starting")
 
     assert len(stage.document.blocks) == before + 1
-    await talk.close()
+    await client.close()
 
 
 async def test_events_are_drawn_as_they_come() -> None:
     launcher = FakeLauncher()
-    talk, stage, _ = await ready(launcher)
+    client, stage, _ = await ready(launcher)
 
     launcher.agent.emit(*running_tests().events)
     await until(lambda: len(stage.document.blocks) >= 4)
 
     assert stage.status.now.phase == "working"
-    await talk.close()
+    await client.close()
 
 
 async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = FakeLauncher()
-    talk, stage, _ = await ready(launcher)
+    client, stage, _ = await ready(launcher)
     failed: list[BaseException] = []
     stage.failed = failed.append
     monkeypatch.setattr(stage.document, "stream_text", lambda *_: 1 / 0)
     launcher.agent.emit(*Recording().run("go").stream("one").finish().events)
     await until(lambda: stage.status.now.phase == "idle" and bool(failed))
     assert [type(error) for error in failed] == [ZeroDivisionError]
-    await talk.close()
+    await client.close()
 
 
 async def test_a_start_that_fails_by_a_mistake_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,148 +176,155 @@ async def test_a_start_that_fails_by_a_mistake_is_told(monkeypatch: pytest.Monke
     failed: list[BaseException] = []
     stage = Stage()
     stage.failed = failed.append
-    talk = Conversation(launcher, stage)
-    await talk.open(Wish())
+    client = SessionClient(launcher, stage)
+    await client.open(Wish())
     with pytest.raises(CodeagentError, match="not started"):
-        await talk.start_up()
+        await client.start_up()
     assert [type(error) for error in failed] == [ZeroDivisionError]
-    await talk.close()
+    await client.close()
 
 
 async def test_text_that_came_too_late_for_its_run_begins_the_next_one() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
+    client, _, _ = await ready(launcher)
     launcher.agent.queued = (Queued("q1", "steer", "also 1900"),)
 
     launcher.agent.emit(*Recording().run("x").finish().events)
-    await until(lambda: ("start", None) in launcher.agent.told)
-    await talk.close()
+    await until(lambda: Prompt(None) in launcher.agent.told)
+    await client.close()
 
 
 async def test_an_interrupted_run_does_not_begin_another() -> None:
     launcher = FakeLauncher()
-    talk, stage, _ = await ready(launcher)
+    client, stage, _ = await ready(launcher)
     launcher.agent.queued = (Queued("q1", "steer", "also 1900"),)
 
     launcher.agent.emit(*Recording().run("x").finish("interrupted").events)
     await until(lambda: len(stage.document.blocks) == 2)
 
     assert launcher.agent.told == []
-    await talk.close()
+    await client.close()
 
 
 async def test_while_it_works_enter_steers_and_alt_enter_waits_until_it_is_done() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
-    talk.send("fix it")
-    talk.steer("also 1900")
-    talk.follow_up("then commit")
+    client, _, _ = await ready(launcher)
+    client.do(Prompt("fix it"))
+    client.do(Steer("also 1900"))
+    client.do(FollowUp("then commit"))
 
-    assert launcher.agent.told == [("start", "fix it"), ("steer", "also 1900"), ("follow_up", "then commit")]
-    await talk.close()
+    assert launcher.agent.told == [Prompt("fix it"), Steer("also 1900"), FollowUp("then commit")]
+    await client.close()
 
 
 async def test_a_steer_that_finds_nothing_running_begins_a_run() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
-    talk.steer("fix it")
+    client, _, _ = await ready(launcher)
+    client.do(Steer("fix it"))
 
-    assert launcher.agent.told == [("start", "fix it")]
-    await talk.close()
+    assert launcher.agent.told == [Prompt("fix it")]
+    await client.close()
 
 
 async def test_a_prompt_the_agent_refuses_returns_to_the_composer() -> None:
     launcher = FakeLauncher()
-    talk, _, given_back = await ready(launcher)
+    client, _, given_back = await ready(launcher)
     launcher.agent.refuses = "this agent is already running"
 
-    talk.send("fix it")
+    client.do(Prompt("fix it"))
 
     assert given_back == ["fix it"]
-    await talk.close()
+    await client.close()
 
 
 async def test_an_answer_carries_its_reason() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
+    client, _, _ = await ready(launcher)
 
-    assert talk.answer("c5.1", Decision("deny", "use the helper instead"))
-    assert launcher.agent.told == [("respond", "c5.1", Decision("deny", "use the helper instead"))]
-    await talk.close()
+    assert client.do(Answer("c5.1", Decision("deny", "use the helper instead"))) is None
+    assert launcher.agent.told == [Answer("c5.1", Decision("deny", "use the helper instead"))]
+    await client.close()
 
 
 async def test_a_mode_chosen_during_the_start_holds_from_the_first_call() -> None:
     launcher = FakeLauncher()
-    talk, stage, _ = await opened(launcher)
-    talk.set_mode("plan")
-    assert stage.status.now.notice == "mode: plan · reads run, nothing is changed"
-
+    client, stage, _ = await opened(launcher)
+    stage.status.set(mode="plan")
     launcher.ready.set()
     await until(lambda: stage.status.now.phase == "idle")
 
     assert stage.status.now.mode == "plan"
-    assert launcher.agent.told == [("set_mode", "plan")]
-    await talk.close()
+    assert launcher.agent.told == [SetMode("plan")]
+    await client.close()
 
 
 @pytest.mark.parametrize("shared", [True, False])
 async def test_a_shell_command_runs_in_the_sandbox(shared: bool) -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
-    talk.shell("git log", shared=shared)
+    client, _, _ = await ready(launcher)
+    client.do(RunShell("git log", shared))
 
     await until(lambda: bool(launcher.agent.told))
-    assert launcher.agent.told == [("shell", "git log", shared)]
-    await talk.close()
+    assert launcher.agent.told == [RunShell("git log", shared)]
+    await client.close()
 
 
 async def test_a_shell_command_that_comes_too_early_returns_to_the_composer() -> None:
-    talk, _, given_back = await opened(FakeLauncher())
-    talk.shell("git log", shared=False)
+    client, _, given_back = await opened(FakeLauncher())
+    client.do(RunShell("git log", False))
 
     assert given_back == ["!!git log"]
-    await talk.close()
+    await client.close()
 
 
 async def test_another_model_takes_over_and_its_window_is_shown() -> None:
     launcher = FakeLauncher()
-    talk, stage, _ = await ready(launcher)
+    client, stage, _ = await ready(launcher)
+    other = ModelRow("ollama/qwen3", "local", ready=True)
 
-    assert await talk.use_model(ModelRow("ollama/qwen3", "local", ready=True)) is None
-    assert (stage.status.now.model, stage.status.now.context_window) == ("ollama/qwen3", 1000)
-    await talk.close()
+    assert await client.missing(other) is None
+    assert await client.finish(SetModel(other.name)) is None
+    launcher.agent.model = ModelInUse(other.name, context_window=1000)
+    launcher.agent.emit(
+        *Recording().notice("model.changed", "ollama/qwen3", model="ollama/qwen3", api_base=None).events
+    )
+    await until(lambda: stage.status.now.context_window == 1000)
+    assert stage.status.now.model == client.model.name == "ollama/qwen3"
+    await client.close()
 
 
-async def test_how_much_the_model_thinks_is_changed_and_said() -> None:
+async def test_a_mode_is_shown_at_once_with_what_it_lets_through() -> None:
+    client, stage, _ = await ready(FakeLauncher())
+    client.do(SetMode("plan"))
+    assert stage.status.now.notice == "mode: plan · reads run, nothing is changed"
+    await client.close()
+
+
+async def test_what_is_not_text_is_refused_while_it_starts_and_changes_nothing() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
-
-    assert await talk.set_effort("") == "thinking: as the provider has it"
-    assert await talk.set_effort("high") == "thinking: high, from the next answer on"
-    assert await talk.set_effort("9000") == "thinking: up to 9000 tokens, from the next answer on"
-    assert await talk.set_effort("") == "thinking: up to 9000 tokens"
-    with pytest.raises(ConfigError, match="use off, low, medium, high or a number of tokens, not 'a lot'"):
-        await talk.set_effort("a lot")
-    assert launcher.efforts == ["high", 9000]
-    await talk.close()
+    client, _, given_back = await opened(launcher)
+    for act in (Resume(), SetMode("plan"), TakeBack("q1"), SetModel("demo")):
+        assert client.do(act) == await client.finish(act) == Refused("codeagent is still starting; nothing was changed")
+    assert (launcher.agent.told, given_back) == ([], [])
+    await client.close()
 
 
 @pytest.mark.parametrize("about", ["status", "cost", "context", "config", "tools"])
 async def test_every_page_of_facts_can_be_shown_at_any_time(about: str) -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await opened(launcher)
-    early = talk.facts(about)  # type: ignore[arg-type]  # one of the literals
+    client, _, _ = await opened(launcher)
+    early = client.facts(about)  # type: ignore[arg-type]  # one of the literals
     launcher.ready.set()
 
-    assert early.startswith("# ") and talk.facts(about).startswith("# ")  # type: ignore[arg-type]  # likewise
-    await talk.close()
+    assert early.startswith("# ") and client.facts(about).startswith("# ")  # type: ignore[arg-type]  # likewise
+    await client.close()
 
 
 async def test_closing_twice_closes_once_and_ends_what_was_starting() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
-    await talk.close()
-    await talk.close()
+    client, _, _ = await ready(launcher)
+    await client.close()
+    await client.close()
     assert launcher.closed == 1
 
     early, _, _ = await opened(FakeLauncher())
@@ -324,8 +333,8 @@ async def test_closing_twice_closes_once_and_ends_what_was_starting() -> None:
 
 async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_screen_is_idle_again() -> None:
     launcher = FakeLauncher()
-    talk, stage, given_back = await ready(launcher)
-    talk.send("fix it")
+    client, stage, given_back = await ready(launcher)
+    client.do(Prompt("fix it"))
     assert stage.status.now.phase == "thinking"
 
     why = "a hook denied the prompt, so it was not sent: not on a Friday"
@@ -334,76 +343,53 @@ async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_sc
     await until(lambda: stage.status.now.phase == "idle")
     assert given_back == ["fix it"]
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [why]
-    await talk.close()
+    await client.close()
 
 
-async def test_what_is_asked_of_jobs_and_calls_reaches_the_agent() -> None:
+async def test_what_jobs_printed_can_be_read() -> None:
+    client, _, _ = await ready(FakeLauncher())
+    assert client.job_lines() == {"job-1": 3}
+    assert await client.job_output("job-1") == "one\ntwo\nthree"
+    assert await client.job_output("job-9") is None
+    await client.close()
+
+
+async def test_without_a_sandbox_no_tool_is_shown_as_sandboxed() -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
-    jobs = launcher.agent.jobs
+    client, _, _ = await ready(launcher)
+    assert client.toolbox is None
+    launcher.agent.toolbox = TOOLBOX
+    assert client.toolbox == TOOLBOX
+    await client.close()
 
-    assert talk.promote("c4") and launcher.agent.told == [("promote", "c4")]
-    assert talk.job_lines() == {"job-1": 3}
-    assert await talk.job_output("job-1") == "one\ntwo\nthree"
-    await talk.stop_job("job-1")
-    assert talk.send_to_job("job-1", "q")
-    jobs.takes = False
-    assert not talk.send_to_job("job-1", "q")
-    assert jobs.told == [("stop", "job-1", "stopped by the user"), ("send", "job-1", "q"), ("send", "job-1", "q")]
-    await talk.close()
-
-
-async def test_a_job_that_is_not_known_is_one_line_and_its_output_is_gone() -> None:
-    talk, _, _ = await ready(FakeLauncher())
-
-    assert await talk.job_output("job-9") is None
-    with pytest.raises(CodeagentError, match="job-9 is no job of this session; /jobs lists them"):
-        await talk.stop_job("job-9")
-    with pytest.raises(CodeagentError, match="job-9 is no job of this session"):
-        talk.send_to_job("job-9", "q")
-    await talk.close()
-
-
-async def test_the_toolbox_is_the_agents_and_trust_is_kept_there() -> None:
-    launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
-    assert talk.toolbox() is None
-    with pytest.raises(CodeagentError, match="nothing was changed"):
-        await talk.trust_tools(True)
-
-    box = Toolbox(untrusted=("a.py",))
-    launcher.agent.toolbox = keeper = FakeToolbox(box)
-    assert talk.toolbox() == box
-    await talk.trust_tools(True)
-    await talk.trust_tools(False)
-    assert keeper.told == ["trust", "distrust"]
-    keeper.refuses = "it cannot be written"
-    with pytest.raises(CodeagentError, match="it cannot be written"):
-        await talk.trust_tools(True)
-    await talk.close()
+    on_the_host = FakeLauncher(info=replace(INFO, kind="host"))
+    on_the_host.agent.toolbox = TOOLBOX
+    client, _, _ = await ready(on_the_host)
+    assert client.toolbox is not None and not any(tool.sandboxed for tool in client.toolbox.tools)
+    await client.close()
 
 
 async def test_jobs_of_a_process_that_died_are_lost_in_the_session_that_goes_on() -> None:
     launcher = FakeLauncher(log=tuple(background().events))
-    talk, stage, _ = await opened(launcher, Wish(resume=SESSION))
+    client, stage, _ = await opened(launcher, Wish(resume=SESSION))
 
     assert [(row.id, row.status) for row in stage.jobs.rows] == [("job-1", "lost")]
     assert stage.status.now.jobs == 0
-    await talk.close()
+    await client.close()
 
 
 async def test_what_a_live_job_prints_reaches_its_place() -> None:
     launcher, recording = FakeLauncher(), background()
-    talk, stage, _ = await ready(launcher)
+    client, stage, _ = await ready(launcher)
     launcher.agent.emit(*recording.job_output("job-1", "one\n").job_output("job-1", "two\n").events)
 
     await until(lambda: bool(stage.jobs.rows) and stage.jobs.output("job-1").last(1) == ["two"])
-    await talk.close()
+    await client.close()
 
 
 async def test_who_gives_up_waiting_for_the_end_does_not_stop_it_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = FakeLauncher()
-    talk, _, _ = await ready(launcher)
+    client, _, _ = await ready(launcher)
     may_end, ended = asyncio.Event(), asyncio.Event()
 
     async def close() -> None:
@@ -411,10 +397,10 @@ async def test_who_gives_up_waiting_for_the_end_does_not_stop_it_half_way(monkey
         ended.set()
 
     monkeypatch.setattr(launcher.agent, "close", close)
-    first = asyncio.create_task(talk.close())
+    first = asyncio.create_task(client.close())
     await until(lambda: launcher.closed == 1)
     first.cancel()
-    second = asyncio.create_task(talk.close())
+    second = asyncio.create_task(client.close())
     await asyncio.sleep(0)
     assert not second.done()
     may_end.set()

@@ -1,0 +1,143 @@
+"""How far things travel: how many of our files one key press, one bash call and one start enter."""
+
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import codeagent
+from benchmarks.measure import CODEAGENT, Figure, run, workspace
+from benchmarks.screen_place import Place, place
+from codeagent.bootstrap import Place as Folders
+from codeagent.bootstrap import open_runtime
+from codeagent.commands.launching import LocalLauncher
+from codeagent.config.settings import Settings
+from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
+from codeagent.tui.app import CodeagentApp
+from codeagent.tui.app import Folders as ScreenFolders
+from codeagent.tui.ports import Wish
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.stage import Stage
+from codeagent.tui.widgets import guard
+
+OURS = str(Path(codeagent.__file__).parent)
+COUNTED = """
+import sys, codeagent.cli
+codeagent.cli.main(sys.argv[1:])
+print(sum(name.split(".")[0] == "codeagent" for name in sys.modules))
+"""
+WAIT = 60.0
+"""Seconds after which what is awaited will not happen."""
+
+
+class Road:
+    """Notes our files as functions of theirs are entered, in every thread that begins after `begin`."""
+
+    def __init__(self, mark: Callable[[str, str], bool] = lambda file, function: False) -> None:
+        """`mark` says of which function the files entered before it are counted apart."""
+        self.files: list[str] = []
+        self.before_mark: int | None = None
+        self._mark = mark
+
+    def begin(self) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+        threading.setprofile(self._enter)
+        sys.setprofile(self._enter)
+
+    def end(self) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]  # its stub leaves out that None ends it
+
+    def _enter(self, frame: FrameType, event: str, _: Any) -> None:
+        file = frame.f_code.co_filename
+        if event != "call" or not file.startswith(OURS):
+            return
+        if file not in self.files:
+            self.files.append(file)
+        if self.before_mark is None and self._mark(file, frame.f_code.co_name):
+            self.before_mark = len(self.files) - 1
+
+
+def figures() -> Iterator[Figure]:
+    with place() as here:
+        answered, written = asyncio.run(_key_press(here))
+    yield _figure("a key on an approval, to Approvals.respond", answered, 8)
+    yield _figure("the same key, to the written file", written, 20)
+    with workspace() as root, tempfile.TemporaryDirectory() as state:
+        yield _figure("a bash call, from stream to settled", asyncio.run(_bash_call(root, Path(state))), 30)
+    with place() as here:
+        yield _figure("modules that codeagent run imports", _modules_of_a_run(here), 200)
+
+
+def _figure(name: str, count: int, target: int) -> Figure:
+    return Figure(name, f"{count} files", "-", None, f"<= {target}")
+
+
+async def _key_press(here: Place) -> tuple[int, int]:
+    """Until the answer reaches the approvals, and until the file that was asked about is there."""
+    guard.QUIET = guard.REPEAT = 0.0
+    model = here.script({"calls": [["write", {"path": "new.txt", "content": "a line\n"}]]}, {"text": "done"})
+
+    async def open_client(stage: Stage) -> SessionClient:
+        return SessionClient(LocalLauncher(here.workspace), stage)
+
+    folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
+    app = CodeagentApp(open_client, Wish(model=model, sandbox="off", proceed=True), folders)
+    road = Road(lambda file, function: (Path(file).name, function) == ("approvals.py", "respond"))
+    async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
+        await _until(lambda: app.chat.stage.status.now.phase == "idle")
+        app.chat.composer.set_text("write it")
+        await pilot.press("enter")
+        await _until(lambda: app.chat.stage.desk.waiting)
+        await pilot.press("tab")
+        await pilot.pause()
+        road.begin()
+        await pilot.press("y")
+        await _until((here.workspace / "new.txt").exists)
+        road.end()
+        written = len(road.files)
+        await _until(lambda: app.chat.stage.status.now.phase == "idle")
+    await app.chat.end()
+    assert road.before_mark is not None
+    return road.before_mark, written
+
+
+async def _bash_call(root: Path, state: Path) -> int:
+    """From the first piece of the model's answer to the call's one result."""
+    script = state / "script.json"
+    script.write_text('[{"calls": [["bash", {"command": "ls"}]]}, {"text": "done"}]')
+    road = Road()
+
+    def observe(event: KnownEvent) -> None:
+        if isinstance(event, TurnStarted) and not road.files:
+            road.begin()
+        elif isinstance(event, ToolResultAdded):
+            road.end()
+
+    settings = Settings.model_validate({"model": f"script:{script}", "mode": "ask"})
+    runtime = await open_runtime(
+        settings, Folders(root, state, os.environ), resume=None, tell=lambda _: None, observer=observe, attended=False
+    )
+    try:
+        async for _ in runtime.agent.run("list the files"):
+            pass
+    finally:
+        await runtime.close()
+    return len(road.files)
+
+
+def _modules_of_a_run(here: Place) -> int:
+    model = here.script({"text": "done"})
+    command = [CODEAGENT[0], "-c", COUNTED, "run", "--model", model, "--sandbox", "off", "--output", "json", "hi"]
+    return int(run(command, cwd=here.workspace, env=here.env).stdout.split()[-1])
+
+
+async def _until(condition: Callable[[], Any]) -> None:
+    while not condition():  # noqa: ASYNC110  # it stands for any condition, also without an event
+        await asyncio.sleep(0.002)

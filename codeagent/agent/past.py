@@ -1,0 +1,26 @@
+"""What an earlier process left of a conversation."""
+
+from dataclasses import dataclass, field
+
+from codeagent.core.job import EndedJob
+from codeagent.core.line import Line
+from codeagent.core.messages import Message, UserMessage
+from codeagent.core.moments import Moments
+from codeagent.core.queued import Queued
+
+
+@dataclass(frozen=True)
+class Past:
+    """What an earlier process left in the session's log; empty for a new session."""
+
+    line: Line[Message] = field(default_factory=Line)
+    """A valid transcript: every call in it has its result."""
+    call_ids: frozenset[str] = frozenset()
+    """Of every call there ever was, also of those that were taken back."""
+    moments: Moments = field(default_factory=Moments)
+    queued: tuple[Queued, ...] = ()
+    """Typed and never delivered."""
+    notes: tuple[UserMessage, ...] = ()
+    """Of shared commands and ends of jobs, never delivered."""
+    jobs: tuple[EndedJob, ...] = ()
+    """All there ever were."""

@@ -1,0 +1,270 @@
+"""Acts: everything a user can do to a conversation, and with it a script, `--inject` or a test."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar
+
+from codeagent.core.budget import Budget, Effort
+from codeagent.core.checkpoints import Node
+from codeagent.core.policy import Decision, Mode, Rule
+from codeagent.core.queued import QueueKind
+from codeagent.core.rewind import RestoreKind
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An act that could not be done: nothing was changed."""
+
+    reason: str
+    """One line for the user."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Begin a run; None begins it with what is queued."""
+
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Steer:
+    """Queue text for the boundary after the running batch."""
+
+    kind: ClassVar[QueueKind] = "steer"
+    text: str
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """Skip the calls that have not started by the strategy's next boundary, then deliver the text."""
+
+    kind: ClassVar[QueueKind] = "interrupt"
+    text: str
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """Queue text for when the agent would stop."""
+
+    kind: ClassVar[QueueKind] = "follow_up"
+    text: str
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    """Remove a queued text; its `steer.delivered` gives it back."""
+
+    queued_id: str
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Replace the words of a queued text; it keeps its place."""
+
+    queued_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Reorder:
+    """Move a queued text to a position, counted from 0, among all that is queued."""
+
+    queued_id: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait at the next boundary, before the next batch or request; the pause ends with its run."""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """End a pause, also one that has not begun."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Pause before every batch, or no longer; does not end a pause."""
+
+    on: bool
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Cancel the run and the user's own commands now; no prepared call starts afterwards."""
+
+    reason: str = "interrupted"
+
+
+@dataclass(frozen=True)
+class CancelCall:
+    """Cancel one running call, or one of the user's own commands; its siblings go on."""
+
+    call_id: str
+
+
+@dataclass(frozen=True)
+class SkipCall:
+    """Skip a call of the batch the run is paused before."""
+
+    call_id: str
+    reason: str = ""
+    """Why, for the model to read."""
+
+
+@dataclass(frozen=True)
+class EditCall:
+    """Run a call of the batch the run is paused before with other arguments, in JSON."""
+
+    call_id: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Background:
+    """Move a call that is waited for to the background, as a job; None takes the one that has run longest."""
+
+    call_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer an approval request."""
+
+    approval_id: str
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class SetMode:
+    """Choose what is asked about from the next call on."""
+
+    mode: Mode
+
+
+@dataclass(frozen=True)
+class AllowRule:
+    """Add an allowing rule, for this session or also for later ones in this workspace."""
+
+    rule: str
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class RevokeRule:
+    """Remove a rule of this session, or one that was kept; those of a file or the command line stay."""
+
+    rule: Rule
+
+
+@dataclass(frozen=True)
+class SetBudget:
+    """Pause the run where the next request would pass this amount, counted from now; None removes it."""
+
+    budget: Budget | None
+
+
+@dataclass(frozen=True)
+class SetModel:
+    """Use another model from the next request on; only between runs."""
+
+    name: str
+    api_base: str | None = None
+
+
+@dataclass(frozen=True)
+class SetEffort:
+    """Have the model think this much from the next request on; only between runs."""
+
+    effort: Effort
+
+
+@dataclass(frozen=True)
+class RunShell:
+    """Run a command of the user's own in the sandbox, as tool events named `shell`.
+
+    During a run it waits for calls under way that may change something, and such calls wait for it.
+    """
+
+    command: str
+    shared: bool
+    """The model is told what it printed, at the next boundary or prompt."""
+
+
+@dataclass(frozen=True)
+class StopJob:
+    """Stop a job and everything it runs."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
+class SendToJob:
+    """Give a running job text to read."""
+
+    job_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TrustTools:
+    """Load the project's tool files as they are now, or none of them any more."""
+
+    trusted: bool
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Bring back files, conversation or both to an earlier point; only between runs.
+
+    A point of just before is made first, so that `redo` leads back. The model is told what was undone.
+    """
+
+    point: str
+    kind: RestoreKind
+    files: bool = True
+    conversation: bool = False
+    paths: Collection[str] | None = None
+    """Only these files; None: all that differ."""
+
+
+@dataclass(frozen=True)
+class RestoreFile:
+    """Make one file `node` where it still is `present`: a hunk taken back; only between runs."""
+
+    path: str
+    node: Node | None
+    present: Node | None
+
+
+Act = (
+    Prompt
+    | Steer
+    | Interrupt
+    | FollowUp
+    | TakeBack
+    | Rewrite
+    | Reorder
+    | Pause
+    | Resume
+    | Step
+    | Stop
+    | CancelCall
+    | SkipCall
+    | EditCall
+    | Background
+    | Answer
+    | SetMode
+    | AllowRule
+    | RevokeRule
+    | SetBudget
+    | SetModel
+    | SetEffort
+    | RunShell
+    | StopJob
+    | SendToJob
+    | TrustTools
+    | Restore
+    | RestoreFile
+)

@@ -1,0 +1,395 @@
+"""The session client: everything the screen has of a conversation. Acts go in, events come out onto the stage."""
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, get_args
+
+from codeagent.config.settings import Settings
+from codeagent.core import acts
+from codeagent.core.acts import Act, Refused
+from codeagent.core.budget import Budget
+from codeagent.core.decisions import decisions
+from codeagent.core.errors import CheckpointError, CodeagentError, SessionError
+from codeagent.core.events import (
+    JobUpdated,
+    KnownEvent,
+    ReasoningDelta,
+    RunFinished,
+    TextDelta,
+    ToolProgress,
+    ToolResultAdded,
+    ToolUpdated,
+    UnknownEvent,
+)
+from codeagent.core.ledger import LedgerRow
+from codeagent.core.messages import text_of
+from codeagent.core.model import ModelInUse
+from codeagent.core.notices import ModelChanged
+from codeagent.core.policy import Mode, Rule
+from codeagent.core.ports import OutputPage
+from codeagent.core.rewind import Rewind
+from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.toolbox import Toolbox
+from codeagent.tui.bridge import Bridge
+from codeagent.tui.facts import About, Facts, facts_about, sandbox_words
+from codeagent.tui.launcher import Launcher
+from codeagent.tui.ports import Missing, ModelRow, SessionRow, Wish
+from codeagent.tui.stage import Stage
+from codeagent.tui.widgets.status_text import MODE_MEANS
+
+_PACE = 0.05
+"""Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
+_STARTING = "codeagent is still starting; nothing was changed"
+_NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
+
+
+class SessionClient:
+    """One session on one stage. Everything that happens shows there."""
+
+    def __init__(self, launcher: Launcher, stage: Stage) -> None:
+        self._launcher = launcher
+        self._stage = stage
+        self._runtime: Runtime | None = None
+        self._settings: Settings | None = None
+        self._shown = 0
+        self._stepping = False
+        self._settled = asyncio.Event()
+        """It has started, or never will."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
+
+    async def open(self, wish: Wish) -> Missing | None:
+        """Read settings, show the recorded session if one is resumed, begin to start model and sandbox.
+
+        Returns before they are ready, with what has to be there first. Raises CodeagentError.
+        """
+        gc.freeze()  # what was imported stays: later searches for garbage, which stop everything, pass over it
+        before = self._launcher.workspace
+        try:
+            resume = None if wish.resume is None else await asyncio.to_thread(self._launcher.enter, wish.resume)
+        except SessionError as error:
+            self._stage.document.remark(str(error), "warning")
+            return Missing("session", str(error))
+        settings = await asyncio.to_thread(self._launcher.settings, wish)
+        name = self._launcher.workspace.name or str(self._launcher.workspace)
+        self._stage.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
+        self._stage.prefer(settings.theme, settings.bell)
+        self._stepping = wish.step
+        self._stage.status.set(stepping=wish.step)
+        self._spawn(self._refresh_git())
+        if (missing := await self._launcher.missing(settings, wish)) is not None:
+            return missing
+        if resume is not None:
+            await self._show_recorded(resume, live=False)
+        if self._launcher.workspace != before:
+            self._stage.document.remark(f"this session belongs to {self._launcher.workspace}: working there")
+        self._settings = settings
+        self._stage.status.set(sandbox="starting", phase="starting")
+        self._spawn(self._start(settings, resume))
+        return None
+
+    @property
+    def started(self) -> bool:
+        """Model and sandbox are there: acts are done."""
+        return self._settled.is_set() and self._runtime is not None
+
+    async def start_up(self) -> None:
+        """Return once it has started. Raises CodeagentError where it will not."""
+        await self._settled.wait()
+        if self._runtime is None:
+            raise CodeagentError(_NOT_STARTED)
+
+    @property
+    def running(self) -> bool:
+        """A run is going on."""
+        return self._runtime is not None and self._runtime.agent.running
+
+    def do(self, act: Act) -> Refused | None:
+        """Do it now, or begin what takes time; text that is refused is back in the composer."""
+        act, running = self._directed(act), self.running
+        refused = Refused(self._why_not) if self._runtime is None else self._runtime.agent.do(act)
+        self._show_act(act, refused, running=running)
+        return refused
+
+    async def finish(self, act: Act) -> Refused | None:
+        """As `do`, and wait for what it begins; where that fails, the act is refused."""
+        act, running = self._directed(act), self.running
+        refused = Refused(self._why_not) if self._runtime is None else await self._runtime.agent.finish(act)
+        self._show_act(act, refused, running=running)
+        return refused
+
+    @property
+    def model(self) -> ModelInUse:
+        """Raises CodeagentError."""
+        return self._agent().model
+
+    @property
+    def budget(self) -> Budget | None:
+        """Raises CodeagentError."""
+        return self._agent().budget
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """In force. Raises CodeagentError."""
+        return self._agent().rules
+
+    async def decisions(self) -> tuple[LedgerRow, ...]:
+        """Every decision of this session so far, oldest first. Raises CodeagentError."""
+        return decisions(await asyncio.to_thread(self._launcher.recorded, self._agent().session_id))
+
+    @property
+    def rewind(self) -> Rewind:
+        """Raises CheckpointError where no checkpoints are kept, or not yet."""
+        rewind = None if self._runtime is None else self._runtime.agent.rewind
+        if rewind is None:
+            missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
+            raise CheckpointError(f"{missing}; nothing was changed")
+        return rewind
+
+    @property
+    def toolbox(self) -> Toolbox | None:
+        """The tools in use; None where they cannot change. Raises CodeagentError."""
+        now, info = self._agent().toolbox, None if self._runtime is None else self._runtime.sandbox_info
+        if now is None or info is None or info.kind != "host":
+            return now
+        # Without a sandbox, what would run in it runs on this machine.
+        return replace(now, tools=tuple(replace(tool, sandboxed=False) for tool in now.tools))
+
+    def job_lines(self) -> Mapping[str, int]:
+        """Lines each job that runs printed so far, by its id; what comes too fast to be shown is counted."""
+        jobs = () if self._runtime is None else self._runtime.agent.jobs.jobs()
+        return {job.id: job.lines for job in jobs if job.status == "running"}
+
+    async def job_output(self, job_id: str) -> str | None:
+        """All a job printed so far; None where it is gone. Raises CodeagentError."""
+        try:
+            return await asyncio.to_thread(_whole, partial(self._agent().jobs.read, job_id))
+        except KeyError:
+            return None
+
+    async def missing(self, row: ModelRow) -> Missing | None:
+        """What stands in the way of another model, such as its key. Raises CodeagentError."""
+        self._agent()
+        settings = await self._present_settings()
+        settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
+        return await self._launcher.missing(settings, Wish(proceed=True))
+
+    async def keep_key(self, variable: str, value: str) -> str:
+        """Try a key and keep it; shows, and returns, how it went and where it is. Raises CodeagentError."""
+        said = await self._launcher.keep_key(variable, value)
+        self._stage.document.remark(said)
+        return said
+
+    async def sessions(self) -> tuple[SessionRow, ...]:
+        """Those of this workspace, the latest first."""
+        found = await asyncio.to_thread(self._launcher.sessions)
+        return tuple(SessionRow(item.id, item.modified, item.prompt, item.model, item.in_use) for item in found)
+
+    async def models(self) -> tuple[ModelRow, ...]:
+        """Models worth offering."""
+        return await self._launcher.models(await self._present_settings())
+
+    async def files(self) -> tuple[str, ...]:
+        """Paths of the workspace that are not ignored, for `@`; directories end with a slash."""
+        return await self._launcher.files()
+
+    async def full_output(self, call_id: str) -> str | None:
+        """The whole text of a call's result, also what was too long for the model; None where it is gone."""
+        if self._runtime is None:
+            return None
+        session, outputs = self._runtime.agent.session_id, self._runtime.outputs
+        if call_id in outputs.handles():
+            return await asyncio.to_thread(_whole, partial(outputs.read, call_id))
+        recorded = await asyncio.to_thread(self._launcher.recorded, session)
+        results = (event for event in recorded if isinstance(event, ToolResultAdded) and event.call_id == call_id)
+        return next((text_of(result.content) for result in results), None)
+
+    def facts(self, about: About) -> str:
+        """Markdown for the slash command of that name."""
+        return facts_about(about, Facts(self._launcher.workspace, self._stage, self._settings, self._runtime))
+
+    async def close(self) -> None:
+        """End the run, the model's connections and the sandbox; idempotent, and never stopped half way."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        runtime, self._runtime = self._runtime, None
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._settled.set()
+        if runtime is not None:
+            await runtime.close()
+
+    async def _start(self, settings: Settings, resume: str | None) -> None:
+        """Open the runtime, catch up with what opening it wrote, then read it to its end."""
+        status = self._stage.status
+        try:
+            runtime = await self._launcher.open(settings, resume=resume, tell=self._tell)
+        except Exception as error:
+            if isinstance(error, CodeagentError):
+                self._stage.document.remark(f"{error}", "error")
+            else:
+                self._stage.failed(error)
+            status.set(sandbox="none", phase="idle", notice=_NOT_STARTED)
+            self._settled.set()
+            return
+        self._runtime = runtime
+        gc.freeze()
+        for mode in get_args(Mode):
+            if status.now.mode == mode != settings.mode:
+                runtime.agent.do(acts.SetMode(mode))
+        if self._stepping:
+            runtime.agent.do(acts.Step(True))
+        events = runtime.agent.events()
+        await self._show_recorded(runtime.agent.session_id, live=True)
+        status.set(
+            session=runtime.agent.session_id,
+            sandbox=sandbox_words(runtime.sandbox_info),
+            model=runtime.agent.model.name,
+            context_window=runtime.agent.model.context_window,
+            phase="idle",
+            notice="",
+        )
+        self._settled.set()
+        bridge = Bridge(self._stage, live=True)
+        drawn: set[tuple[str, str]] = set()
+        async for event in events:
+            if event.seq > self._shown:
+                self._shown = event.seq
+                self._show(bridge, event)
+            self._after(event, runtime.agent)
+            await _pace(event, drawn)
+
+    def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
+        """Text that came too late for its run begins the next one."""
+        if isinstance(event, ModelChanged):
+            self._take_over(agent.model)
+        elif isinstance(event, RunFinished):
+            self._spawn(self._refresh_git())
+            if event.reason == "done" and agent.queued and not agent.running:
+                self.do(acts.Prompt(None))
+
+    def _show(self, bridge: Bridge, event: KnownEvent) -> None:
+        """One event that cannot be drawn does not keep those after it from being."""
+        try:
+            bridge.show(event)
+        except Exception as error:
+            self._stage.failed(error)
+
+    async def _show_recorded(self, session_id: str, *, live: bool) -> None:
+        bridge = Bridge(self._stage, live=live)
+        for event in await asyncio.to_thread(self._recorded_after, session_id, self._shown):
+            bridge.show(event)
+            self._shown = event.seq
+        if not live:
+            bridge.end_recording()
+
+    def _recorded_after(self, session_id: str, seq: int) -> tuple[KnownEvent | UnknownEvent, ...]:
+        return tuple(event for event in self._launcher.recorded(session_id) if event.seq > seq)
+
+    async def _refresh_git(self) -> None:
+        branch, changes = await asyncio.to_thread(self._launcher.git_status)
+        self._stage.status.set(branch=branch, changes=changes)
+
+    def _directed(self, act: Act) -> Act:
+        """Text goes where it is of use: a run may have begun or ended between the key and here."""
+        match act:
+            case acts.Prompt(str(text)) if self.running:
+                return acts.Steer(text)
+            case acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text) if not self.running:
+                return acts.Prompt(text)
+            case _:
+                return act
+
+    def _show_act(self, act: Act, refused: Refused | None, *, running: bool) -> None:
+        """What no event says; `running` is whether a run was going on before it."""
+        status = self._stage.status
+        match act:
+            case _ if refused is not None:
+                self._give_back(act, refused)
+            case acts.Prompt() if self.running:
+                status.set(phase="thinking")
+            case acts.Stop() if running:
+                status.set(halt="stopping")
+            case acts.Step(on):
+                status.set(stepping=on)
+            case acts.SetMode(mode):
+                status.set(mode=mode, notice=f"mode: {mode} · {MODE_MEANS[mode]}")
+            case _:
+                pass
+
+    def _give_back(self, act: Act, refused: Refused) -> None:
+        """Text that was refused is not lost; whoever made another act says why it was."""
+        match act:
+            case acts.Prompt(text) | acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
+                lost = text or ""
+            case acts.RunShell(command, shared):
+                lost = ("!" if shared else "!!") + command
+            case _:
+                return
+        self._stage.document.remark(refused.reason, "error")
+        if lost:
+            self._stage.give_back(lost)
+
+    def _take_over(self, model: ModelInUse) -> None:
+        self._stage.status.set(model=model.name, context_window=model.context_window)
+        if self._settings is not None:
+            changes = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
+            self._settings = self._settings.model_copy(update=changes)
+
+    @property
+    def _why_not(self) -> str:
+        return _NOT_STARTED if self._settled.is_set() else _STARTING
+
+    def _agent(self) -> AgentHandle:
+        """Raises CodeagentError."""
+        if self._runtime is None:
+            raise CodeagentError(_STARTING)
+        return self._runtime.agent
+
+    async def _present_settings(self) -> Settings:
+        if self._settings is not None:
+            return self._settings
+        return await asyncio.to_thread(self._launcher.settings, Wish())
+
+    def _tell(self, text: str) -> None:
+        self._stage.status.set(notice=text)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._stage.failed(error)
+
+
+async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
+    """Wait where the same stream was drawn a moment ago, so that the channel merges what comes meanwhile."""
+    key: tuple[str, str]
+    match event:
+        case TextDelta() | ReasoningDelta():
+            key = (event.type, "")
+        case ToolUpdated() | ToolProgress():
+            key = (event.type, event.call_id)
+        case JobUpdated():
+            key = (event.type, event.job_id)
+        case _:
+            return
+    if key in drawn:
+        drawn.clear()
+        await asyncio.sleep(_PACE)
+    drawn.add(key)
+
+
+def _whole(read: Callable[[int, int], OutputPage]) -> str:
+    """Blocks on a file."""
+    return "\n".join(read(1, max(read(1, 1).total, 1)).lines)
