@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import get_args
 
 from codeagent.agent.hooks.python import load_python_hooks
-from codeagent.agent.rule_examples import decides
 from codeagent.cli import COMMANDS
 from codeagent.config.loader import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.hook_events import HookEvent
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
+from codeagent.tools.shell.rules import decides
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
 from tests.table import for_each

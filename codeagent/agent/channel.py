@@ -1,4 +1,4 @@
-"""The way from the loop to one reader: durable events are kept, deltas are merged."""
+"""Carries events to one reader: durable events are kept, deltas are merged."""
 
 import asyncio
 from collections import deque
@@ -13,13 +13,13 @@ _UPDATE_CHARS = 65_536
 class EventChannel:
     """A queue that a slow reader cannot fill up and that never makes a writer wait.
 
-    Deltas of one kind and call that are still unread are merged into one. What is merged of a
-    tool's output is cut to its last 64 Ki characters: the whole of it is in the result.
+    Unread deltas of the same kind and call are merged into one. Merged output of a tool is cut to its last 64 Ki
+    characters: the result holds all of it.
     """
 
     def __init__(self) -> None:
-        self._queue: deque[_Entry] = deque()
-        self._mergeable: dict[tuple[str, ...], _Entry] = {}
+        self._queue: deque[_QueuedEvent] = deque()
+        self._mergeable: dict[tuple[str, ...], _QueuedEvent] = {}
         self._ready = asyncio.Event()
         self._closed = False
 
@@ -30,14 +30,14 @@ class EventChannel:
         elif (waiting := self._mergeable.get(key)) is not None:
             waiting.add(event)
             return
-        entry = _Entry(event)
+        entry = _QueuedEvent(event)
         if key is not None:
             self._mergeable[key] = entry
         self._queue.append(entry)
         self._ready.set()
 
     def close(self) -> None:
-        """No more events; what is queued is still read."""
+        """End the stream; what is queued is still read."""
         self._closed = True
         self._ready.set()
 
@@ -54,8 +54,8 @@ class EventChannel:
             await self._ready.wait()
 
 
-class _Entry:
-    """One queued event and the texts merged into it."""
+class _QueuedEvent:
+    """One queued event, and the texts merged into it."""
 
     def __init__(self, event: KnownEvent) -> None:
         self.key = _merge_key(event)

@@ -1,7 +1,7 @@
-"""What commands leave in the workspace that a program of the user's would run: found after each, asked about, undone.
+"""Inspects what commands leave in the workspace that a program of the user's would run: asks about it, or undoes it.
 
-A command's own end is where the user is asked. What comes later, from processes that were left running, may be the
-user's own work: with a user there it is reported, without one it is undone.
+The user is asked when a command ends. What changes later, by processes that were left running, may be the user's own
+work: with a user there it is reported, without one it is undone.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ class Contact:
     approvals: Approvals
     steering: Steering
     attended: bool
-    """A user is there."""
+    """Whether there is a user to ask."""
 
 
 class Inspection:
-    """One for a conversation. `before` and `after` go around every call that runs commands which may change files."""
+    """Compares the workspace before and after every call that runs commands which may change files."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Inspection:
         running: Callable[[], bool],
         rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`store` None: nothing is compared. `rest` is waited for between looks in the background."""
+        """`store` None: nothing is compared. `rest` is awaited between looks in the background."""
         self._store = store
         self._sandbox = sandbox
         self._workspace = workspace
@@ -70,32 +70,32 @@ class Inspection:
         self._rest = rest
         self._lock = asyncio.Lock()
         self._baseline: Snapshot | None = None
-        """The workspace before the first of the commands that are under way, or whose work was not looked at yet."""
+        """The workspace before the first command that is still running, or that was not inspected yet."""
         self._open = 0
-        """Calls under way, jobs included."""
+        """The number of calls under way, jobs included."""
         self._alive = False
-        """Something that a command started may still run."""
+        """Whether something that a command started may still be running."""
         self._due = False
-        """What ran has ended, and there was no look since."""
+        """Whether something ended that was not inspected yet."""
         self._agreed: set[str] = set()
-        """Paths the user keeps for this session, whatever is in them."""
+        """Paths that the user accepted for this session, whatever they hold."""
         self._written: dict[str, str] = {}
-        """What calls that were allowed wrote since the baseline: SHA-256 by path."""
+        """What allowed calls wrote since the baseline: SHA-256 by path."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._last_call = ""
         self._blind = False
 
     async def before(self) -> None:
-        """A call that runs commands is about to begin."""
+        """Prepare for a call that runs commands."""
         async with self._lock:
             self._tell_model(await self._sweep())
-            if not self._standing:
+            if not self._needed:
                 await self._begin()
             self._open += 1
 
     async def after(self, call_id: str, token: CancelToken) -> tuple[str, ...]:
-        """Such a call has ended; what the model is to know, a sentence each."""
+        """Inspect what such a call left; the sentences that the model is to read."""
         async with self._lock:
             self._open, self._last_call = self._open - 1, call_id
             notes = [*await self._sweep(), *await self._inspect(call_id, token)]
@@ -103,35 +103,35 @@ class Inspection:
             return tuple(notes)
 
     def later(self, over: asyncio.Event) -> None:
-        """Such a call goes on as a job, which ends with this event."""
+        """Inspect what such a call left when the job that it became is over."""
         job = asyncio.create_task(self._job(over))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
         self._settle()
 
     def wrote(self, details: Mapping[str, JsonValue]) -> None:
-        """A call that was allowed changed a file: what it wrote is nothing that commands left."""
+        """Remember what an allowed call wrote, so that it is not taken for something a command left."""
         match details:
-            case {"path": str(path), "sha256": str(sha256)} if self._standing:
+            case {"path": str(path), "sha256": str(sha256)} if self._needed:
                 self._written[path] = sha256
             case _:
                 pass
 
     async def sweep(self) -> None:
-        """Before git is used: take away what processes that were left running have planted."""
-        if self._standing:
+        """Remove what processes that were left running have planted; call it before git is used."""
+        if self._needed:
             async with self._lock:
                 self._tell_model(await self._sweep())
 
     async def at_rest(self, token: CancelToken) -> None:
-        """A run is about to end: the last moment to ask about what processes did that were left running."""
-        if self._standing and not (token.cancelled and self._attended):
+        """Inspect before a run ends: the last chance to ask about what processes that were left running did."""
+        if self._needed and not (token.cancelled and self._attended):
             async with self._lock:
                 self._tell_model([*await self._sweep(), *await self._inspect(self._last_call, token)])
                 self._settle()
 
     async def close(self) -> None:
-        """Look for the last time, once nothing that commands started can run any more."""
+        """Inspect a last time, once nothing that commands started can be running."""
         tasks = {*self._jobs, *({self._watcher} if self._watcher is not None else ())}
         for task in tasks:
             task.cancel()
@@ -141,14 +141,14 @@ class Inspection:
             return
         async with self._lock:
             await self._sweep()
-            if not self._standing:
+            if not self._needed:
                 return
             await self._sandbox.close()
             await self._look_late()
 
     @property
-    def _standing(self) -> bool:
-        """The baseline is that of commands whose work was not looked at to the end."""
+    def _needed(self) -> bool:
+        """Whether the baseline is needed: something is running, or was not inspected yet."""
         return bool(self._open) or self._alive or self._due
 
     async def _begin(self) -> None:
@@ -163,7 +163,7 @@ class Inspection:
             self._tell_blind(error)
 
     async def _sweep(self) -> list[str]:
-        """What the sandbox moved away, which the user is told here."""
+        """Let the sandbox move away what was planted; what it moved, which the user is told here."""
         if self._sandbox is None:
             return []
         try:
@@ -178,11 +178,11 @@ class Inspection:
         return list(swept.notices)
 
     async def _inspect(self, call_id: str, token: CancelToken) -> list[str]:
-        """Judge what changed since the baseline, ask where that is open, and undo what nobody agreed to."""
+        """Judge what changed since the baseline, ask where no rule decides, and undo what was not agreed to."""
         if self._store is None or self._baseline is None:
             return []
         try:
-            async with self._still():
+            async with self._frozen():
                 now = await self._store.take()
                 look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
             refused, open_ = self._judged(look.found)
@@ -201,7 +201,7 @@ class Inspection:
         return [*notes, *look.remarks]
 
     async def _look_late(self) -> None:
-        """Report or undo what processes that were left running have done, with no call under way to ask about."""
+        """Report or undo what processes that were left running have done, while there is no call to ask about."""
         notes = await self._sweep()
         try:
             notes += await self._undone_late()
@@ -211,10 +211,10 @@ class Inspection:
         self._settle()
 
     async def _undone_late(self) -> list[str]:
-        """Raises CheckpointError, SandboxError."""
+        """Undo it where there is no user; the sentences for the model. Raises CheckpointError, SandboxError."""
         if self._store is None or self._baseline is None:
             return []
-        # Nothing is held still for a look that comes every second: what changes meanwhile is seen by the next one.
+        # Nothing is frozen for a look that comes every second: the next one sees what changes meanwhile.
         now = await self._store.take()
         look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
         left = [one for part in self._judged(look.found) for one in part]
@@ -235,9 +235,9 @@ class Inspection:
                 await self._look_late()
 
     async def _while_alive(self) -> None:
-        """Look from time to time: for what is planted always, and for the rest while no run would ask about it."""
+        """Look from time to time: always for what is planted, and for the rest while no run would ask about it."""
         pause, clock = _LOOK_SECONDS, asyncio.get_running_loop().time
-        while self._standing:
+        while self._needed:
             await self._rest(pause)
             async with self._lock:
                 began = clock()
@@ -248,7 +248,7 @@ class Inspection:
                 pause = max(_LOOK_SECONDS, _SHARE * (clock() - began))
 
     def _judged(self, found: Sequence[Leftover]) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
-        """What a rule refuses, and what is open."""
+        """What a rule denies, and what has to be asked about."""
         verdicts = [(one, self._verdict(one)) for one in found]
         refused = tuple(one for one, verdict in verdicts if verdict.permission == "deny")
         for one, verdict in verdicts:
@@ -269,7 +269,7 @@ class Inspection:
         call_id: str,
         token: CancelToken,
     ) -> Decision:
-        """The user's word on all of it; no answer is a no."""
+        """The user's decision on all of it; no answer is a denial."""
         target = named(found)
         blocks = await leftover_blocks(store, before, now, found)
         why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
@@ -296,7 +296,7 @@ class Inspection:
                     reason = problem
 
     async def _learn(self, decision: Decision, found: tuple[Leftover, ...]) -> str | None:
-        """Take the rule over; a phrase where it cannot be."""
+        """Add the rule; a phrase where it cannot be added or does not allow all of it."""
         try:
             await self._permissions.add(self._permissions.parse(decision.rule, keep=decision.keep))
         except ConfigError as error:
@@ -305,12 +305,12 @@ class Inspection:
         return f"{decision.rule} does not allow {named(left)}" if left else None
 
     async def _undo(self, found: Sequence[Leftover], why: str) -> list[str]:
-        """Make it as it was before; tells the user, and returns what the model is to know. Raises SandboxError."""
+        """Undo the changes and tell the user; the sentences for the model. Raises SandboxError."""
         if not found or self._store is None or self._sandbox is None or self._baseline is None:
             return []
         aside: list[str] = []
         stuck: list[str] = []
-        async with self._still():
+        async with self._frozen():
             for one in found:
                 if one.held:
                     continue
@@ -333,7 +333,7 @@ class Inspection:
         return [*done, *stuck]
 
     async def _restore(self, store: Checkpoints, before: Snapshot, paths: Sequence[str]) -> dict[str, str]:
-        """As they were; why not, by path, for those of which that cannot be."""
+        """Restore the files; the reason by path for those that could not be."""
         failed: dict[str, str] = {}
         present = (await store.take()).id
         try:
@@ -347,8 +347,8 @@ class Inspection:
         return failed
 
     @asynccontextmanager
-    async def _still(self) -> AsyncIterator[None]:
-        """Meanwhile nothing of ours changes the workspace."""
+    async def _frozen(self) -> AsyncIterator[None]:
+        """Freeze the sandbox, so that no command changes the workspace meanwhile."""
         if self._sandbox is None:
             yield
             return
@@ -356,15 +356,15 @@ class Inspection:
             yield
 
     def _settle(self) -> None:
-        """Go on looking for as long as something may run."""
-        if not self._standing:
+        """Keep looking while the baseline is needed; otherwise forget it."""
+        if not self._needed:
             self._baseline = None
             self._written.clear()
         elif self._watcher is None or self._watcher.done():
             self._watcher = asyncio.create_task(self._while_alive())
 
     def _tell_model(self, notes: Sequence[str]) -> None:
-        """At the next boundary."""
+        """Add the notes for the next boundary."""
         for note in notes:
             self._steering.add_note(UserMessage.from_text(f"({note})", source="note"))
 
@@ -372,7 +372,7 @@ class Inspection:
         self._emitter.emit(Notice(level="warning", code="workspace.left", text=text))
 
     def _tell_blind(self, error: Exception) -> None:
-        """Once in a row."""
+        """Warn that nothing was inspected, once until it works again."""
         if not self._blind:
             self._warn(f"what commands change of files that run outside the sandbox was not looked at: {error}")
         self._blind = True

@@ -1,4 +1,4 @@
-"""What commands have left in the workspace that a program of the user's would run, found by two snapshots.
+"""Finds what commands left in the workspace that a program of the user's would run, by comparing two snapshots.
 
 | found | what is done |
 | --- | --- |
@@ -29,30 +29,30 @@ _REPOSITORY = "is a git repository: a shell or an editor there may run what its 
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing that a command may have left."""
+    """One path that a command may have changed."""
 
     path: str
     reason: str
-    """A sentence on it, for the user."""
+    """Why it matters: a sentence for the user."""
     held: bool = True
-    """The snapshot before holds what was there; else it can only be moved away."""
+    """Whether the snapshot before holds what was there; otherwise it can only be moved away."""
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What changed between two snapshots and matters."""
+    """The changes between two snapshots that matter."""
 
     found: tuple[Leftover, ...] = ()
     remarks: tuple[str, ...] = ()
-    """On what is only reported."""
+    """About changes that are only reported."""
 
 
 async def find_leftovers(
     store: Checkpoints, before: Snapshot, now: Snapshot, agreed: Collection[str], written: Mapping[str, str]
 ) -> Leftovers:
-    """Between the two; but not what is `agreed` by path, nor what was `written` (SHA-256 by path) by allowed calls.
+    """What changed between two snapshots, except paths `agreed` to and what allowed calls wrote.
 
-    Raises CheckpointError.
+    `written` is the SHA-256 of that by path. Raises CheckpointError.
     """
     found: list[Leftover] = []
     installed: Counter[str] = Counter()
@@ -77,7 +77,7 @@ async def find_leftovers(
 
 
 def named(found: Sequence[Leftover]) -> str:
-    """In one line."""
+    """The paths, the first few of them, in one line."""
     more = len(found) - MOST_NAMED
     return ", ".join(shown(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -85,7 +85,7 @@ def named(found: Sequence[Leftover]) -> str:
 async def leftover_blocks(
     store: Checkpoints, before: Snapshot, now: Snapshot, found: Sequence[Leftover]
 ) -> tuple[DisplayBlock, ...]:
-    """A diff for each text, as far as they are few; the rest by name, so that every file is there."""
+    """A diff for each text file, up to a limit; the others by name, so that every file is shown."""
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
     for one in found:
@@ -100,7 +100,7 @@ async def leftover_blocks(
 
 
 def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
-    """None where one of them is not text, or a diff would not show the difference."""
+    """Both texts; None where one is not text, or a diff would not show the difference."""
     try:
         before, after = (_text(node) for node in (old, new))
     except NotText:
@@ -115,7 +115,7 @@ def _text(node: Node | None) -> str:
 
 
 def _reason(path: str, before: Snapshot) -> str | None:
-    """Why a change of the file matters, as a sentence; None where it does not."""
+    """Why a change to the file matters, as a sentence; None where it does not."""
     if watched(path):
         return host_reason(path)
     parts = path.split("/")
@@ -129,7 +129,7 @@ def _reason_of_mark(path: str) -> str:
     if watched(path) and (reason := host_reason(path)) is not None:
         return reason
     if plain_name(path.rpartition("/")[2]).startswith(_OURS):
-        return f"{path} may say what a coding agent is allowed that is started in {_folder(path)}"
+        return f"{path} may decide what a coding agent started in {_folder(path)} is allowed to do"
     return f"{_folder(path)} {_REPOSITORY}"
 
 

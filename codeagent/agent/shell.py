@@ -1,4 +1,4 @@
-"""Commands the person runs themselves in the sandbox: shown as tool events, and to the model only where shared."""
+"""Runs the user's own commands in the sandbox: as tool events, which the model only reads where they are shared."""
 
 import asyncio
 import time
@@ -22,9 +22,9 @@ Kind = Literal["docker", "host"]
 
 
 class Shell:
-    """Runs while the agent is idle, and during a run as soon as no call that may change anything is under way.
+    """Runs a command at once while the agent is idle, or else as soon as no call that may change something is running.
 
-    Such calls wait for it in turn; the model may go on answering meanwhile.
+    Such calls wait for the command in turn; the model can go on answering meanwhile.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Shell:
         floor: Floor,
         deliver: Callable[[UserMessage], None],
     ) -> None:
-        """`deliver` takes what the model is to be told."""
+        """`deliver` gets the notes for the model."""
         self._sandbox = sandbox
         self._outputs = outputs
         self._emitter = emitter
@@ -76,7 +76,7 @@ class Shell:
         return bool(tokens)
 
     async def close(self) -> None:
-        """Return once nothing runs any more."""
+        """Cancel every command, and return once none is running."""
         self.cancel_all("interrupted")
         if self._tasks:
             await asyncio.wait(set(self._tasks))

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codeagent.agent.rule_examples import decides
 from codeagent.config.loader import load_settings
 from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import Settings
@@ -15,6 +14,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible
 from codeagent.session.store import SessionStore
+from codeagent.tools.shell.rules import decides
 
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "mode", "strategy", "theme")
 _LIMITS = (

@@ -8,6 +8,7 @@ removes files.
 import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from codeagent.core.errors import ConfigError, WorkspaceError
@@ -17,8 +18,12 @@ from codeagent.core.ports import Workspace
 from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
 from codeagent.tools.shell.read_only import judge
 from codeagent.tools.shell.strict import SimpleCommand, strict_commands
+from codeagent.tools.shell.syntax import command_key
 
 _WILD = re.compile(r"[*?]")
+_READING = ("read", "list", "search")
+_WRITING = ("write", "edit")
+"""Tools whose rules are matched against a path."""
 _LONGEST = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
@@ -195,6 +200,33 @@ def _inner(words: Sequence[str], skipped: int) -> int | None:
 
 def _word(words: Sequence[str], at: int) -> str:
     return words[at] if at < len(words) else ""
+
+
+def decides(rule: Rule, example: str) -> bool:
+    """Whether the rule, alone, decides a call that the example stands for; never raises.
+
+    The example is what the rule's tool is asked about: a command line, a path relative to the workspace, or JSON
+    arguments. A rule that allows must match all of it, any other a part.
+    """
+    tool, key = _example_call(rule, example)
+    return Policy("ask", (rule,), ask_reads=True).check(tool, key, "prompt", "anything").source == "rule"
+
+
+def _example_call(rule: Rule, example: str) -> tuple[str, ApprovalKey]:
+    if rule.covers("bash"):
+        return "bash", replace(command_key(example), network=(rule.pattern or "").startswith(NETWORK))
+    for tool in (*_WRITING, *_READING):
+        if rule.covers(tool):
+            return tool, _example_path(example, reading=tool in _READING)
+    return rule.tool, ApprovalKey(kind="text", parts=(example,))
+
+
+def _example_path(path: str, *, reading: bool) -> ApprovalKey:
+    """As `path_key` makes it, without a workspace: links cannot be followed."""
+    folded = posixpath.normpath(path)
+    outside = folded.startswith(("/", "../")) or folded == ".."
+    sensitive = secret_reason(folded) if reading else host_reason(folded)
+    return ApprovalKey(kind="path", parts=(folded,), opaque=outside, sensitive=sensitive)
 
 
 def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from codeagent.agent.rule_examples import decides
 from codeagent.config.loader import load_settings
 from codeagent.llm.protocols.protocol import ParsedCall
+from codeagent.tools.shell.rules import decides
 from tests.llm.protocols.reading import JSON, XML, calls, read
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "text-tools.md").read_text()

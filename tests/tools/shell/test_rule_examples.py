@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.agent.rule_examples import decides
 from codeagent.core.policy import Permission, Rule
+from codeagent.tools.shell.rules import decides
 
 
 def judged(rule: str, example: str, permission: Permission = "auto") -> bool:
