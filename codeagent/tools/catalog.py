@@ -16,9 +16,9 @@ from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.disk.opens import open_below, open_folder, read_regular
 from codeagent.tools.registry import Loaded, ToolFile, ToolLoader, ToolRegistry, refusal
 
-LARGEST = 256 * 1024
+LARGEST_FILE = 256 * 1024
 """Bytes of one file."""
-MOST = 200
+MOST_FILES = 200
 """Files of one folder."""
 _MCP = "mcp__"
 """How the names of tools begin that a server adds once it is connected."""
@@ -100,15 +100,17 @@ class ToolFolder:
     def _read_all(self, folder: int, names: list[str]) -> FolderState:
         files: list[ToolFile] = []
         problems: list[ToolProblem] = []
-        for name in names[:MOST]:
+        for name in names[:MOST_FILES]:
             try:
                 content = _content(folder, name)
             except OSError as error:
                 problems.append(ToolProblem(self._shown(name), f"it cannot be read: {error.strerror or error}"))
                 continue
             files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self._place))
-        if len(names) > MOST:
-            problems.append(ToolProblem(self._shown(""), f"only the first {MOST} of {len(names)} files are loaded"))
+        if len(names) > MOST_FILES:
+            problems.append(
+                ToolProblem(self._shown(""), f"only the first {MOST_FILES} of {len(names)} files are loaded")
+            )
         return FolderState(tuple(files), tuple(problems))
 
     def _shown(self, name: str) -> str:
@@ -126,7 +128,7 @@ def _stamp(folder: int, name: str) -> tuple[object, ...]:
 
 def _content(folder: int, name: str) -> bytes:
     """Raises OSError."""
-    return read_regular(name, within=folder, largest=LARGEST)
+    return read_regular(name, within=folder, largest=LARGEST_FILE)
 
 
 @dataclass(frozen=True)

@@ -23,62 +23,6 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAMES = 40
 
 
-@dataclass(frozen=True)
-class ToolFile:
-    """One file of tools, as it was when it was read; exactly that content is loaded."""
-
-    path: Path
-    shown: str
-    """Its path as users write it, for `file:line`."""
-    content: bytes
-    place: Literal["project", "user"]
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """The tools of a file or a package, and its problems."""
-
-    tools: tuple[Tool[Any], ...] = ()
-    """In the order of the file; none if there is an error."""
-    problems: tuple[ToolProblem, ...] = ()
-
-
-class ToolLoader(Protocol):
-    """Makes tools of one kind of file."""
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """`.py`, or `.yaml` and `.yml`."""
-
-    def load(self, file: ToolFile) -> Loaded:
-        """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only itself."""
-
-
-def terse(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a built-in tool as the model gets it with every request: without bounds and empty defaults.
-
-    Arguments are checked against the whole schema all the same.
-    """
-    plain: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in _SEEN_IN_ERRORS or (key == "additionalProperties" and value is False):
-            continue
-        if key == "default" and value in _NO_NEWS:
-            continue
-        plain[key] = {name: _below(one) for name, one in value.items()} if key == "properties" else _below(value)
-    return plain
-
-
-def _below(value: Any) -> Any:
-    match value:
-        case dict():
-            return terse(value)
-        case list():
-            return [_below(item) for item in value]
-        case _:
-            return value
-
-
 class ToolRegistry:
     """Tools in the order they were given; what the model sees stays the same from turn to turn."""
 
@@ -152,3 +96,59 @@ def _shown(tool: Tool[Any]) -> dict[str, Any]:
     """The schema that the model gets; that of a user-defined tool is not changed."""
     schema = tool_schema(tool)
     return terse(schema) if tool.source == "builtin" else schema
+
+
+def terse(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a built-in tool as the model gets it with every request: without bounds and empty defaults.
+
+    Arguments are checked against the whole schema all the same.
+    """
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _SEEN_IN_ERRORS or (key == "additionalProperties" and value is False):
+            continue
+        if key == "default" and value in _NO_NEWS:
+            continue
+        plain[key] = {name: _below(one) for name, one in value.items()} if key == "properties" else _below(value)
+    return plain
+
+
+def _below(value: Any) -> Any:
+    match value:
+        case dict():
+            return terse(value)
+        case list():
+            return [_below(item) for item in value]
+        case _:
+            return value
+
+
+@dataclass(frozen=True)
+class ToolFile:
+    """One file of tools, as it was when it was read; exactly that content is loaded."""
+
+    path: Path
+    shown: str
+    """Its path as users write it, for `file:line`."""
+    content: bytes
+    place: Literal["project", "user"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The tools of a file or a package, and its problems."""
+
+    tools: tuple[Tool[Any], ...] = ()
+    """In the order of the file; none if there is an error."""
+    problems: tuple[ToolProblem, ...] = ()
+
+
+class ToolLoader(Protocol):
+    """Makes tools of one kind of file."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """`.py`, or `.yaml` and `.yml`."""
+
+    def load(self, file: ToolFile) -> Loaded:
+        """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only itself."""

@@ -20,7 +20,6 @@ _VALUES = frozenset(["default", "const", "enum", "examples"])
 _NAMED = frozenset(["properties", "patternProperties"])
 _LONGEST_PATTERN = 500
 _PATTERN_SECONDS = 0.2
-_LONGEST_SCHEMA = 64 * 1024
 _DEEPEST = 32
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {

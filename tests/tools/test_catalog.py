@@ -8,7 +8,7 @@ import pytest
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import NotFound
-from codeagent.tools.catalog import LARGEST, ToolCatalog, ToolFolder
+from codeagent.tools.catalog import LARGEST_FILE, ToolCatalog, ToolFolder
 from tests.tools.catalog_setting import Setting
 
 
@@ -181,7 +181,7 @@ def test_no_link_is_followed(setting: Setting, tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_or_no_file_is_a_problem(setting: Setting) -> None:
-    (setting.user / "a.txt").write_bytes(b"x" * (LARGEST + 1))
+    (setting.user / "a.txt").write_bytes(b"x" * (LARGEST_FILE + 1))
     (setting.user / "b.txt").mkdir()
     state = ToolFolder(setting.user, (), "user", (".txt",)).read()
     assert state.files == () and len(state.problems) == 2

@@ -61,51 +61,6 @@ _ONLY_NAMES = frozenset({
 _DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
 
 
-def secret_named(word: Word) -> str | None:
-    """Why the word may be the name of a file of secrets, or of a folder of them, as a phrase."""
-    for text in (word.text, word.text.rpartition(":")[2]):
-        reason = secret_reason(text)
-        if reason is not None:
-            return reason
-        if secret_reason(f"{text}/any") is not None:
-            return f"{text} is a folder that usually holds credentials"
-        if _GLOB.search(text) and _aims_at_secrets(text):
-            return f"{text} may stand for a file of secrets"
-    return None
-
-
-def never_ends(word: Word) -> bool:
-    """Whether it is a device that is read without end, or that waits."""
-    return _ENDLESS.fullmatch(word.text) is not None or (word.globs and word.text.startswith("/dev"))
-
-
-def _aims_at_secrets(text: str) -> bool:
-    *folders, name = text.split("/")
-    return any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders) or _aims(
-        name, _SECRETS + _FOLDERS, _ORDINARY
-    )
-
-
-def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    return _matches(pattern, secrets) and not _matches(pattern, others)
-
-
-def _matches(pattern: str, names: tuple[str, ...]) -> bool:
-    """Whether a name matches; a leading dot is matched by a dot only, as in the shell."""
-    hidden_too = not pattern.startswith(("*", "?"))
-    return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
-
-
-def sweeps(command: str) -> bool:
-    """Whether a command that only reads may show files that it does not name one by one; True when in doubt."""
-    name, *words = command.split() or [""]
-    if name == "git":
-        return words[:1] not in (["status"], ["branch"], ["rev-parse"], ["log"]) or "-p" in words
-    if name in _SHOW_NO_CONTENT:
-        return False
-    return name not in _SHOW_WHAT_IS_NAMED or any(map(_EXPANDS.search, words))
-
-
 @dataclass(frozen=True)
 class InputFiles:
     """The files from which a command that only reads takes its text, or its names."""
@@ -120,49 +75,15 @@ class InputFiles:
 NO_FILES = InputFiles()
 
 
-def read_deed(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Deed:
-    """What commands that only read do, as the `read` tool would be asked about it.
-
-    A rule on reading applies to the files they name. It asks about words that may stand for such a file: a glob, a path
-    in another folder, a folder that is read as a whole. Names alone (`find`, `git status`) are not content.
-    """
-    named: list[str] = []
-    perhaps: list[str] = []
-    bases = [""]
-    for command, opened in commands:
-        if command.texts[0] == "cd":
-            bases.append(_joined(bases[-1], opened.files[0]) if opened.files else HOLE)
-            continue
-        for word in (*opened.files, *command.reads):
-            certain = len(bases) == 1 and not _GLOB.search(word.text) and not word.text.startswith(("/", "~"))
-            paths = list(_files(word, bases))
-            (named if certain and not any(path.startswith("..") for path in paths) else perhaps).extend(paths)
-            if opened.sweeps:
-                perhaps += [HOLE if path == "." else f"{path}/{HOLE}" for path in paths]
-        if opened.whole:
-            perhaps.append(HOLE)
-    return Deed(_READ, ApprovalKey("path", tuple(dict.fromkeys(named)), perhaps=tuple(dict.fromkeys(perhaps))))
+@dataclass(frozen=True)
+class Verdict:
+    reads: bool
+    opened: InputFiles = NO_FILES
+    secret: str | None = None
+    """Why the user is asked although it only reads: what it reads may be a secret."""
 
 
-def _files(word: Word, bases: Sequence[str]) -> Iterator[str]:
-    """The paths in the workspace that the word may stand for; `HOLE` is text that nobody knows."""
-    for text in dict.fromkeys((word.text, word.text.rpartition(":")[2])):
-        if not text:
-            continue
-        holed = _GLOB.sub(HOLE, text)
-        for base in bases:
-            path = posixpath.normpath(posixpath.join(base, holed))
-            yield path
-            if path.startswith(("/", "..")):
-                parts = path.split("/")
-                yield from ("/".join(parts[at:]) for at in range(1, len(parts)))
-
-
-def _joined(base: str, word: Word) -> str:
-    """Where `cd` leads."""
-    if word.globs or word.text[:1] in ("-", "~", "/"):
-        return HOLE
-    return posixpath.normpath(posixpath.join(base, word.text))
+_ASKS = Verdict(reads=False)
 
 
 _SED = program(
@@ -172,6 +93,8 @@ _SED = program(
     pattern_flags="-e --expression",
     check=lambda found: all(map(sed_prints, found.values("-e", "--expression") or _first_of(found))),
 )
+
+
 _AWK = program(
     "--posix",
     "-Fv",
@@ -182,17 +105,6 @@ _AWK = program(
         and all(AWK_VARIABLE.fullmatch(value) for value in found.values("-v"))
     ),
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    reads: bool
-    opened: InputFiles = NO_FILES
-    secret: str | None = None
-    """Why the user is asked although it only reads: what it reads may be a secret."""
-
-
-_ASKS = Verdict(reads=False)
 
 
 def judge(command: SimpleCommand) -> Verdict:
@@ -328,3 +240,93 @@ def _first_of(found: ParsedFlags) -> list[str]:
 
 def _values(found: ParsedFlags) -> list[str]:
     return [flag.value for flag in found.flags if flag.value is not None]
+
+
+def secret_named(word: Word) -> str | None:
+    """Why the word may be the name of a file of secrets, or of a folder of them, as a phrase."""
+    for text in (word.text, word.text.rpartition(":")[2]):
+        reason = secret_reason(text)
+        if reason is not None:
+            return reason
+        if secret_reason(f"{text}/any") is not None:
+            return f"{text} is a folder that usually holds credentials"
+        if _GLOB.search(text) and _aims_at_secrets(text):
+            return f"{text} may stand for a file of secrets"
+    return None
+
+
+def never_ends(word: Word) -> bool:
+    """Whether it is a device that is read without end, or that waits."""
+    return _ENDLESS.fullmatch(word.text) is not None or (word.globs and word.text.startswith("/dev"))
+
+
+def _aims_at_secrets(text: str) -> bool:
+    *folders, name = text.split("/")
+    return any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders) or _aims(
+        name, _SECRETS + _FOLDERS, _ORDINARY
+    )
+
+
+def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return _matches(pattern, secrets) and not _matches(pattern, others)
+
+
+def _matches(pattern: str, names: tuple[str, ...]) -> bool:
+    """Whether a name matches; a leading dot is matched by a dot only, as in the shell."""
+    hidden_too = not pattern.startswith(("*", "?"))
+    return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
+
+
+def sweeps(command: str) -> bool:
+    """Whether a command that only reads may show files that it does not name one by one; True when in doubt."""
+    name, *words = command.split() or [""]
+    if name == "git":
+        return words[:1] not in (["status"], ["branch"], ["rev-parse"], ["log"]) or "-p" in words
+    if name in _SHOW_NO_CONTENT:
+        return False
+    return name not in _SHOW_WHAT_IS_NAMED or any(map(_EXPANDS.search, words))
+
+
+def read_deed(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Deed:
+    """What commands that only read do, as the `read` tool would be asked about it.
+
+    A rule on reading applies to the files they name. It asks about words that may stand for such a file: a glob, a path
+    in another folder, a folder that is read as a whole. Names alone (`find`, `git status`) are not content.
+    """
+    named: list[str] = []
+    perhaps: list[str] = []
+    bases = [""]
+    for command, opened in commands:
+        if command.texts[0] == "cd":
+            bases.append(_joined(bases[-1], opened.files[0]) if opened.files else HOLE)
+            continue
+        for word in (*opened.files, *command.reads):
+            certain = len(bases) == 1 and not _GLOB.search(word.text) and not word.text.startswith(("/", "~"))
+            paths = list(_files(word, bases))
+            (named if certain and not any(path.startswith("..") for path in paths) else perhaps).extend(paths)
+            if opened.sweeps:
+                perhaps += [HOLE if path == "." else f"{path}/{HOLE}" for path in paths]
+        if opened.whole:
+            perhaps.append(HOLE)
+    return Deed(_READ, ApprovalKey("path", tuple(dict.fromkeys(named)), perhaps=tuple(dict.fromkeys(perhaps))))
+
+
+def _files(word: Word, bases: Sequence[str]) -> Iterator[str]:
+    """The paths in the workspace that the word may stand for; `HOLE` is text that nobody knows."""
+    for text in dict.fromkeys((word.text, word.text.rpartition(":")[2])):
+        if not text:
+            continue
+        holed = _GLOB.sub(HOLE, text)
+        for base in bases:
+            path = posixpath.normpath(posixpath.join(base, holed))
+            yield path
+            if path.startswith(("/", "..")):
+                parts = path.split("/")
+                yield from ("/".join(parts[at:]) for at in range(1, len(parts)))
+
+
+def _joined(base: str, word: Word) -> str:
+    """Where `cd` leads."""
+    if word.globs or word.text[:1] in ("-", "~", "/"):
+        return HOLE
+    return posixpath.normpath(posixpath.join(base, word.text))

@@ -37,118 +37,12 @@ _EMPTY = inspect.Parameter.empty
 _PYDANTIC_ONLY = ("model_validate", "model_dump")
 
 
-class UnknownName(Exception):
-    """A hint uses an undefined name; carries the parameter and the reason."""
+class NotATool(Exception):
+    """The function cannot be a tool; carries every reason, a line each."""
 
-    def __init__(self, parameter: str, reason: str) -> None:
-        super().__init__(reason)
-        self.parameter = parameter
-
-
-def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
-    """The hint of each parameter that has one; strings are looked up where the function is defined.
-
-    Raises UnknownName. What only type checkers import is unknown, but for `ToolContext`.
-    """
-    namespace = {"ToolContext": ToolContext, **inspect.unwrap(function).__globals__}
-    hints: dict[str, Any] = {}
-    for name, parameter in parameters.items():
-        if parameter.annotation is inspect.Parameter.empty:
-            continue
-        bearer = types.SimpleNamespace(__annotations__={name: parameter.annotation})
-        try:
-            hints[name] = typing.get_type_hints(bearer, globalns=namespace, include_extras=True)[name]
-        except Exception as error:
-            raise UnknownName(name, str(error) or type(error).__name__) from None
-    for hint in [*hints.values(), *namespace.values()]:
-        _make_readable(hint)
-    return hints
-
-
-def is_context(hint: Any) -> bool:
-    """Whether the hint is `ToolContext`, also if it is optional or annotated."""
-    if hint is ToolContext:
-        return True
-    origin = get_origin(hint)
-    if origin is typing.Annotated:
-        return is_context(get_args(hint)[0])
-    options = [option for option in get_args(hint) if option is not type(None)]
-    return origin in _UNIONS and len(options) == 1 and is_context(options[0])
-
-
-def _make_readable(hint: Any) -> None:
-    """Before Python 3.12 pydantic refuses `typing.TypedDict`, so that a twin takes its place."""
-    if sys.version_info >= (3, 12):
-        return
-    if type(hint).__module__ == "typing" and isinstance(hint, type) and typing.is_typeddict(hint):
-        if "__get_pydantic_core_schema__" not in vars(hint):
-            hint.__get_pydantic_core_schema__ = classmethod(_Twin())  # type: ignore[attr-defined]  # pydantic's hook
-        return
-    if isinstance(hint, type) and get_origin(hint) is None:
-        return
-    for part in get_args(hint):
-        _make_readable(part)
-
-
-class _Twin:
-    """Describes one TypedDict by another of the same shape, made once so that it may hold itself."""
-
-    def __init__(self) -> None:
-        self._made: Any = None
-
-    def __call__(self, original: type, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        if self._made is None:
-            hints = typing.get_type_hints(original, include_extras=True)
-            required: frozenset[str] = original.__required_keys__  # type: ignore[attr-defined]  # a TypedDict has it
-            fields = {name: _bare(hint) for name, hint in hints.items()}
-            shape = {
-                name: hint if name in required else typing_extensions.NotRequired[hint] for name, hint in fields.items()
-            }
-            for hint in fields.values():
-                _make_readable(hint)
-            make: Any = typing_extensions.TypedDict
-            self._made = make(original.__name__, shape)
-        return handler.generate_schema(self._made)
-
-
-def _bare(hint: Any) -> Any:
-    required = (typing.Required, typing.NotRequired, typing_extensions.Required, typing_extensions.NotRequired)
-    return get_args(hint)[0] if get_origin(hint) in required else hint
-
-
-@dataclass(frozen=True)
-class Docstring:
-    text: str
-    """What the function does, without the sections about parameters, results and errors."""
-    parameters: Mapping[str, str]
-    """By name; those without a description are left out."""
-
-
-def read_docstring(text: str | None) -> Docstring:
-    """Parse Google, numpy, reST or epydoc style, whichever finds the most; anything else is plain text."""
-    cleaned = inspect.cleandoc(text or "").strip()
-    if not cleaned:
-        return Docstring("", {})
-    import docstring_parser  # 20 ms that only user-defined tools need
-
-    try:
-        parsed = docstring_parser.parse(_ARGUMENTS.sub(r"\1Args:", text or ""))
-    except docstring_parser.ParseError:
-        return Docstring(cleaned, {})
-    described = {
-        name.strip().lstrip("*"): _one_paragraph(parameter.description)
-        for parameter in parsed.params
-        if parameter.args[0] != "attribute" and parameter.description
-        for name in parameter.arg_name.split(",")
-    }
-    body = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    gap = "\n\n" if parsed.blank_after_short_description else "\n"
-    return Docstring(gap.join(body), described)
-
-
-def _one_paragraph(text: str) -> str:
-    """Join the lines of each paragraph; blank lines stay."""
-    return "\n\n".join(_BLANKS.sub(" ", part.strip()) for part in re.split(r"\n[ \t]*\n", text.strip()))
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
 
 
 class FunctionArgs(ToolArgs):
@@ -184,14 +78,6 @@ class FunctionArgs(ToolArgs):
             return self._given
         dumped: dict[str, Any] = handler(self)
         return dumped
-
-
-class NotATool(Exception):
-    """The function cannot be a tool; carries every reason, a line each."""
-
-    def __init__(self, reasons: tuple[str, ...]) -> None:
-        super().__init__("; ".join(reasons))
-        self.reasons = reasons
 
 
 @dataclass(frozen=True)
@@ -234,6 +120,14 @@ class FunctionSchema:
             elif parameter in self._made:
                 out[parameter] = to_jsonable_python(getattr(args, attribute))
         return out
+
+
+@dataclass(frozen=True)
+class Docstring:
+    text: str
+    """What the function does, without the sections about parameters, results and errors."""
+    parameters: Mapping[str, str]
+    """By name; those without a description are left out."""
 
 
 def function_schema(function: Callable[..., Any], description: str | None = None) -> FunctionSchema:
@@ -349,3 +243,109 @@ def _holds_bytes(node: Any) -> bool:
     return any(
         _holds_bytes(value) for key, value in node.items() if key not in ("default", "const", "enum", "examples")
     )
+
+
+class UnknownName(Exception):
+    """A hint uses an undefined name; carries the parameter and the reason."""
+
+    def __init__(self, parameter: str, reason: str) -> None:
+        super().__init__(reason)
+        self.parameter = parameter
+
+
+def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """The hint of each parameter that has one; strings are looked up where the function is defined.
+
+    Raises UnknownName. What only type checkers import is unknown, but for `ToolContext`.
+    """
+    namespace = {"ToolContext": ToolContext, **inspect.unwrap(function).__globals__}
+    hints: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        if parameter.annotation is inspect.Parameter.empty:
+            continue
+        bearer = types.SimpleNamespace(__annotations__={name: parameter.annotation})
+        try:
+            hints[name] = typing.get_type_hints(bearer, globalns=namespace, include_extras=True)[name]
+        except Exception as error:
+            raise UnknownName(name, str(error) or type(error).__name__) from None
+    for hint in [*hints.values(), *namespace.values()]:
+        _make_readable(hint)
+    return hints
+
+
+def is_context(hint: Any) -> bool:
+    """Whether the hint is `ToolContext`, also if it is optional or annotated."""
+    if hint is ToolContext:
+        return True
+    origin = get_origin(hint)
+    if origin is typing.Annotated:
+        return is_context(get_args(hint)[0])
+    options = [option for option in get_args(hint) if option is not type(None)]
+    return origin in _UNIONS and len(options) == 1 and is_context(options[0])
+
+
+def _make_readable(hint: Any) -> None:
+    """Before Python 3.12 pydantic refuses `typing.TypedDict`, so that a twin takes its place."""
+    if sys.version_info >= (3, 12):
+        return
+    if type(hint).__module__ == "typing" and isinstance(hint, type) and typing.is_typeddict(hint):
+        if "__get_pydantic_core_schema__" not in vars(hint):
+            hint.__get_pydantic_core_schema__ = classmethod(_Twin())  # type: ignore[attr-defined]  # pydantic's hook
+        return
+    if isinstance(hint, type) and get_origin(hint) is None:
+        return
+    for part in get_args(hint):
+        _make_readable(part)
+
+
+class _Twin:
+    """Describes one TypedDict by another of the same shape, made once so that it may hold itself."""
+
+    def __init__(self) -> None:
+        self._made: Any = None
+
+    def __call__(self, original: type, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if self._made is None:
+            hints = typing.get_type_hints(original, include_extras=True)
+            required: frozenset[str] = original.__required_keys__  # type: ignore[attr-defined]  # a TypedDict has it
+            fields = {name: _bare(hint) for name, hint in hints.items()}
+            shape = {
+                name: hint if name in required else typing_extensions.NotRequired[hint] for name, hint in fields.items()
+            }
+            for hint in fields.values():
+                _make_readable(hint)
+            make: Any = typing_extensions.TypedDict
+            self._made = make(original.__name__, shape)
+        return handler.generate_schema(self._made)
+
+
+def _bare(hint: Any) -> Any:
+    required = (typing.Required, typing.NotRequired, typing_extensions.Required, typing_extensions.NotRequired)
+    return get_args(hint)[0] if get_origin(hint) in required else hint
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Parse Google, numpy, reST or epydoc style, whichever finds the most; anything else is plain text."""
+    cleaned = inspect.cleandoc(text or "").strip()
+    if not cleaned:
+        return Docstring("", {})
+    import docstring_parser  # 20 ms that only user-defined tools need
+
+    try:
+        parsed = docstring_parser.parse(_ARGUMENTS.sub(r"\1Args:", text or ""))
+    except docstring_parser.ParseError:
+        return Docstring(cleaned, {})
+    described = {
+        name.strip().lstrip("*"): _one_paragraph(parameter.description)
+        for parameter in parsed.params
+        if parameter.args[0] != "attribute" and parameter.description
+        for name in parameter.arg_name.split(",")
+    }
+    body = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
+    gap = "\n\n" if parsed.blank_after_short_description else "\n"
+    return Docstring(gap.join(body), described)
+
+
+def _one_paragraph(text: str) -> str:
+    """Join the lines of each paragraph; blank lines stay."""
+    return "\n\n".join(_BLANKS.sub(" ", part.strip()) for part in re.split(r"\n[ \t]*\n", text.strip()))

@@ -35,64 +35,6 @@ _SECONDS_TO_NOTICE = 2.0
 """How long a function in a thread that sees `ToolContext.cancel` may take to end by itself."""
 
 
-def one_line(arguments: dict[str, Any]) -> str:
-    """The arguments as in `path='a.txt', limit=5`, never shortened."""
-    return ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-
-
-def as_call(name: str, arguments: dict[str, Any]) -> str:
-    """The call as Python, never shortened; long calls, and values of several lines, are spread over lines."""
-    short = f"{name}({one_line(arguments)})"
-    if len(short) <= _LONGEST_LINE and not any(_has_lines(value) for value in arguments.values()):
-        return short
-    lines = [f"    {key}={_spread(value)}," for key, value in arguments.items()]
-    return "\n".join([f"{name}(", *lines, ")"])
-
-
-def _has_lines(value: object) -> bool:
-    return isinstance(value, str) and "\n" in value.rstrip("\n")
-
-
-def _spread(value: object) -> str:
-    if not (isinstance(value, str) and _has_lines(value)):
-        return repr(value)
-    pieces = "".join(f"\n        {line!r}" for line in value.splitlines(keepends=True))
-    return f"({pieces}\n    )"
-
-
-def as_result(value: Any, printed: str) -> ToolResult:
-    """The result with `printed` in front of the text; a ToolResult stays as it is. Raises Failed for other values."""
-    if isinstance(value, ToolResult):
-        return value
-    text = as_text(value)
-    if printed.strip():
-        text = f"{printed.rstrip()}\n{text}" if text != NOTHING else printed.rstrip()
-    return ToolResult.from_text(text)
-
-
-def as_text(value: Any) -> str:
-    """Text unchanged, other values as JSON. Raises Failed."""
-    match value:
-        case None | "":
-            return NOTHING
-        case str():
-            return value.encode("utf-8", "backslashreplace").decode()
-        case bytes() | bytearray() | memoryview():
-            return f"({len(value)} bytes, which a model cannot read; return text)"
-        case _:
-            return _as_json(value)
-
-
-def _as_json(value: Any) -> str:
-    try:
-        plain = to_jsonable_python(value, by_alias=True)
-        text = json.dumps(plain, ensure_ascii=False, indent=2)
-    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise Failed(f"it returned {type(value).__name__}, which cannot be shown ({reason}): {_MAY_BE}") from None
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 @dataclass(frozen=True)
 class Ended(Generic[T]):
     """How work in a thread ended: with a value, or with an exception of any kind."""
@@ -105,46 +47,6 @@ class Ended(Generic[T]):
         if self.raised is not None:
             raise self.raised
         return self.value  # type: ignore[return-value]  # T may itself be None
-
-
-def in_thread(work: Callable[[], T]) -> "asyncio.Future[Ended[T]]":
-    """Run `work` in a thread of its own, in this context; what it raises is in the result.
-
-    It is a daemon thread outside of the loop's pool: work that never ends blocks neither other work nor the exit.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Ended[T]] = loop.create_future()
-
-    def settle(ended: Ended[T]) -> None:
-        if not future.done():
-            future.set_result(ended)
-
-    def run() -> None:
-        ended = outcome(work)
-        try:
-            loop.call_soon_threadsafe(settle, ended)
-        except RuntimeError:  # the loop is closed, so nobody is waiting
-            return
-
-    threading.Thread(target=copy_context().run, args=(run,), name=THREAD_NAME, daemon=True).start()
-    return future
-
-
-def within(seconds: float, work: Callable[[], T]) -> Ended[T] | None:
-    """Run `work` in a thread and wait; None if it has not ended in time and continues unheard. Blocks."""
-    done: list[Ended[T]] = []
-    run = copy_context().run
-    thread = threading.Thread(target=run, args=(lambda: done.append(outcome(work)),), name=THREAD_NAME, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return done[0] if done else None
-
-
-def outcome(work: Callable[[], T]) -> Ended[T]:
-    try:
-        return Ended(value=work())
-    except BaseException as error:
-        return Ended(raised=error)
 
 
 @dataclass(frozen=True)
@@ -321,3 +223,101 @@ def _for_a_thread(ctx: ToolContext) -> ToolContext:
         raise Failed("a plain function cannot await this; make the tool `async def` (print() works everywhere)")
 
     return replace(ctx, run=refuse, receive=refuse, on_update=refuse, on_progress=refuse)
+
+
+def in_thread(work: Callable[[], T]) -> "asyncio.Future[Ended[T]]":
+    """Run `work` in a thread of its own, in this context; what it raises is in the result.
+
+    It is a daemon thread outside of the loop's pool: work that never ends blocks neither other work nor the exit.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Ended[T]] = loop.create_future()
+
+    def settle(ended: Ended[T]) -> None:
+        if not future.done():
+            future.set_result(ended)
+
+    def run() -> None:
+        ended = outcome(work)
+        try:
+            loop.call_soon_threadsafe(settle, ended)
+        except RuntimeError:  # the loop is closed, so nobody is waiting
+            return
+
+    threading.Thread(target=copy_context().run, args=(run,), name=THREAD_NAME, daemon=True).start()
+    return future
+
+
+def within(seconds: float, work: Callable[[], T]) -> Ended[T] | None:
+    """Run `work` in a thread and wait; None if it has not ended in time and continues unheard. Blocks."""
+    done: list[Ended[T]] = []
+    run = copy_context().run
+    thread = threading.Thread(target=run, args=(lambda: done.append(outcome(work)),), name=THREAD_NAME, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return done[0] if done else None
+
+
+def outcome(work: Callable[[], T]) -> Ended[T]:
+    try:
+        return Ended(value=work())
+    except BaseException as error:
+        return Ended(raised=error)
+
+
+def one_line(arguments: dict[str, Any]) -> str:
+    """The arguments as in `path='a.txt', limit=5`, never shortened."""
+    return ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+
+
+def as_call(name: str, arguments: dict[str, Any]) -> str:
+    """The call as Python, never shortened; long calls, and values of several lines, are spread over lines."""
+    short = f"{name}({one_line(arguments)})"
+    if len(short) <= _LONGEST_LINE and not any(_has_lines(value) for value in arguments.values()):
+        return short
+    lines = [f"    {key}={_spread(value)}," for key, value in arguments.items()]
+    return "\n".join([f"{name}(", *lines, ")"])
+
+
+def _has_lines(value: object) -> bool:
+    return isinstance(value, str) and "\n" in value.rstrip("\n")
+
+
+def _spread(value: object) -> str:
+    if not (isinstance(value, str) and _has_lines(value)):
+        return repr(value)
+    pieces = "".join(f"\n        {line!r}" for line in value.splitlines(keepends=True))
+    return f"({pieces}\n    )"
+
+
+def as_result(value: Any, printed: str) -> ToolResult:
+    """The result with `printed` in front of the text; a ToolResult stays as it is. Raises Failed for other values."""
+    if isinstance(value, ToolResult):
+        return value
+    text = as_text(value)
+    if printed.strip():
+        text = f"{printed.rstrip()}\n{text}" if text != NOTHING else printed.rstrip()
+    return ToolResult.from_text(text)
+
+
+def as_text(value: Any) -> str:
+    """Text unchanged, other values as JSON. Raises Failed."""
+    match value:
+        case None | "":
+            return NOTHING
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case bytes() | bytearray() | memoryview():
+            return f"({len(value)} bytes, which a model cannot read; return text)"
+        case _:
+            return _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    try:
+        plain = to_jsonable_python(value, by_alias=True)
+        text = json.dumps(plain, ensure_ascii=False, indent=2)
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise Failed(f"it returned {type(value).__name__}, which cannot be shown ({reason}): {_MAY_BE}") from None
+    return text.encode("utf-8", "backslashreplace").decode()
