@@ -37,13 +37,17 @@ WAIT = 60.0
 
 
 class Road:
-    """Notes our files as functions of theirs are entered, in every thread that begins after `begin`."""
+    """Notes our files as functions of theirs are entered, in every thread that begins after `begin`.
 
-    def __init__(self, mark: Callable[[str, str], bool] = lambda file, function: False) -> None:
-        """`mark` says of which function the files entered before it are counted apart."""
+    What Textual draws meanwhile is not on the road, nor is the screen once the mark was passed: it shows what happens.
+    """
+
+    def __init__(self, mark: tuple[str, str] = ("", ""), goal: Path | None = None) -> None:
+        """`mark`, a file and a function, parts what is entered before it. `goal`, once it exists, is the end."""
         self.files: list[str] = []
         self.before_mark: int | None = None
         self._mark = mark
+        self._goal = goal
 
     def begin(self) -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
@@ -56,12 +60,22 @@ class Road:
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if event != "call" or not file.startswith(OURS):
+        if event != "call" or not file.startswith(OURS) or (self._goal is not None and self._goal.exists()):
             return
-        if file not in self.files:
+        beside = self.before_mark is not None and file.startswith(f"{OURS}/tui/")
+        if file not in self.files and not beside and not _draws(frame):
             self.files.append(file)
-        if self.before_mark is None and self._mark(file, frame.f_code.co_name):
+        if self.before_mark is None and self._mark == (Path(file).name, frame.f_code.co_name):
             self.before_mark = len(self.files) - 1
+
+
+def _draws(frame: FrameType | None) -> bool:
+    """Textual's compositor is among the callers."""
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("textual/_compositor.py"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def figures() -> Iterator[Figure]:
@@ -89,7 +103,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
     app = CodeagentApp(open_client, Wish(model=model, sandbox="off", proceed=True), folders)
-    road = Road(lambda file, function: (Path(file).name, function) == ("approvals.py", "respond"))
+    road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
         await _until(lambda: app.chat.stage.status.now.phase == "idle")
         app.chat.composer.set_text("write it")

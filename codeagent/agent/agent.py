@@ -55,6 +55,8 @@ _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the ba
 class Agent:
     """One conversation over one journal (the AgentHandle of `core.runtime`)."""
 
+    _closed = False
+
     def __init__(
         self,
         conversation: Conversation,
@@ -230,6 +232,7 @@ class Agent:
 
         What acts began comes to its end.
         """
+        self._closed = True
         self._runs.close()
         self._jobs.stop_all()  # at once with everything else: what ignores a signal is waited for, and only once
         await self._shell.close()
@@ -246,7 +249,7 @@ class Agent:
         self._journal.close()
 
     def _outcome(self, act: Act) -> Outcome:
-        if self._runs.closed:
+        if self._closed:
             return Refused("this conversation is closed")
         try:
             return self._act(act)
@@ -334,7 +337,7 @@ class Agent:
         return self._begin(self._use_model(self._open_model(name, api_base, effort), said))
 
     def _refuse_model(self) -> None:
-        if self.running or self._runs.closed:
+        if self.running or self._closed:
             raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
 
     async def _use_model(self, opening: Awaitable[tuple[Model, ModelInUse]], said: str) -> None:

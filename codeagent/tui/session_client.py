@@ -109,16 +109,16 @@ class SessionClient:
 
     def do(self, act: Act) -> Refused | None:
         """Do it now, or begin what takes time; text that is refused is back in the composer."""
-        act, running = self._directed(act), self.running
+        act = self._directed(act)
         refused = Refused(self._why_not) if self._runtime is None else self._runtime.agent.do(act)
-        self._show_act(act, refused, running=running)
+        self._show_act(act, refused)
         return refused
 
     async def finish(self, act: Act) -> Refused | None:
         """As `do`, and wait for what it begins; where that fails, the act is refused."""
-        act, running = self._directed(act), self.running
+        act = self._directed(act)
         refused = Refused(self._why_not) if self._runtime is None else await self._runtime.agent.finish(act)
-        self._show_act(act, refused, running=running)
+        self._show_act(act, refused)
         return refused
 
     @property
@@ -307,15 +307,15 @@ class SessionClient:
             case _:
                 return act
 
-    def _show_act(self, act: Act, refused: Refused | None, *, running: bool) -> None:
-        """What no event says; `running` is whether a run was going on before it."""
+    def _show_act(self, act: Act, refused: Refused | None) -> None:
+        """What no event says."""
         status = self._stage.status
         match act:
             case _ if refused is not None:
                 self._give_back(act, refused)
             case acts.Prompt() if self.running:
                 status.set(phase="thinking")
-            case acts.Stop() if running:
+            case acts.Stop() if self.running:
                 status.set(halt="stopping")
             case acts.Step(on):
                 status.set(stepping=on)

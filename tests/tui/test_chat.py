@@ -235,6 +235,18 @@ async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Pat
         assert app.told == [TakeBack("q2")]
 
 
+async def test_what_comes_too_late_says_so(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_edit()) as (pilot, app):
+        app.chat.stage.lanes.add(Queued("q1", "steer", "one"))
+        app.clients[-1].refusal = "the agent has read it meanwhile"
+        await pilot.press("up")
+        assert app.chat.stage.status.now.notice == "the agent has read it meanwhile"
+        app.clients[-1].refusal = "the question is no longer pending"
+        long_enough()
+        await pilot.press("alt+y")
+        assert app.chat.stage.status.now.notice == "the question is no longer pending"
+
+
 async def test_what_is_given_back_stands_before_what_is_written(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "new")

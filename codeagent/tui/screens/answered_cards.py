@@ -24,8 +24,10 @@ class AnsweredCards(CardDock):
 
     @on(ApprovalCard.Answered)
     def _answered(self, message: ApprovalCard.Answered) -> None:
-        if self._chat.client is not None:
-            self._chat.client.do(Answer(message.approval_id, message.decision))
+        if self._chat.client is None:
+            return
+        if (refused := self._chat.client.do(Answer(message.approval_id, message.decision))) is not None:
+            self._chat.tell(refused.reason)
 
     @on(ApprovalCard.HunksWanted)
     def _choose_hunks(self, message: ApprovalCard.HunksWanted) -> None:

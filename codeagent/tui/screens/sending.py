@@ -147,8 +147,11 @@ class Sending:
         if early is not None:
             self._drop(early)
             self._chat.restore(early.text)
-        elif (client := self._chat.client) is not None:
-            client.do(TakeBack(queued_id))
+            return
+        client = self._chat.client
+        refused = None if client is None else client.do(TakeBack(queued_id))
+        if refused is not None:
+            self._chat.tell(refused.reason)
 
     def give_back(self) -> None:
         """Everything that waits returns to the composer, in order."""
