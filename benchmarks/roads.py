@@ -16,7 +16,7 @@ from benchmarks.measure import CODEAGENT, Figure, run, workspace
 from benchmarks.screen_place import Place, place
 from codeagent.bootstrap import Place as Folders
 from codeagent.bootstrap import open_runtime
-from codeagent.commands.launching import LocalLauncher
+from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp

@@ -130,7 +130,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["run", "hi", "--unknown"], "--unknown"),
         (["run", "", "--model", "demo"], "the prompt is empty"),
         (["run", "hi"], "no model is set: give --model NAME, set CODEAGENT_MODEL, or write model"),
-        (["run", "hi", "--model", "demo", "--cwd", "nowhere"], "not a folder"),
+        (["run", "hi", "--model", "demo", "--cwd", "nowhere"], "not an existing folder"),
         (["run", "hi", "--model", "demo", "--allow", "bash("], "not a rule"),
         (["run", "hi", "--model", "demo", "--strategy", "batched:0"], "batched:N"),
         (["run", "hi", "--model", "demo", "--api-base", "nope"], "http"),

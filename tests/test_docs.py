@@ -8,7 +8,7 @@ from typing import get_args
 
 from codeagent.agent.hooks.python import load_python_hooks
 from codeagent.cli import COMMANDS
-from codeagent.config.loader import ENVIRONMENT, load_settings, parse_rules
+from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.hook_events import HookEvent
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES

@@ -36,7 +36,7 @@ from codeagent.tui.widgets import guard
 ROOT = Path(__file__).parents[1]
 PRELOADED = (
     "codeagent.commands.chat",
-    "codeagent.commands.launching",
+    "codeagent.commands.launcher",
     "codeagent.commands.run",
     "codeagent.tui.app",
     "codeagent.tui.session_client",

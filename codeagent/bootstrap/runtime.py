@@ -22,8 +22,8 @@ from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sessions import opened_session, past_of
 from codeagent.bootstrap.tools import ToolMakings, tracked_reads
-from codeagent.config.loader import parse_rules
-from codeagent.config.rule_book import RuleBookFile
+from codeagent.config.layers import parse_rules
+from codeagent.config.rules import RuleBookFile
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
@@ -52,7 +52,7 @@ async def open_runtime(
 ) -> Runtime:
     """A conversation, new or resumed; model library and container start side by side.
 
-    `tell` gets lines about a start that takes long; `observer` every event. `attended`: a person is there, so that
+    `tell` gets lines about a start that takes long; `observer` every event. `attended`: a user is there, so that
     what is used up is asked about. Raises CodeagentError: nothing is left running then.
     """
     if settings.model is None:
@@ -102,7 +102,7 @@ async def open_runtime(
 
 
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
-    """Why a person's answer must not become this rule, as a phrase."""
+    """Why a user's answer must not become this rule, as a phrase."""
     return too_broad(rule) or next(iter(catalog.unknown((rule,))), None)
 
 
@@ -191,7 +191,7 @@ def _limits(settings: Settings) -> Limits:
 def _hooks(
     settings: Settings, place: Place, workspace: Workspace, tell: Tell
 ) -> tuple[Hooks, tuple[HookFileProblem, ...]]:
-    """Programs in the order of the configuration, then the functions of the person's files; runs those files."""
+    """Programs in the order of the configuration, then the functions of the user's files; runs those files."""
     own = place.own_folder
     functions, problems = ((), ()) if own is None else load_python_hooks(own / "hooks", workspace.root)
     return Hooks((*_programs(settings, workspace), *functions), on_failure=tell), problems

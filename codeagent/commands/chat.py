@@ -80,7 +80,7 @@ def require_terminal(instead: str) -> None:
 
 
 def open_screen(workspace: Path, **wish: Any) -> int:
-    """Show it until the person leaves; `wish` are fields of `tui.ports.Wish`."""
+    """Show it until the user leaves; `wish` are fields of `tui.ports.Wish`."""
     # Nothing of the screen is imported where another command, or --help, is asked for.
     import asyncio
 
@@ -97,7 +97,7 @@ def open_screen(workspace: Path, **wish: Any) -> int:
 
 def _client(workspace: Path, stage: "Stage") -> "SessionClient":
     """Called in a thread after the first frame: these imports take most of the start."""
-    from codeagent.commands.launching import LocalLauncher
+    from codeagent.commands.launcher import LocalLauncher
     from codeagent.tui.session_client import SessionClient
 
     return SessionClient(LocalLauncher(workspace), stage)

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from codeagent.commands.given import settings_of, workspace_of
+from codeagent.commands.arguments import settings_of, workspace_of
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings
 from codeagent.core.sanitize import visible_json

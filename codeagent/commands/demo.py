@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
-    """Raises CodeagentError where the repository cannot be made, ConfigError where there is no terminal."""
+    """Raises CodeagentError if the repository cannot be made, ConfigError if there is no terminal."""
     if not args.headless:
         require_terminal("without a screen there is `codeagent demo --headless`")
     try:
@@ -56,7 +56,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any, int]:
     # The screen comes without what a headless run imports.
     from codeagent.bootstrap import Place
-    from codeagent.commands.given import settings_of
+    from codeagent.commands.arguments import settings_of
     from codeagent.commands.run import work
     from codeagent.config.paths import state_dir
 
@@ -78,7 +78,7 @@ def _say_where(repository: Path) -> None:
 
 
 def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:
-    """The demo's project in `folder`, committed; the person's own git settings and hooks have no say in it."""
+    """The demo's project in `folder`, committed; without the user's own git settings and hooks."""
     for name, text in demo_files().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from codeagent import __version__
 from codeagent.bootstrap import Place, active_environment, describe_tools, docker_sandbox
-from codeagent.commands.given import settings_of, workspace_of
+from codeagent.commands.arguments import settings_of, workspace_of
 from codeagent.config.keys import KeyStore
-from codeagent.config.loader import ENVIRONMENT, parse_rules
+from codeagent.config.layers import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError

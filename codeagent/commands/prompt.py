@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from codeagent.bootstrap import Place, describe_prompt
-from codeagent.commands.given import workspace_of
+from codeagent.commands.arguments import workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.sanitize import visible
 from codeagent.core.toolbox import ToolProblem

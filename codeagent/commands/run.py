@@ -1,34 +1,82 @@
-"""`codeagent run`: one prompt, worked on to its end without a screen."""
+"""`codeagent run`: one prompt, worked on to its end without a screen, with lines to inject for tests."""
 
 import argparse
 import math
 import os
+import re
 import select
 import sys
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.commands.given import effort_of, folder_of_session, settings_of, workspace_of
-from codeagent.commands.inject import Injection, injector
+from codeagent.commands.arguments import effort_of, folder_of_session, settings_of, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
+from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.events import KnownEvent
 from codeagent.core.policy import Mode
 from codeagent.core.redact import Redactor
+from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import last_model
 from codeagent.session.store import SessionStore
 
+_FORM = re.compile(
+    r"(?P<kind>steer|interrupt|follow-up|abort)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
+    r"(?:=(?P<text>.*))?",
+    re.DOTALL,
+)
+_ACTS: dict[str, Callable[[str], Act]] = {"steer": Steer, "interrupt": Interrupt, "follow-up": FollowUp, "abort": Stop}
+_EVENTS = {"tool": "tool.started", "batch": "batch.planned", "turn": "turn.started"}
 _SILENCE = 3.0
-"""Seconds after which a pipe that sent nothing is taken for one that never will, as CI hands down."""
+"""Seconds after which a pipe that sent nothing is not expected to send anything, as in CI."""
 _MOST_READ = 64 * 1024 * 1024
 """Bytes of standard input."""
 _HEAD, _TAIL = 32_000, 96_000
-"""Characters of piped text that are kept of its beginning and its end; logs say most at the end."""
+"""Characters kept from the beginning and the end of piped text; logs say most at the end."""
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One act of `--inject`, and the event at which it is done."""
+
+    act: Act
+    event: str
+    """The type of the event it waits for."""
+    number: int
+    """Which one of them, from 1."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Injection":
+        """Raises ConfigError."""
+        match = _FORM.fullmatch(text)
+        if match is None or (match["kind"] != "abort" and not match["text"]):
+            raise ConfigError(
+                f"--inject {text!r}: write KIND@POINT:N=TEXT with steer, interrupt, follow-up or abort "
+                "and tool, batch or turn, as in steer@tool:1=look at the docs first"
+            )
+        act = _ACTS[match["kind"]](match["text"] or "interrupted")
+        return cls(act, _EVENTS[match["point"]], int(match["n"]))
+
+
+def injector(agent: AgentHandle, injections: Sequence[Injection]) -> Callable[[KnownEvent], None]:
+    """Make an observer that acts while the event is being emitted, before anything else happens."""
+    seen: Counter[str] = Counter()
+
+    def observe(event: KnownEvent) -> None:
+        seen[event.type] += 1
+        for injection in injections:
+            if (injection.event, injection.number) == (event.type, seen[event.type]):
+                agent.do(injection.act)
+
+    return observe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +151,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
-    """Reads everything that may block or be wrong before the event loop starts. Raises ConfigError."""
+    """Read everything that may block or be wrong before the event loop starts. Raises ConfigError."""
     if args.step:
         raise ConfigError(
             "--step pauses before every batch, and without a screen nobody could go on; nothing was run: "
@@ -156,7 +204,7 @@ async def work(
 
 
 def require_model(settings: Settings) -> None:
-    """Raises ConfigError that says how to name one."""
+    """Raise ConfigError if no model is set, with the ways to set one."""
     if settings.model is None:
         raise ConfigError(
             'no model is set: give --model NAME, set CODEAGENT_MODEL, or write model = "NAME" into '
@@ -166,7 +214,7 @@ def require_model(settings: Settings) -> None:
 
 
 def _scripted(settings: Settings) -> str:
-    """What stands in for a prompt that nobody reads. Raises ConfigError where a model would."""
+    """Return the prompt for a scripted model, which reads none. Raises ConfigError for any other model."""
     if settings.model is not None and (settings.model == "demo" or settings.model.startswith("script:")):
         return "Play the script."
     raise ConfigError('there is no PROMPT: codeagent run "what to do"; - reads it from standard input')
@@ -178,7 +226,7 @@ def _last_session(workspace: Path) -> str:
 
 
 def _as_recorded(settings: Settings, session: str) -> Settings:
-    """With the model the session used last, which is said on standard error. Raises SessionError."""
+    """Take the model the session used last, and say so on standard error. Raises SessionError."""
     store = _store()
     found = store.find(session)
     last = last_model(store.read(found).events)
@@ -194,7 +242,7 @@ def _store() -> SessionStore:
 
 
 def read_prompt(argument: str) -> str:
-    """Raises ConfigError where there is nothing to do."""
+    """Return the prompt, from standard input for `-`. Raises ConfigError if it is empty."""
     prompt = argument
     if argument == "-":
         if sys.stdin is None:
@@ -209,9 +257,9 @@ def read_prompt(argument: str) -> str:
 
 
 def read_piped() -> str:
-    """What standard input adds to the prompt; empty where it is a terminal, closed, or a pipe that sends nothing.
+    """Return what standard input adds to the prompt; empty for a terminal, a closed input or a pipe that sends nothing.
 
-    Says on standard error what was taken. Raises ConfigError for what is too much, or no text.
+    Says on standard error what was added. Raises ConfigError for too much, or for what is not text.
     """
     try:
         if os.isatty(0):
@@ -239,7 +287,7 @@ def read_piped() -> str:
 
 
 def _read_to_the_end() -> bytes:
-    """Raises OSError, and ConfigError where it goes on and on."""
+    """Raises OSError, and ConfigError if it does not end within the bound."""
     data, told = bytearray(), os.isatty(0)
     while True:
         if not told and not _readable(_SILENCE):
@@ -261,7 +309,7 @@ def _read_to_the_end() -> bytes:
 
 
 def _readable(seconds: float | None) -> bool:
-    """Standard input has bytes or its end to give; waits so long for it."""
+    """Tell whether standard input can be read at once, or within `seconds`."""
     return bool(select.select([0], [], [], seconds)[0])
 
 

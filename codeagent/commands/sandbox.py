@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
-from codeagent.commands.given import settings_of, workspace_of
+from codeagent.commands.arguments import settings_of, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.core.sanitize import visible, visible_json

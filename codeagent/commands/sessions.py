@@ -1,12 +1,12 @@
-"""`codeagent sessions`: what was recorded, and whether it is sound."""
+"""`codeagent sessions`: lists, shows and checks stored sessions, and prints what was decided in them."""
 
 import argparse
 import json
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from codeagent.commands.approval_table import approval_lines
 from codeagent.config.paths import state_dir
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.audit import CallRecord, audit
@@ -21,11 +21,17 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.ledger import LedgerRow
+from codeagent.core.ledger_words import decided_by
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible, visible_json
 from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
+
+_INDENT = " " * 4
+_LONGEST = 400
+"""Characters of arguments that are shown; a command is shown whole."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_session_argument(parser: argparse.ArgumentParser, **others: str) -> None:
-    """`others` are further flags in its place, each with its help."""
+    """Add the ways to name a session; `others` are further flags in its place, each with its help."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its id is enough")
     which.add_argument("--last", action="store_true", help="the session written to last (default)")
@@ -75,7 +81,7 @@ def open_store() -> SessionStore:
 
 
 def chosen(store: SessionStore, args: argparse.Namespace) -> str:
-    """The id of the session the arguments name. Raises SessionNotFound."""
+    """Return the id of the session the arguments name. Raises SessionNotFound."""
     return store.find(args.id) if args.id is not None else store.last()
 
 
@@ -162,3 +168,35 @@ def _check(store: SessionStore, session_id: str) -> int:
     verdict = "sound" if not report.problems else f"{len(report.problems)} problems"
     print(f"{session_id}: {len(recording.events)} events, {verdict}")
     return 1 if report.problems else 0
+
+
+def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
+    """Yield a heading and, for each decision, a line with its facts and below it what was decided."""
+    if not rows:
+        yield "nothing was decided: no call was allowed or denied"
+        return
+    tools = max(len("tool"), *(len(visible(row.tool)) for row in rows))
+    who = max(len("who"), *(len(decided_by(row)) for row in rows))
+    yield f"{'when':<19}  {'outcome':<9}  {'who':<{who}}  {'tool':<{tools}}  rule".rstrip()
+    for row in rows:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
+        facts = f"{when}  {row.outcome:<9}  {decided_by(row):<{who}}  {visible(row.tool):<{tools}}"
+        yield f"{facts}  {visible(row.rule)}".rstrip()
+        for line in visible(_whole(row.what)).split("\n"):
+            yield f"{_INDENT}{line}".rstrip()
+        if row.reason:
+            yield f"{_INDENT}– {' '.join(visible(row.reason).split())}"
+
+
+def _whole(what: str) -> str:
+    """Return all of a command; arguments that hold a file's text are cut."""
+    if len(what) <= _LONGEST or not _is_object(what):
+        return what
+    return f"{what[:_LONGEST]}… ({len(what):,} characters; --json shows all of them)"
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

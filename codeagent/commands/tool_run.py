@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools, open_runtime
-from codeagent.commands.given import settings_of
+from codeagent.commands.arguments import settings_of
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, MarkdownBlock, TerminalBlock, TextBlock
@@ -33,10 +33,7 @@ _NOT_CALLED = frozenset({"invalid_args", "not_found"})
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument(
-        "given",
-        metavar="ARG=VALUE",
-        nargs="*",
-        help="an argument; where the tool wants something else than text, VALUE is JSON",
+        "given", metavar="ARG=VALUE", nargs="*", help="an argument; VALUE is JSON unless the tool takes text"
     )
     parser.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
     parser.add_argument("--yes", action="store_true", help="do not ask; what is denied stays denied")
@@ -78,7 +75,7 @@ async def _call(args: argparse.Namespace, place: Place, arguments: str) -> int:
 
 
 class _Front:
-    """Shows one call as it happens, and asks the person in front of it."""
+    """Shows one call as it happens, and asks the user."""
 
     def __init__(self, redactor: Redactor, *, approve: bool) -> None:
         self._redactor = redactor

@@ -1,4 +1,4 @@
-"""`codeagent tools`: the tools a model can call, as it sees them; for their authors, to check one and to try it."""
+"""`codeagent tools`: lists the tools of a run, trusts a project's own, and checks a tool file."""
 
 import argparse
 import json
@@ -6,16 +6,31 @@ import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from codeagent.bootstrap import Place, describe_tools
-from codeagent.commands.given import workspace_of
-from codeagent.commands.tool_check import check_file
+from codeagent.commands.arguments import workspace_of
 from codeagent.commands.tool_run import add_run_arguments, run_tool
 from codeagent.config.paths import config_dir, state_dir
+from codeagent.core.errors import ConfigError
+from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
+from codeagent.disk.opens import read_regular
+from codeagent.session.outputs import FileOutputs
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.registry import ToolFile, ToolLoader
+from codeagent.tools.user.python import PythonLoader
+from codeagent.tools.user.python_module import marked_in
+from codeagent.tools.user.yaml_loader import YamlLoader
+from codeagent.workspace.files import LocalWorkspace
+
+_UNTRUSTED = (
+    "not loaded: this project's tool files are not trusted as they are now; read them, then codeagent tools trust"
+)
+_LARGEST = 1 << 20
+_IMPORTED = "--trust-project imports it, which finds more"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +90,7 @@ async def _trust(place: Place) -> int:
 
 async def _distrust(place: Place) -> int:
     await describe_tools(place).distrust()
-    print("no tool file of this project is loaded any more")
+    print("no tool file of this project is loaded from now on")
     return 0
 
 
@@ -112,13 +127,8 @@ def _problems(box: Toolbox, *, as_json: bool) -> int:
     return 1 if box.problems or box.untrusted else 0
 
 
-_UNTRUSTED = (
-    "not loaded: nobody trusts this project's tool files as they are now; read them, then codeagent tools trust"
-)
-
-
 def _complain(box: Toolbox) -> None:
-    """On standard error: why a tool that somebody expects is not there."""
+    """Say on standard error why an expected tool is missing."""
     for problem in box.problems:
         print(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}", file=sys.stderr)
     for name in box.untrusted:
@@ -171,3 +181,69 @@ def _described(facts: dict[str, Any]) -> str:
         lines += ["", "restricted to"]
         lines += [f"  {name:<16}{', '.join(values)}" for name, values in facts["restrictions"].items()]
     return "\n".join(lines)
+
+
+def check_file(path: Path, shown: str, place: Place) -> int:
+    """Return 0 if the tools would be used, 2 if not. Raises ConfigError if the file cannot be read.
+
+    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is trusted as it is,
+    because importing runs it; any other Python file is only read.
+    """
+    file = ToolFile(path, shown, _content(path, shown), _kind(path, place))
+    if path.suffix in PythonLoader.suffixes and not _is_trusted(file, place):
+        return _read_only(file)
+    workspace = LocalWorkspace(place.workspace)
+    try:
+        loaded = _loader(file, place, workspace).load(file)
+    finally:
+        workspace.close()
+    for problem in loaded.problems:
+        print(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem), file=sys.stderr)
+    if any(problem.level == "error" for problem in loaded.problems):
+        return 2
+    print(f"{shown}: {', '.join(tool.name for tool in loaded.tools) or 'no tool'}")
+    return 0
+
+
+def _is_trusted(file: ToolFile, place: Place) -> bool:
+    return file.place == "user" or place.trust_project or describe_tools(place).has_loaded(file.content)
+
+
+def _read_only(file: ToolFile) -> int:
+    names, problems = marked_in(file)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        return 2
+    print(f"{file.shown}: {', '.join(names) or 'no tool'}")
+    print(f"{file.shown}: read and not imported, because it is not trusted as it is; {_IMPORTED}", file=sys.stderr)
+    return 0
+
+
+def _content(path: Path, shown: str) -> bytes:
+    try:
+        content = read_regular(path, follow=True, most=_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"{shown} cannot be read: {reason}") from None
+    if len(content) > _LARGEST:
+        raise ConfigError(f"{shown} is larger than {_LARGEST >> 20} MiB; a tool file is not")
+    return content
+
+
+def _kind(path: Path, place: Place) -> Literal["project", "user"]:
+    """Return where the file belongs; only one in the user's own folder may say that it needs no approval."""
+    own = place.config_dir
+    return "user" if own is not None and path.resolve().is_relative_to(own.resolve()) else "project"
+
+
+def _loader(file: ToolFile, place: Place, workspace: LocalWorkspace) -> ToolLoader:
+    """Raises ConfigError for a file of another kind."""
+    outputs, reads = FileOutputs(place.state_dir / "none", Redactor({})), ReadTracker(workspace)
+    builtins = {tool.name: tool for tool in describe_tools(place) if tool.source == "builtin"}
+    loaders: tuple[ToolLoader, ...] = (PythonLoader(outputs), YamlLoader(outputs, reads, builtins))
+    for loader in loaders:
+        if file.path.suffix in loader.suffixes:
+            return loader
+    known = ", ".join(suffix for loader in loaders for suffix in loader.suffixes)
+    raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")

@@ -1,4 +1,4 @@
-"""API keys a person gave us to keep: in the system's keyring, or in a file only they can read."""
+"""API keys that the user had us keep: in the system's keyring, or in a file only they can read."""
 
 import json
 import re
@@ -38,9 +38,9 @@ def _system_keyring() -> Keyring:
 
 
 class KeyStore:
-    """Kept keys, by the environment variable each stands in for. Blocks; belongs into a thread.
+    """Kept keys, by the environment variable each stands in for. Blocks: call it in a thread.
 
-    The environment comes before them, and is none of this class's business.
+    The environment takes precedence, and is read elsewhere.
     """
 
     def __init__(self, folder: Path, open_keyring: Callable[[], Keyring] = _system_keyring) -> None:
@@ -63,9 +63,11 @@ class KeyStore:
         """Keep a key; returns where, as a phrase. Raises ConfigError."""
         value = value.strip()
         if _VARIABLE.fullmatch(variable) is None:
-            raise ConfigError(f"{variable[:80]!r} is no name of an environment variable; nothing was kept")
+            raise ConfigError(f"{variable[:80]!r} is not the name of an environment variable; nothing was kept")
         if _KEY.fullmatch(value) is None:
-            raise ConfigError("that is no API key (8 or more letters, digits and signs in one piece); nothing was kept")
+            raise ConfigError(
+                "that is not an API key (8 or more letters, digits and signs in one piece); nothing was kept"
+            )
 
         def write_and_read() -> bool:
             ring = self._open_keyring()

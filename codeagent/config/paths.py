@@ -13,7 +13,7 @@ def state_dir() -> Path:
 
 
 def config_dir() -> Path:
-    """What the person wrote or had kept; on Linux `$XDG_CONFIG_HOME/codeagent`."""
+    """What the user wrote or had us keep; on Linux `$XDG_CONFIG_HOME/codeagent`."""
     return platformdirs.user_config_path("codeagent", appauthor=False)
 
 

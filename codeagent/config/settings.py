@@ -1,4 +1,4 @@
-"""What a run is told before it starts: flags, environment and files, made into one frozen value."""
+"""The settings of a run: flags, environment and files, made into one frozen value."""
 
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -184,16 +184,16 @@ class CommonSettings(Section):
     theme: Annotated[str, Field(min_length=1)] | None = None
     """Of the screen; None: its own default."""
     bell: bool = True
-    """The terminal's bell, once, when the person is waited for."""
+    """The terminal's bell, once, when the user is waited for."""
 
 
 class FileSettings(CommonSettings):
-    """What the person's file may hold; a project's, only what tightens."""
+    """What the user's file may hold; a project's, only what tightens."""
 
     rules: RuleSettings = RuleSettings()
 
 
 class Settings(CommonSettings):
-    """What a run goes by, from all places."""
+    """The settings of a run, from all places."""
 
     rules: RuleLayers = RuleLayers()

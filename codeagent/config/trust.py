@@ -1,4 +1,4 @@
-"""Which projects' own tool files the person trusts: by folder and by content, so that any changed byte ends it."""
+"""Remembers which projects' own tool files the user trusts, by folder and content: any changed byte ends it."""
 
 from pathlib import Path
 from typing import Literal
@@ -26,9 +26,9 @@ class _Entry(BaseModel):
 
 
 class TrustFile:
-    """`trust.jsonl` in the person's configuration folder, for one workspace (the TrustBook of `core.toolbox`).
+    """`trust.jsonl` in the user's configuration folder, for one workspace (the TrustBook of `core.toolbox`).
 
-    Read anew by every method and written whole, behind a lock. Never used where the agent could write to it.
+    Read again by every method and written whole, behind a lock. Never used where the agent could write to it.
     """
 
     def __init__(self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl") -> None:
@@ -66,7 +66,7 @@ class TrustFile:
         if self.file.parent.resolve().is_relative_to(self._workspace):
             return f"{self.file} lies in the workspace, where the agent could change it"
         if self._workspace in (Path(self._workspace.anchor), self._home.resolve()):
-            return "it is no project but the home directory, or the whole machine"
+            return "it is not a project but the home directory, or the whole machine"
         return None
 
     def _mine(self) -> list[_Entry]:

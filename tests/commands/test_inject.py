@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.commands.inject import Injection, injector
+from codeagent.commands.run import Injection, injector
 from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import ToolStarted, TurnStarted

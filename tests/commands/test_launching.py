@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from codeagent.commands import launching
-from codeagent.commands.launching import LocalLauncher
+from codeagent.commands import launcher as launching
+from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.keys import KeyStore
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import Prompt, RunShell, SetEffort, SetMode, SetModel, Stop

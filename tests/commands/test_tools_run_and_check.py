@@ -71,7 +71,7 @@ def test_f1_the_list_names_every_tool_once_and_what_is_broken_elsewhere(product:
 def test_a_file_that_nobody_trusts_is_not_loaded_and_it_is_said(product: Product) -> None:
     done = product.call("tools", "list")
     assert "count_words" not in done.out
-    assert ".codeagent/tools/words.yaml: not loaded: nobody trusts" in done.err
+    assert ".codeagent/tools/words.yaml: not loaded: this project's tool files are not trusted" in done.err
     done = product.call("tools", "run", "count_words", "text=x")
     assert done.code == 2 and "nobody trusts .codeagent/tools/words.yaml" in done.err
 

@@ -141,7 +141,7 @@ def test_what_is_no_key_is_not_kept_and_not_repeated(tmp_path: Path, bad: str) -
 
 @pytest.mark.parametrize("name", ["", "path", "A B", "A=B", "lower_KEY", "X" * 80])
 def test_what_names_no_variable_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="no name"):
+    with pytest.raises(ConfigError, match="not the name"):
         store(tmp_path, MemoryKeyring()).keep(name, KEY)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.config.loader import load_settings, parse_rules
+from codeagent.config.layers import load_settings, parse_rules
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule

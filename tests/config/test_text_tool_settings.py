@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.config.loader import load_settings
+from codeagent.config.layers import load_settings
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
 

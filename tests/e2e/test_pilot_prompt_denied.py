@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from codeagent.commands.launching import LocalLauncher
+from codeagent.commands.launcher import LocalLauncher
 from codeagent.tui.app import CodeagentApp, Folders
 from codeagent.tui.ports import Wish
 from codeagent.tui.session_client import SessionClient

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from codeagent.config.loader import load_settings
+from codeagent.config.layers import load_settings
 from codeagent.llm.protocols.protocol import ParsedCall
 from codeagent.tools.shell.rules import decides
 from tests.llm.protocols.reading import JSON, XML, calls, read

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from codeagent.bootstrap import Place, git_elsewhere, open_runtime
-from codeagent.commands.given import settings_of
+from codeagent.commands.arguments import settings_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
@@ -26,7 +26,7 @@ from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.git import git_status
 
 LAST = "last"
-"""Stands for the session of this workspace that was written to last."""
+"""Means the session of this workspace that was written to last."""
 _MOST_FILES = 200_000
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
@@ -38,7 +38,7 @@ class LocalLauncher:
     """The Launcher of `tui.launcher`, for one workspace."""
 
     def __init__(self, workspace: Path, keys: KeyStore | None = None) -> None:
-        """`workspace` is absolute; `keys` are those below the person's configuration unless given."""
+        """`workspace` is absolute; `keys` are those of the user's configuration unless given."""
         self._workspace = workspace
         self._keys = keys or KeyStore(config_dir())
         self._store = SessionStore(state_dir(), Redactor(os.environ))

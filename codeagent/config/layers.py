@@ -1,8 +1,10 @@
 """Builds the settings of a run: flags before environment before the user's file; a project may only tighten."""
 
+import json
 import os
+import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,7 +13,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from codeagent.config.paths import PROJECT_FILE
-from codeagent.config.positions import line_of_text
 from codeagent.config.settings import (
     FileSettings,
     HookSettings,
@@ -55,10 +56,12 @@ _LISTED: dict[str, type[Section]] = {
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
 _TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask")})
+_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
+_KEY = re.compile(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
 
 Layer = dict[str, Any]
 Decides = Callable[[Rule, str], bool]
-"""Whether the rule decides a call that the example stands for, by the parsing that calls get."""
+"""Tells whether the rule decides the call in the example, parsed as calls are."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class _Source:
 
     name: str
     text: str = ""
-    """Empty where there are no lines to point at."""
+    """Empty if there are no lines to point at."""
 
     def at(self, path: tuple[str, ...], *values: str) -> str:
         return f"{self.name}:{line_of_text(self.text, path, *values)}: " if self.text else f"{self.name}: "
@@ -147,7 +150,7 @@ def _read_project(workspace: Path, decides: Decides) -> Layer:
 
 
 def _open_confined(workspace: Path) -> bytes | None:
-    """The project file's bytes, no link followed and no FIFO waited for; None where there is none."""
+    """Return the bytes of the project file, or None; no link is followed. Raises ConfigError."""
     try:
         folder = open_folder(workspace / PROJECT_FILE.parent, listed=False)
     except FileNotFoundError:
@@ -180,7 +183,7 @@ def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
 
 
 def _validate(data: Layer, source: _Source, decides: Decides) -> None:
-    """Raises ConfigError for the first thing in a layer that is no setting, no rule, or not what its example says."""
+    """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or fails its example."""
     try:
         FileSettings.model_validate(data)
         rules = RuleSettings.model_validate(data.get("rules", {}))
@@ -212,7 +215,7 @@ def _try_rule(name: str, permission: Permission, setting: RuleSetting, source: _
 
 
 def _shown(example: str) -> str:
-    """An example on the one line of a message."""
+    """Quote an example on one line."""
     return repr(one_line(example, 80))
 
 
@@ -251,7 +254,7 @@ def _merge(lower: Layer, upper: Mapping[str, Any]) -> Layer:
 
 
 def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
-    """The project's limits that are below what holds without it; a flag stands above them."""
+    """Return the project's limits that are lower than the others; a flag overrides them."""
     without = LimitSettings.model_validate(others)
     held = {key: getattr(without, key) for key in project}
     return {
@@ -260,10 +263,53 @@ def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
 
 
 def _keys(data: Layer) -> list[tuple[str, ...]]:
-    """Every key with its tables above it, tables before what is in them."""
+    """Return the path of every key, tables before what is in them."""
     found: list[tuple[str, ...]] = []
     for key, value in data.items():
         found.append((key,))
         if isinstance(value, dict):
             found += [(key, *below) for below in _keys(value)]
     return found
+
+
+def line_of(text: str, path: Sequence[str]) -> int:
+    """Return the line (from 1) that sets the key at `path` or opens its nearest table; 1 if neither is found."""
+    wanted = tuple(path)
+    table: tuple[str, ...] = ()
+    best, best_length = 1, 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.fullmatch(line):
+            table = found = _parts(header["name"])
+        elif key := _KEY.match(line):
+            found = table + _parts(key["name"])
+        else:
+            continue
+        common = _common(wanted, found)
+        if common > best_length:
+            best, best_length = number, common
+    return best
+
+
+def line_of_text(text: str, path: Sequence[str], *values: str) -> int:
+    """Return the line (from 1) of the last of `values`, each searched for below the one before, the first below `path`.
+
+    A value whose spelling is not recognised leaves the line of the one before it.
+    """
+    lines = text.splitlines()
+    at = line_of(text, path) - 1
+    for value in values:
+        spellings = (json.dumps(value), json.dumps(value, ensure_ascii=False), f"'{value}'")
+        at = next((n for n in range(at, len(lines)) if any(one in lines[n] for one in spellings)), at)
+    return at + 1
+
+
+def _common(wanted: tuple[str, ...], found: tuple[str, ...]) -> int:
+    """Count the leading parts that are equal."""
+    return next(
+        (at for at, (want, got) in enumerate(zip(wanted, found, strict=False)) if want != got),
+        min(len(wanted), len(found)),
+    )
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

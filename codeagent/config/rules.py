@@ -1,4 +1,4 @@
-"""The rules a person answered "always here" with: one small file of the program's own, by folder, for a while."""
+"""The rules the user answered "always here" with: kept in one small file, for one folder and for a limited time."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ from codeagent.core.sanitize import one_line, visible
 from codeagent.disk.json_lines import JsonLinesFile
 
 LASTS = timedelta(days=90)
-"""How long a rule is kept. Use does not renew it: after that the person is asked once more."""
+"""How long a rule is kept. Use does not renew it: after that the user is asked again."""
 Objection = Callable[[Rule], str | None]
 """Why a rule is too broad to be kept, as a phrase; None where it is not."""
 _UNUSED = "no kept rule is used: repair or remove it"
@@ -46,9 +46,9 @@ class _Entry(BaseModel):
 
 
 class RuleBookFile:
-    """`rules.jsonl` in the person's configuration folder, for one workspace (the RuleBook of `core.ports`).
+    """`rules.jsonl` in the user's configuration folder, for one workspace (the RuleBook of `core.ports`).
 
-    Every method reads the file anew and writes it whole, behind a lock: several processes may share it. It is
+    Every method reads the file again and writes it whole, behind a lock: several processes may share it. It is
     never used where the agent could write to it.
     """
 

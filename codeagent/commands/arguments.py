@@ -1,4 +1,4 @@
-"""From what a command line gave to the settings of a conversation."""
+"""Turns the arguments of a command into a workspace and its settings."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codeagent.config.loader import load_settings
+from codeagent.config.layers import load_settings
 from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort, parse_effort
@@ -30,7 +30,7 @@ _LIMITS = (
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
-    """What was not given is left to environment and files. Raises ConfigError."""
+    """Load the settings; what was not given comes from the environment and the files. Raises ConfigError."""
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
     limits = {name: given[name] for name in _LIMITS if given.get(name) is not None}
@@ -45,7 +45,7 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
 
 
 def effort_of(text: str) -> Effort:
-    """For argparse: a level of thinking, or tokens. Raises ArgumentTypeError."""
+    """Parse a level of thinking or a number of tokens, for argparse. Raises ArgumentTypeError."""
     try:
         return parse_effort(text)
     except ConfigError as error:
@@ -53,17 +53,17 @@ def effort_of(text: str) -> Effort:
 
 
 def workspace_of(folder: Path) -> Path:
-    """The workspace's path, absolute. Raises ConfigError."""
+    """Return the absolute path of the workspace. Raises ConfigError."""
     try:
         if folder.is_dir():
             return folder.absolute()
     except (OSError, ValueError):
         pass
-    raise ConfigError(f"--cwd {str(folder)[:200]!r} is not a folder that is there; nothing was run")
+    raise ConfigError(f"--cwd {str(folder)[:200]!r} is not an existing folder; nothing was run")
 
 
 def folder_of_session(session: str, here: Path) -> Path:
-    """The folder of the session whose id begins so; said on standard error where it is not `here`.
+    """Return the folder of the session whose id begins so, and say so on standard error if it is not `here`.
 
     Raises SessionError.
     """
