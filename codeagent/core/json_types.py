@@ -51,10 +51,10 @@ class OneOf:
 
         def tag(value: Any) -> str:
             read = value.get if isinstance(value, dict) else partial(_attribute, value)
-            found = read(self.field)
+            found = str(read(self.field))  # a line that is not ours may hold anything there
             if self.then is not None and (both := f"{found} {read(self.then)}") in choices:
                 return both
-            return str(found) if found in first else _OTHER
+            return found if found in first else _OTHER
 
         choices[_OTHER] = _with_more(self.other, handler.generate_schema(self.other))
         return core_schema.tagged_union_schema(choices, discriminator=tag)

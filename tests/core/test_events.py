@@ -130,6 +130,12 @@ def test_a_record_without_its_envelope_is_no_event(field: str) -> None:
         parse_event({name: value for name, value in line.items() if name != field})
 
 
+@pytest.mark.parametrize("kind", [[], {}, None, 5, ["turn.started"]])
+def test_a_record_whose_type_is_not_text_is_no_event(kind: object) -> None:
+    with pytest.raises(ValueError, match="type"):
+        parse_event({"seq": 1, "ts": 2.0, "session": "s", "type": kind, "turn": 1})
+
+
 def test_an_event_that_was_never_emitted_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="without seq, ts or session"):
         event_json(RunPausing(text="x"), Redactor({}))
