@@ -39,7 +39,7 @@ from codeagent.core.jobs import JobBook
 from codeagent.core.journal import Journal
 from codeagent.core.messages import Message
 from codeagent.core.model import Model, ModelInUse, ModelOpener
-from codeagent.core.notices import ModelChanged
+from codeagent.core.notices import ActFailed, ModelChanged
 from codeagent.core.policy import Rule
 from codeagent.core.queued import Queued
 from codeagent.core.rewind import Rewind
@@ -368,8 +368,7 @@ class Agent:
 
     def _tell_failed(self, act: Act, task: asyncio.Task[Refused | None]) -> None:
         if not task.cancelled() and (refused := task.result()) is not None:
-            name = type(act).__name__
-            self._emitter.emit(Notice(level="error", code="act.failed", text=refused.reason, data={"act": name}))
+            self._emitter.emit(ActFailed(text=refused.reason, act=type(act).__name__))
 
     async def _read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:
         try:

@@ -173,6 +173,16 @@ class SessionNotSaved(TypedNotice):
     code: Literal["session.write"] = "session.write"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ActFailed(TypedNotice):
+    """What the user asked for was begun and could not be done, and nobody waited for it."""
+
+    level: NoticeLevel = "error"
+    code: Literal["act.failed"] = "act.failed"
+    act: str
+    """Its name in `core.acts`."""
+
+
 AnyNotice = (
     ModeChanged
     | ModelChanged
@@ -188,4 +198,5 @@ AnyNotice = (
     | RunNotBegun
     | JobListens
     | SessionNotSaved
+    | ActFailed
 )

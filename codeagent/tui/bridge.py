@@ -34,6 +34,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
 from codeagent.core.notices import (
+    ActFailed,
     BudgetChanged,
     CallEdited,
     JobListens,
@@ -101,7 +102,7 @@ class Bridge:
                 self._show_checkpoint(event)
             case LimitReached():
                 self._stage.document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
-            case Notice() | JobListens() | SessionNotSaved():
+            case Notice() | JobListens() | SessionNotSaved() | ActFailed():
                 self._stage.document.remark(event.text, event.level)
             case RunPausing() | RunPaused() | RunResumed() | RunStopped() | RunNotBegun():
                 self._show_halt(event)

@@ -72,6 +72,7 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (RestoreFile("a.py", None, None), "no checkpoints are kept here; nothing was changed"),
 )
 """What an idle agent without sandbox, checkpoints and another model cannot do."""
+NOT_SAVED = "rules cannot be saved here; allow it for this session instead"
 DONE: tuple[Act, ...] = (
     Steer("look there"),
     Interrupt("stop that"),
@@ -108,7 +109,7 @@ async def test_what_an_act_refused_to_the_one_who_waits_is_not_told_again() -> N
     s = scene()
     watched(s)
     refused = await s.agent.finish(AllowRule("asking(one)", keep=True))
-    assert refused == Refused("rules cannot be kept here; it can be allowed for this session")
+    assert refused == Refused(NOT_SAVED)
     assert s.agent.rules == () and notices(s, "act.failed") == []
 
 
@@ -118,8 +119,8 @@ async def test_what_fails_after_it_was_begun_is_told_as_an_event() -> None:
     s.act(AllowRule("asking(one)", keep=True))
     await s.agent.settled()
     [notice] = notices(s, "act.failed")
-    assert (notice.level, notice.data) == ("error", {"act": "AllowRule"})
-    assert notice.text == "rules cannot be kept here; it can be allowed for this session"
+    assert (notice.level, notice.act) == ("error", "AllowRule")
+    assert notice.text == NOT_SAVED
 
 
 async def test_the_failure_of_an_act_whose_waiter_gave_up_is_told_as_an_event() -> None:

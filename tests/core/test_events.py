@@ -9,6 +9,7 @@ from codeagent.core.envelope import stamped
 from codeagent.core.event_json import event_json, parse_event, parse_event_json
 from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES, Notice, ToolResultAdded, TurnStarted, UnknownEvent
 from codeagent.core.notices import (
+    ActFailed,
     AnyNotice,
     BudgetChanged,
     CallEdited,
@@ -74,6 +75,7 @@ NOTICES = (
     RunNotBegun(text="x", prompt="do it"),
     JobListens(text="x", job_id="job-1", port=80),
     SessionNotSaved(text="x"),
+    ActFailed(text="x", act="AllowRule"),
 )
 DATA: dict[str, dict[str, object]] = {
     "mode.changed": {"mode": "plan"},
@@ -97,6 +99,7 @@ DATA: dict[str, dict[str, object]] = {
     "run.not_begun": {"prompt": "do it"},
     "job.port": {"job_id": "job-1", "port": 80},
     "session.write": {},
+    "act.failed": {"act": "AllowRule"},
 }
 """What scripts read in `data`, by `code`."""
 

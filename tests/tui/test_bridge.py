@@ -386,3 +386,9 @@ def test_what_only_the_model_is_told_shows_as_one_short_line() -> None:
     told = [block.text for block in stage.document.blocks if isinstance(block, Remark) and block.level == "told"]
     assert told == ["plan mode is on: nothing may be changed", "plan mode is over"]
     assert [block.text for block in stage.document.blocks if isinstance(block, Prompt)] == ["go"]
+
+
+def test_an_act_that_failed_after_it_was_begun_is_a_line_of_the_conversation() -> None:
+    recording = Recording().notice("act.failed", "rules cannot be saved here", level="error", act="AllowRule")
+    [line] = show(recording).document.blocks
+    assert isinstance(line, Remark) and (line.text, line.level) == ("rules cannot be saved here", "error")
