@@ -7,16 +7,13 @@ from pydantic import model_validator
 
 from codeagent.core.errors import MissingPath
 from codeagent.core.messages import TextPart
-from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Workspace
-from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.arguments import PathText
+from codeagent.core.tool import Failed, InvalidArgs, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, TextFile, read_text, shown
-from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
+from codeagent.tools.edit.hunks import FileChange
 from codeagent.tools.edit.match import NoMatch, find, line_of
-from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadState, ReadTracker, after_change
-from codeagent.tools.shell.rules import path_key, path_proposal
+from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadState, after_change
 
 _LARGEST_RESULT = 2 * LARGEST_FILE
 
@@ -27,8 +24,7 @@ class Replacement(ToolArgs):
     replace_all: bool = False
 
 
-class EditArgs(ToolArgs):
-    path: PathText
+class EditArgs(PathArgs):
     old_string: str | None = None
     new_string: str | None = None
     replace_all: bool = False
@@ -65,7 +61,7 @@ class _Edited(FileChange):
     replaced: int
 
 
-class Edit(Tool[EditArgs]):
+class Edit(ChangeTool[EditArgs, _Edited]):
     name = "edit"
     label = "Edit"
     description = (
@@ -74,31 +70,8 @@ class Edit(Tool[EditArgs]):
         "An empty old_string makes a new file."
     )
     Args = EditArgs
-    permission = "prompt"
-    concurrency = "keyed"
-    effect = "files"
 
-    def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
-        self._workspace = workspace
-        self._reads = reads
-
-    def access(self, args: EditArgs, workspace: Workspace) -> Access:
-        return Access("keyed", workspace.key(args.path))
-
-    def approval_key(self, args: EditArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=False)
-
-    def proposal(self, args: EditArgs) -> str:
-        return path_proposal(self.name, self.approval_key(args))
-
-    async def preview(self, args: EditArgs, ctx: ToolContext) -> Preview:
-        return self._change(args, ctx, again=ctx.base is not None).preview()
-
-    async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
-        change = self._change(args, ctx, again=False)
-        if (taken := taken_by_hunk(change, ctx, self._reads)) is not None:
-            return taken
-        change.apply(ctx)
+    def _answer(self, args: EditArgs, change: _Edited) -> ToolResult:
         details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
         did = "Created" if change.old is None else "Edited"
         what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
@@ -107,19 +80,12 @@ class Edit(Tool[EditArgs]):
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
     def _change(self, args: EditArgs, ctx: ToolContext, *, again: bool) -> _Edited:
-        """`again`: it is shown again, whatever happened to the file. Raises ToolError, WorkspaceError."""
         path = ctx.workspace.resolve(args.path)
         edits = args.replacements()
-        try:
-            with ctx.workspace.open(path) as file:
-                old = file.read(LARGEST_FILE + 1)
-        except MissingPath:
-            if edits[0].old_string:
-                raise
-            old = None
-        if old is not None and len(old) > LARGEST_FILE:
-            raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        seen = NOTHING if not old else self._reads.check(path, old, shown=again or ctx.base == binding(path, old))
+        old = self._present(path, ctx)
+        if old is None and edits[0].old_string:
+            raise MissingPath(f"{path} does not exist")
+        seen = self._known(path, old, ctx, again=again) if old else NOTHING
         try:
             work = _Work(path, read_text(old or b""), seen.lines, seen.whole or seen.stale)
         except NotText as error:

@@ -1,27 +1,22 @@
 """The `write` tool: creates a file, replaces all of it, or adds to its end."""
 
-from codeagent.core.errors import MissingPath
 from codeagent.core.messages import TextPart
-from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Workspace
-from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.arguments import PathText
+from codeagent.core.tool import Failed, ToolContext, ToolResult
+from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotEncodable, NotText, TextFile, read_text, shown
-from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
-from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadTracker, joined
-from codeagent.tools.shell.rules import path_key, path_proposal
+from codeagent.tools.edit.hunks import FileChange
+from codeagent.tools.edit.reads import NOTHING, Lines, joined
 
 _NEW = TextFile(b"", "", "utf-8", b"")
 
 
-class WriteArgs(ToolArgs):
-    path: PathText
+class WriteArgs(PathArgs):
     content: str
     append: bool = False
 
 
-class Write(Tool[WriteArgs]):
+class Write(ChangeTool[WriteArgs, FileChange]):
     name = "write"
     label = "Write"
     description = (
@@ -29,31 +24,8 @@ class Write(Tool[WriteArgs]):
         "Missing directories are made. To change part of a file use edit."
     )
     Args = WriteArgs
-    permission = "prompt"
-    concurrency = "keyed"
-    effect = "files"
 
-    def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
-        self._workspace = workspace
-        self._reads = reads
-
-    def access(self, args: WriteArgs, workspace: Workspace) -> Access:
-        return Access("keyed", workspace.key(args.path))
-
-    def approval_key(self, args: WriteArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=False)
-
-    def proposal(self, args: WriteArgs) -> str:
-        return path_proposal(self.name, self.approval_key(args))
-
-    async def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview:
-        return self._change(args, ctx, again=ctx.base is not None).preview()
-
-    async def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
-        change = self._change(args, ctx, again=False)
-        if (taken := taken_by_hunk(change, ctx, self._reads)) is not None:
-            return taken
-        change.apply(ctx)
+    def _answer(self, args: WriteArgs, change: FileChange) -> ToolResult:
         lines = change.after.count("\n") + (not change.after.endswith("\n") and change.after != "")
         known = _known_after(change, lines) if args.append else ((1, lines),)
         whole = change.known.whole or not args.append
@@ -65,16 +37,11 @@ class Write(Tool[WriteArgs]):
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
     def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> FileChange:
-        """`again`: it is shown again, whatever happened to the file. Raises ToolError, WorkspaceError."""
         path = ctx.workspace.resolve(args.path)
-        try:
-            with ctx.workspace.open(path) as file:
-                old = file.read(LARGEST_FILE + 1)
-        except MissingPath:
+        old = self._present(path, ctx)
+        if old is None:
             return FileChange(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
-        if len(old) > LARGEST_FILE:
-            raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        seen = self._reads.check(path, old, shown=again or ctx.base == binding(path, old))
+        seen = self._known(path, old, ctx, again=again)
         if not args.append and not (seen.whole or seen.stale):
             reason = f"{path} was read only in part; nothing was written."
             raise self._reads.refusal(path, old, reason, "Read all of it before you replace it, or use edit.")
