@@ -90,6 +90,15 @@ def flaws_of_names(text: str, known: list[str]) -> tuple[Flaw, ...]:
     return tuple(flaws)
 
 
+def filled(text: str, values: Values) -> str:
+    """The text with its placeholders replaced by `values`, which holds all of them."""
+    return _PLACEHOLDER.sub(lambda match: text_of(values[match["name"]]), text)
+
+
+def without_placeholders(text: str) -> str:
+    return _PLACEHOLDER.sub("", text)
+
+
 def text_of(value: Any) -> str:
     """A value as one text: a string unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

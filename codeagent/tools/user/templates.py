@@ -17,6 +17,7 @@ from codeagent.tools.user.placeholders import (
     Placeholder,
     TemplateWord,
     Values,
+    filled,
     flaws_of_names,
     is_behind_dashes,
     is_text,
@@ -26,6 +27,7 @@ from codeagent.tools.user.placeholders import (
     text_of,
     texts_of,
     warning_about,
+    without_placeholders,
 )
 from codeagent.tools.user.shell_places import ShellPlace, places_in
 
@@ -111,11 +113,7 @@ class ArgvTemplate:
             return alone
         if guarded:
             refuse_leading_dash([(self._parameters[one.name], one.start) for one in found], text, values)
-        out, at = "", 0
-        for one in found:
-            out += text[at : one.start] + text_of(values[one.name])
-            at = one.end
-        return [out + text[at:]]
+        return [filled(text, values)]
 
 
 def refuse_leading_dash(found: Sequence[tuple[Parameter, int]], text: str, values: Values) -> None:
@@ -138,12 +136,7 @@ def _is_alone(text: str, found: Placeholder) -> bool:
 
 
 def _word(text: str) -> TemplateWord:
-    fixed, at = "", 0
-    found = placeholders(text)
-    for one in found:
-        fixed += text[at : one.start]
-        at = one.end
-    return TemplateWord(fixed + text[at:], holds=bool(found))
+    return TemplateWord(without_placeholders(text), holds=bool(placeholders(text)))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.rules import path_proposal
 from codeagent.tools.shell.run import run_for_model
 from codeagent.tools.shell.syntax import command_key
-from codeagent.tools.user.placeholders import Parameters, Values, placeholders, refuse_nul, text_of
+from codeagent.tools.user.placeholders import Parameters, Values, filled, placeholders, refuse_nul, text_of
 from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
 
 AccessWord = Literal["read", "write"]
@@ -222,17 +222,11 @@ class Recipe:
 
     def _variables(self, values: Values) -> list[tuple[str, str]]:
         """The variables whose arguments are all given."""
-        out = []
-        for name, text in self.environment.items():
-            found = placeholders(text)
-            if any(one.name not in values for one in found):
-                continue
-            filled, at = "", 0
-            for one in found:
-                filled += text[at : one.start] + text_of(values[one.name])
-                at = one.end
-            out.append((name, filled + text[at:]))
-        return out
+        return [
+            (name, filled(text, values))
+            for name, text in self.environment.items()
+            if all(one.name in values for one in placeholders(text))
+        ]
 
 
 class CommandTool(Tool[OpenArgs]):
