@@ -7,28 +7,24 @@ from functools import partial
 from typing import assert_never
 
 from codeagent.agent.approvals import Approvals, UserQuestions
-from codeagent.agent.boundary import Boundary
-from codeagent.agent.briefing import tell
+from codeagent.agent.batches import BatchBoundary
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.channel import EventChannel
-from codeagent.agent.checkpointing import Checkpointing
+from codeagent.agent.checkpoints import Checkpointing, SessionRewind
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
-from codeagent.agent.floor import Floor
-from codeagent.agent.gate import Gate
-from codeagent.agent.going_back import GoingBack
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Contact, Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter
-from codeagent.agent.loop import Conversation
-from codeagent.agent.parts import Parts
+from codeagent.agent.loop import Conversation, RunContext
 from codeagent.agent.past import Past
+from codeagent.agent.pause import PauseGate, WorkspaceLock
 from codeagent.agent.permissions import Permissions
-from codeagent.agent.runs import Runs
+from codeagent.agent.prompt import tell_tools
+from codeagent.agent.queue import MessageQueue, PromptCheck
+from codeagent.agent.run import Runs
 from codeagent.agent.shell import Shell
-from codeagent.agent.steering import Steering
-from codeagent.agent.submission import Submission
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.budget import Budget, Effort, said_effort
@@ -77,43 +73,43 @@ class Agent:
         self._journal, self._hooks = journal, around.hooks
         self._emitter = emitter = Emitter(journal)
         self._session: HookSession | None = None
-        submission = Submission(around.hooks, emitter)
-        self._steering = Steering(emitter, submission, past.queued, past.notes)
+        prompt_check = PromptCheck(around.hooks, emitter)
+        self._queue = MessageQueue(emitter, prompt_check, past.queued, past.notes)
         self._approvals = Approvals(emitter)
         if questions is not None:
             questions.connect(self._approvals)
-        self._gate, floor = Gate(emitter), Floor()
+        self._gate, lock = PauseGate(emitter), WorkspaceLock()
         self._spending = BudgetMeter(emitter)
-        self._boundary = Boundary(self._gate, self._spending)
+        self._boundary = BatchBoundary(self._gate, self._spending)
         self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
-        self._runs = Runs(conversation, around.hooks, self._gate, floor)
+        self._runs = Runs(conversation, around.hooks, self._gate, lock)
         self._jobs = jobs or Jobs()
-        self._jobs.connect(emitter, around.outputs, self._steering, around.sandbox, past.jobs, self._runs.rouse)
-        contact = Contact(emitter, self._permissions, self._approvals, self._steering, around.attended)
+        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, past.jobs, self._runs.rouse)
+        contact = Contact(emitter, self._permissions, self._approvals, self._queue, around.attended)
         self._inspection = Inspection(checkpoints, around.sandbox, around.workspace, contact, lambda: self.running)
         self._executor = Executor(
-            around, emitter, self._approvals, self._permissions, floor, self._jobs, self._inspection
+            around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection
         )
         sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
-        self._shell = Shell(sandbox, around.outputs, emitter, floor, self._steering.add_note)
-        self._checkpoints = Checkpointing(checkpoints, emitter, floor, around.sandbox, past.line, past.moments)
-        self._parts = Parts(
+        self._shell = Shell(sandbox, around.outputs, emitter, lock, self._queue.add_note)
+        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, past.line, past.moments)
+        self._context = RunContext(
             root=around.workspace.root,
             line=past.line,
             call_ids=set(past.call_ids),
             permissions=self._permissions,
             executor=self._executor,
             emitter=emitter,
-            steering=self._steering,
-            submission=submission,
+            queue=self._queue,
+            prompt_check=prompt_check,
             boundary=self._boundary,
             spending=self._spending,
             checkpoints=self._checkpoints,
             inspection=self._inspection,
             jobs=self._jobs,
         )
-        self._runs.connect(self._parts)
-        self._going_back = GoingBack(self._checkpoints, emitter, self._steering, lambda: self.running)
+        self._runs.connect(self._context)
+        self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, lambda: self.running)
         self._model = model or ModelInUse(conversation.model.name, context_window=conversation.model.context_window)
         self._open_model = open_model
         self._begun: set[asyncio.Task[Refused | None]] = set()
@@ -174,7 +170,7 @@ class Agent:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        return tuple(self._parts.line.items)
+        return tuple(self._context.line.items)
 
     @property
     def running(self) -> bool:
@@ -182,7 +178,7 @@ class Agent:
 
     @property
     def queued(self) -> tuple[Queued, ...]:
-        return self._steering.waiting
+        return self._queue.waiting
 
     @property
     def model(self) -> ModelInUse:
@@ -206,12 +202,12 @@ class Agent:
 
     @property
     def toolbox(self) -> Toolbox | None:
-        briefing = self._runs.conversation.briefing
-        return None if briefing is None else briefing.catalog.now
+        builder = self._runs.conversation.prompt_builder
+        return None if builder is None else builder.catalog.now
 
     async def begin_session(self, *, resumed: bool) -> None:
         """Tell the hooks that a session starts; they are told of its end when it is closed."""
-        self._session = HookSession(self.session_id, str(self._parts.root), resumed)
+        self._session = HookSession(self.session_id, str(self._context.root), resumed)
         await self._hooks.session_start(self._session)
 
     def begin_checkpoints(self) -> None:
@@ -225,7 +221,7 @@ class Agent:
     def tell_tools(self, found: CatalogChange | None) -> None:
         """Say what the first look at the tool files brought, where something of it has to be known."""
         if found is not None:
-            tell(replace(found, added=(), removed=(), changed=()), self._emitter)
+            tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
 
     async def close(self) -> None:
         """End the run, the jobs and the user's commands, then the model's connections and the log; idempotent.
@@ -262,13 +258,13 @@ class Agent:
             case acts.Prompt(text):
                 return _done(self._runs.start(text))
             case acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
-                return _done(self._steering.add(act.kind, text))
+                return _done(self._queue.add(act.kind, text))
             case acts.TakeBack(queued_id):
-                return _done(self._steering.take_back(queued_id) is not None, _READ)
+                return _done(self._queue.take_back(queued_id) is not None, _READ)
             case acts.Rewrite(queued_id, text):
-                return _done(self._steering.rewrite(queued_id, text), _READ)
+                return _done(self._queue.rewrite(queued_id, text), _READ)
             case acts.Reorder(queued_id, position):
-                return _done(self._steering.move(queued_id, position), _READ)
+                return _done(self._queue.move(queued_id, position), _READ)
             case acts.Pause():
                 return self._pause()
             case acts.Resume():
@@ -355,10 +351,10 @@ class Agent:
         await before.close()
 
     def _trust_tools(self, trusted: bool) -> Outcome:
-        briefing = self._runs.conversation.briefing
-        if briefing is None:
+        builder = self._runs.conversation.prompt_builder
+        if builder is None:
             return Refused("no tools are read from files here; nothing was changed")
-        return self._begin(briefing.trust(trusted, self._emitter, running=self.running))
+        return self._begin(builder.trust(trusted, self._emitter, running=self.running))
 
     def _begin(self, work: Awaitable[object]) -> Outcome:
         task = asyncio.create_task(_outcome_of(work))

@@ -1,14 +1,22 @@
-"""From the calls of one answer to batches, and a batch run so that order still means something."""
+"""Batches: the calls of one answer are cut, planned, held at the boundary, and run so that their order counts."""
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.executor import Executor
+from codeagent.agent.limits import BudgetMeter
+from codeagent.agent.pause import PauseGate
+from codeagent.agent.results import SettledCall
+from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ConfigError
+from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall
-from codeagent.core.tool import Access
+from codeagent.core.notices import CallEdited, PauseReason
+from codeagent.core.tool import Access, Skipped, ToolError
 
 T = TypeVar("T")
 
@@ -37,16 +45,16 @@ class Strategy:
         return f"batched:{self.size}" if self.kind == "batched" else self.kind
 
     def cut(self, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, ...]]:
-        """The calls in source order, cut at the boundaries."""
+        """The batches, in source order."""
         size = {"sequential": 1, "parallel": len(calls), "batched": self.size}[self.kind]
         return [tuple(calls[start : start + size]) for start in range(0, len(calls), size or 1)]
 
 
 async def run_ordered(items: Sequence[T], access: Callable[[T], Access], work: Callable[[T], Awaitable[None]]) -> None:
-    """Run all items at once, except that an item waits for earlier ones it conflicts with.
+    """Run all items at once, except that an item waits for the earlier ones that it conflicts with.
 
-    So the outcome is that of running them in order. `work` must not raise; when the caller is
-    cancelled, every item is cancelled and awaited.
+    So the outcome is that of running them in order. `work` must not raise. When the caller is cancelled, every item is
+    cancelled and awaited.
     """
     accesses = [access(item) for item in items]
     tasks: list[asyncio.Task[None]] = []
@@ -66,3 +74,112 @@ async def _after(blockers: list["asyncio.Task[None]"], work: Callable[[T], Await
     if blockers:
         await asyncio.wait(blockers)
     await work(item)
+
+
+class PlannedBatch:
+    """A batch from its plan to its start: meanwhile the user can skip calls, or edit their arguments."""
+
+    def __init__(self, number: int, calls: Sequence[ToolCall], executor: Executor, emitter: Emitter) -> None:
+        self._number = number
+        self._calls = {call.id: call for call in calls}
+        self._executor = executor
+        self._emitter = emitter
+        self.edited: set[str] = set()
+        """The ids of the calls that the user edited."""
+        self.settled: dict[str, SettledCall] = {}
+        """The calls that were skipped, by id."""
+
+    @property
+    def left(self) -> tuple[ToolCall, ...]:
+        """The calls that are still to run, in order."""
+        return tuple(call for call in self._calls.values() if call.id not in self.settled)
+
+    @property
+    def targets(self) -> str:
+        """The targets of the calls that may change something, in one line."""
+        plans = [self._executor.plan(call) for call in self.left if self._executor.may_change(call)]
+        return ", ".join(f"{plan.name} {plan.target}".strip() for plan in plans)
+
+    @property
+    def may_change(self) -> bool:
+        """Some call that is left may change files."""
+        return any(self._executor.may_change(call) for call in self.left)
+
+    def tell(self) -> None:
+        """Emit `batch.planned`."""
+        plans = tuple(self._executor.plan(call) for call in self.left)
+        self._emitter.emit(BatchPlanned(batch=self._number, calls=plans))
+
+    def skip(self, call_id: str, reason: str) -> bool:
+        """Skip a call; False where no such call is left."""
+        call = self._calls.get(call_id)
+        if call is None or call_id in self.settled:
+            return False
+        because = f": {reason.strip()}" if reason.strip() else ""
+        self.settled[call_id] = self._executor.refuse(call, Skipped(f"skipped by user{because}"), source="user")
+        return True
+
+    def skip_all(self, reason: str) -> None:
+        """Skip the calls that are left; the model reads the reason."""
+        for call in self.left:
+            self.settled[call.id] = self._executor.refuse(call, Skipped(reason))
+
+    def edit(self, call_id: str, arguments: str) -> bool:
+        """Edit the arguments of a call; False where no such call is left. Raises ConfigError where they do not fit."""
+        call = self._calls.get(call_id)
+        if call is None or call_id in self.settled:
+            return False
+        edited = replace(call, arguments=arguments)
+        try:
+            self._executor.check(edited)
+        except ToolError as error:
+            raise ConfigError(str(error)) from error
+        self._calls[call_id] = edited
+        self.edited.add(call_id)
+        plan = self._executor.plan(edited)
+        self._emitter.emit(
+            CallEdited(
+                text=f"edited by you: {plan.name} {plan.target}",
+                call_id=call_id,
+                arguments=arguments,
+                target=plan.target,
+                permission=plan.permission,
+                reason=plan.reason,
+            )
+        )
+        return True
+
+
+class BatchBoundary:
+    """The pause gate, with the batch that waits at it. Time spent waiting is not counted against the budget."""
+
+    def __init__(self, gate: PauseGate, spending: BudgetMeter) -> None:
+        self._gate = gate
+        self._spending = spending
+        self._planned: PlannedBatch | None = None
+
+    async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:
+        """Return at once unless the user wants to step in. Raises RunCancelled."""
+        self._planned = planned
+        self._spending.rest()
+        try:
+            await self._gate.wait(batch, token, [call.id for call in planned.left] if planned else ())
+        finally:
+            self._planned = None
+            self._spending.work()
+
+    async def hold(self, why: PauseReason, text: str, batch: int, token: CancelToken) -> None:
+        """Wait until the user resumes the run. Raises RunCancelled."""
+        self._spending.rest()
+        try:
+            await self._gate.hold(why, text, batch, token)
+        finally:
+            self._spending.work()
+
+    def skip(self, call_id: str, reason: str) -> bool:
+        """Skip a call of the waiting batch; False where no such call waits."""
+        return self._planned is not None and self._planned.skip(call_id, reason)
+
+    def edit(self, call_id: str, arguments: str) -> bool:
+        """Edit a call of the waiting batch; False where no such call waits. Raises ConfigError as the batch does."""
+        return self._planned is not None and self._planned.edit(call_id, arguments)

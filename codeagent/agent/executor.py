@@ -11,13 +11,13 @@ from typing import Any
 from codeagent.agent.approvals import ApprovalFlow, Approvals
 from codeagent.agent.calls import CallFlags, CallKind, CallRefused, Permit, PreparedCall, ToolEnvironment
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.floor import Floor
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallUpdates, CallWork, Inbox, run_stateful
 from codeagent.agent.limits import TOO_OFTEN
+from codeagent.agent.pause import WorkspaceLock
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.results import (
     SettledCall,
@@ -51,7 +51,7 @@ class Executor:
         emitter: Emitter,
         approvals: Approvals,
         permissions: Permissions,
-        floor: Floor,
+        lock: WorkspaceLock,
         jobs: Jobs,
         inspection: Inspection,
     ) -> None:
@@ -59,7 +59,7 @@ class Executor:
         self._emitter = emitter
         self._approval = ApprovalFlow(approvals, permissions, environment.hooks)
         self._permissions = permissions
-        self._floor = floor
+        self._lock = lock
         self._slots = asyncio.Semaphore(environment.limits.max_concurrency)
         self._running: dict[str, CancelToken] = {}
         self._jobs = jobs
@@ -233,13 +233,13 @@ class Executor:
         if prepared.tool.effect == "nothing":
             return await self._run(prepared, permit, token)
         try:
-            await token.guard(self._floor.enter(alone=False))
+            await token.guard(self._lock.enter(alone=False))
         except RunCancelled as error:
             return self._settle(prepared.call, result_of_refusal(error), permit)
         try:
             return await self._run(prepared, permit, token)
         finally:
-            self._floor.leave(alone=False)
+            self._lock.leave(alone=False)
 
     async def _run(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> SettledCall:
         call, tool = prepared.call, prepared.tool

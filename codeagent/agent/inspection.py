@@ -13,7 +13,7 @@ from codeagent.agent.approvals import ApprovalRequest, Approvals, fingerprint
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
 from codeagent.agent.permissions import Permissions
-from codeagent.agent.steering import Steering
+from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, RunCancelled
@@ -40,7 +40,7 @@ class Contact:
     emitter: Emitter
     permissions: Permissions
     approvals: Approvals
-    steering: Steering
+    queue: MessageQueue
     attended: bool
     """Whether there is a user to ask."""
 
@@ -64,7 +64,7 @@ class Inspection:
         self._emitter = contact.emitter
         self._permissions = contact.permissions
         self._approvals = contact.approvals
-        self._steering = contact.steering
+        self._queue = contact.queue
         self._attended = contact.attended
         self._running = running
         self._rest = rest
@@ -366,7 +366,7 @@ class Inspection:
     def _tell_model(self, notes: Sequence[str]) -> None:
         """Add the notes for the next boundary."""
         for note in notes:
-            self._steering.add_note(UserMessage.from_text(f"({note})", source="note"))
+            self._queue.add_note(UserMessage.from_text(f"({note})", source="note"))
 
     def _warn(self, text: str) -> None:
         self._emitter.emit(Notice(level="warning", code="workspace.left", text=text))

@@ -1,26 +1,31 @@
-"""Turns: ask the model, run its calls in batches, take what the person typed, until nothing is left.
+"""Turns: ask the model, run its calls in batches, take what the user typed, until nothing is left.
 
-prompt ─▶ limits, budget ─▶ deliver steering ─▶ ask the model ─▶ calls? ──no──▶ queued text? ──no──▶ done
-               ▲                                                   │ yes              │ yes
-               │                             batch by batch: plan, wait for the       │
-               │                             person, checkpoint, run, boundary        │
-               └────────────────────── every call answered ◀───────┴──────────────────┘
+prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─▶ calls? ──no──▶ queued text? ──no──▶ done
+               ▲                                                    │ yes              │ yes
+               │                              batch by batch: plan, wait for the       │
+               │                              user, checkpoint, run, boundary          │
+               └─────────────────────── every call answered ◀───────┴──────────────────┘
 """
 
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from codeagent.agent.approvals import ASK_USER
-from codeagent.agent.batches import Strategy, run_ordered
-from codeagent.agent.briefing import Briefing
+from codeagent.agent.batches import BatchBoundary, PlannedBatch, Strategy, run_ordered
 from codeagent.agent.calls import CallFlags, CallKind
-from codeagent.agent.limits import TOO_OFTEN, Limits, ReachedLimit, RepeatCounter, RunMeter
-from codeagent.agent.mode_notes import mode_note
+from codeagent.agent.checkpoints import Checkpointing
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.executor import Executor
+from codeagent.agent.inspection import Inspection
+from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, ReachedLimit, RepeatCounter, RunMeter
 from codeagent.agent.model_request import StreamedAnswer
-from codeagent.agent.parts import Parts
-from codeagent.agent.planned import Planned
+from codeagent.agent.permissions import Permissions
+from codeagent.agent.prompt import PromptBuilder, mode_note
+from codeagent.agent.queue import MessageQueue, PromptCheck
 from codeagent.agent.results import SettledCall, StopReport
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ModelError, RunCancelled
@@ -33,7 +38,8 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
+from codeagent.core.line import Line
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from codeagent.core.model import Model, ModelRequest
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition
 
@@ -42,8 +48,30 @@ _NUDGES = 2
 
 
 @dataclass(frozen=True)
+class RunContext:
+    """What the runs of one agent share."""
+
+    root: Path
+    """The workspace folder."""
+    line: Line[Message]
+    """The conversation."""
+    call_ids: set[str]
+    """The ids of all calls of the session so far."""
+    permissions: Permissions
+    executor: Executor
+    emitter: Emitter
+    queue: MessageQueue
+    prompt_check: PromptCheck
+    boundary: BatchBoundary
+    spending: BudgetMeter
+    checkpoints: Checkpointing
+    inspection: Inspection
+    jobs: Jobs
+
+
+@dataclass(frozen=True)
 class Conversation:
-    """What stays the same from turn to turn, so that the provider's cache holds."""
+    """What stays the same from turn to turn, so that the provider's cache keeps working."""
 
     model: Model
     system_prompt: str
@@ -51,25 +79,25 @@ class Conversation:
     strategy: Strategy
     limits: Limits
     attended: bool = False
-    """A person is there: what is used up is asked about instead of ending the run."""
-    briefing: Briefing | None = None
-    """Prompt and tools where they may change between requests, in place of the two above."""
+    """Whether there is a user: then a limit pauses the run, and otherwise ends it."""
+    prompt_builder: PromptBuilder | None = None
+    """Replaces the prompt and the tools above where they may change between requests."""
 
 
 class Loop:
     """One run: from a prompt to a reason for stopping."""
 
-    def __init__(self, conversation: Conversation, parts: Parts) -> None:
+    def __init__(self, conversation: Conversation, context: RunContext) -> None:
         self._conversation = conversation
-        self._history = parts.line.items
-        self._permissions = parts.permissions
-        self._executor = parts.executor
-        self._emitter = parts.emitter
-        self._steering = parts.steering
-        self._boundary = parts.boundary
-        self._spending = parts.spending
-        self._checkpoints = parts.checkpoints
-        self._call_ids = parts.call_ids
+        self._history = context.line.items
+        self._permissions = context.permissions
+        self._executor = context.executor
+        self._emitter = context.emitter
+        self._queue = context.queue
+        self._boundary = context.boundary
+        self._spending = context.spending
+        self._checkpoints = context.checkpoints
+        self._call_ids = context.call_ids
         self._batches = 0
         self._nudged = 0
         self._repeats = RepeatCounter(self._executor.repeatable)
@@ -78,22 +106,25 @@ class Loop:
         self.meter = RunMeter(conversation.limits)
         self._called: Counter[str] = Counter()
         self._undone: set[CallKind] = set()
-        """Of the calls that were denied, and that no later answer made up for."""
-        self.stop_report = StopReport(lambda: parts.jobs.running)
+        """The kinds of calls that were denied, without a success in a later answer."""
+        self.stop_report = StopReport(lambda: context.jobs.running)
         self.text = ""
 
     async def run(self, token: CancelToken) -> RunReason:
-        """Raises RunCancelled, ModelError or SessionWriteError; every call has its result even then."""
+        """Run turns until there is a reason to stop. Raises RunCancelled, ModelError or SessionWriteError.
+
+        Every call has its result even then.
+        """
         while True:
             token.raise_if_cancelled()
             await self._boundary.wait(self._batches + 1, token)
             if (reason := await self._limited(self.meter.before_request(), token)) is not None:
                 return reason
             await self._within_budget(token)
-            if self._conversation.briefing is not None:
-                await self._conversation.briefing.at_boundary(self._emitter)
-            await self._steering.admit(token)
-            self._history += self._steering.deliver_notes() + self._steering.deliver_steering()
+            if self._conversation.prompt_builder is not None:
+                await self._conversation.prompt_builder.at_boundary(self._emitter)
+            await self._queue.admit(token)
+            self._history += self._queue.deliver_notes() + self._queue.deliver_steering()
             self._tell_mode()
             answer = await self._turn(token)
             if answer.calls:
@@ -105,9 +136,9 @@ class Loop:
                 continue
             if self._nudge(answer):
                 continue
-            await self._steering.admit(token, follow_up=True)
-            queued = self._steering.deliver_steering() or self._steering.deliver_follow_up()
-            if not queued and not self._steering.wakes:
+            await self._queue.admit(token, follow_up=True)
+            queued = self._queue.deliver_steering() or self._queue.deliver_follow_up()
+            if not queued and not self._queue.wakes:
                 return "denied" if self._undone else "done"
             self._history += queued
 
@@ -120,7 +151,7 @@ class Loop:
             self._emitter.emit(MessageAdded(message=note))
 
     async def _limited(self, reached: ReachedLimit | None, token: CancelToken) -> RunReason | None:
-        """Why the run ends; None where nothing was reached, or the person allowed as much again."""
+        """Why the run ends; None where no limit was reached, or the user allowed as much again."""
         if reached is None:
             return None
         self._emitter.emit(LimitReached(limit=reached.limit, maximum=reached.maximum))
@@ -132,7 +163,7 @@ class Loop:
         return None
 
     async def _within_budget(self, token: CancelToken) -> None:
-        """Wait for the person where the next request would pass their budget."""
+        """Wait for the user where the next request would exceed their budget."""
         while (why := self._spending.exhausted()) is not None:
             budget = self._spending.budget
             if budget is not None:
@@ -166,11 +197,11 @@ class Loop:
             self._emitter.emit(TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=streamed.usage))
 
     def _request(self) -> ModelRequest:
-        told = self._conversation.briefing or self._conversation
+        told = self._conversation.prompt_builder or self._conversation
         return ModelRequest(told.system_prompt, tuple(self._history), told.tools)
 
     def _add(self, answer: AssistantMessage) -> None:
-        """An empty answer is not added: providers reject it when it is sent back."""
+        """Add the answer unless it is empty: providers reject that when it is sent back."""
         if not (answer.text or answer.calls):
             return
         self.text = answer.text or self.text
@@ -179,7 +210,7 @@ class Loop:
         self._emitter.emit(MessageAdded(message=answer))
 
     async def _run_calls(self, answer: AssistantMessage, token: CancelToken) -> None:
-        """Afterwards every call is answered in the history, in source order, whatever happened."""
+        """Run the calls; afterwards the history holds a result for each, in source order, whatever happened."""
         settled: dict[str, SettledCall] = {}
         try:
             await self._run_batches(answer, settled, token)
@@ -192,10 +223,9 @@ class Loop:
             self._note_denials(answer.calls, settled)
 
     def _note_denials(self, calls: Sequence[ToolCall], settled: dict[str, SettledCall]) -> None:
-        """What a call did that succeeded makes up for denials of earlier answers, not for those of its own.
+        """Keep the kinds of calls that were denied; a success in a later answer clears its kind, a change clears both.
 
-        A change makes up for both kinds. Plan mode is there to deny changes, and the model's own questions are no
-        work, so neither counts.
+        Changes denied by plan mode do not count, and neither do the model's own questions.
         """
         errors = {call.id: settled[call.id].result.error for call in calls}
         done = {self._executor.kind(call) for call in calls if errors[call.id] is None}
@@ -223,7 +253,7 @@ class Loop:
             if token.cancelled:
                 return
             if await self._batch(batch, settled, token):
-                quoted = "; ".join(f"“{item.text}”" for item in self._steering.interrupts)
+                quoted = "; ".join(f"“{item.text}”" for item in self._queue.interrupts)
                 why = f"Skipped: the user interrupted{' with ' * bool(quoted)}{quoted}"
                 settled |= {
                     call.id: self._executor.refuse(call, Skipped(why)) for call in allowed if call.id not in settled
@@ -233,7 +263,7 @@ class Loop:
         settled |= {call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]}
 
     def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, SettledCall]:
-        """The results of those that are past what their tool allows in one run."""
+        """The results of the calls that exceed what their tool allows in one run."""
         refused = {}
         for call in calls:
             self._called[call.name] += 1
@@ -244,14 +274,14 @@ class Loop:
         return refused
 
     async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, SettledCall], token: CancelToken) -> bool:
-        """Plan it, let the person step in, run it; True where they interrupted and it did not run."""
+        """Plan the batch, let the user step in, and run it; True where they interrupted and it did not run."""
         self._batches += 1
         number, started = self._batches, time.monotonic()
-        planned = Planned(number, batch, self._executor, self._emitter)
+        planned = PlannedBatch(number, batch, self._executor, self._emitter)
         planned.tell()
         try:
             await self._boundary.wait(number, token, planned)
-            if await self._steering.admit(token) or self._steering.interrupts:
+            if await self._queue.admit(token) or self._queue.interrupts:
                 return True
             await self._run_planned(number, planned, settled, token)
         finally:
@@ -268,7 +298,7 @@ class Loop:
         return False
 
     async def _run_planned(
-        self, number: int, planned: Planned, settled: dict[str, SettledCall], token: CancelToken
+        self, number: int, planned: PlannedBatch, settled: dict[str, SettledCall], token: CancelToken
     ) -> None:
         targets = planned.targets
 
@@ -286,7 +316,7 @@ class Loop:
                 self._checkpoints.after_batch(number, targets)
 
     def _nudge(self, answer: AssistantMessage) -> bool:
-        """Tell the model that its answer was empty or cut off; a few times, then leave it at that."""
+        """Tell the model that its answer was empty or cut off; at most a few times in a row."""
         if answer.text and answer.stop != "length":
             self._nudged = 0
             return False

@@ -1,93 +1,98 @@
-"""One run: from a prompt to `run.finished`, whatever happens in between."""
+"""Runs: each from a prompt to `run.finished`, one at a time; the end of a job may begin another."""
 
 import asyncio
 import time
 
 from codeagent import __version__
-from codeagent.agent.hooks.hook import Deny
+from codeagent.agent.hooks.hook import Deny, Hooks
 from codeagent.agent.limits import Deadline
-from codeagent.agent.loop import Conversation, Loop
-from codeagent.agent.mode_notes import mode_note
-from codeagent.agent.parts import Parts
-from codeagent.agent.steering import Steering
+from codeagent.agent.loop import Conversation, Loop, RunContext
+from codeagent.agent.pause import PauseGate, WorkspaceLock
+from codeagent.agent.prompt import mode_note
+from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import UserMessage
+from codeagent.core.notices import SessionNotSaved
+
+_CLOSED = "this conversation is closed"
 
 
 class Run:
-    def __init__(self, conversation: Conversation, parts: Parts, token: CancelToken) -> None:
+    """One run, which always ends in a `run.finished`."""
+
+    def __init__(self, conversation: Conversation, context: RunContext, token: CancelToken) -> None:
         self._conversation = conversation
-        self._parts = parts
+        self._context = context
         self.token = token
         self._notes: tuple[UserMessage, ...] = ()
 
     async def submit(self, prompt: str | None) -> str | None:
-        """Ask the hooks about what it begins with; why it must not begin, in one line. Raises RunCancelled."""
-        parts = self._parts
+        """Ask the hooks about the prompt; why the run must not begin, in one line. Raises RunCancelled."""
+        context = self._context
         if prompt is None:
-            await parts.steering.admit(self.token, follow_up=True)
-            begins = parts.steering.deliverable or parts.steering.wakes
+            await context.queue.admit(self.token, follow_up=True)
+            begins = context.queue.deliverable or context.queue.wakes
             return None if begins else "nothing of what was queued was sent"
-        answer = await parts.submission.ask(prompt, "prompt", self.token)
+        answer = await context.prompt_check.ask(prompt, "prompt", self.token)
         if isinstance(answer, Deny):
             return f"a hook denied the prompt, so it was not sent: {answer.reason}"
         self._notes = answer
         return None
 
     def begin(self, prompt: str | None) -> None:
-        """Say that it starts, and with what; None: with what is queued."""
-        parts = self._parts
-        parts.emitter.emit(
+        """Emit `run.started` and the first messages; None begins with what is queued."""
+        context = self._context
+        context.emitter.emit(
             RunStarted(
                 model=self._conversation.model.name,
-                workspace=str(parts.root),
-                mode=parts.permissions.mode,
+                workspace=str(context.root),
+                mode=context.permissions.mode,
                 strategy=str(self._conversation.strategy),
                 codeagent=__version__,
-                resumed=bool(parts.line.items),
+                resumed=bool(context.line.items),
             )
         )
-        said = parts.line.items
-        parts.checkpoints.before_prompt(prompt or _first_queued(parts.steering))
-        said.extend(parts.steering.deliver_notes())
-        if (note := mode_note(said, parts.permissions.mode)) is not None:
+        said = context.line.items
+        context.checkpoints.before_prompt(prompt or _first_queued(context.queue))
+        said.extend(context.queue.deliver_notes())
+        if (note := mode_note(said, context.permissions.mode)) is not None:
             said.append(note)
-            parts.emitter.emit(MessageAdded(message=note))
+            context.emitter.emit(MessageAdded(message=note))
         if prompt is None:
-            said.extend(parts.steering.deliver_steering() or parts.steering.deliver_follow_up())
+            said.extend(context.queue.deliver_steering() or context.queue.deliver_follow_up())
             return
         for message in (UserMessage.from_text(prompt), *self._notes):
             said.append(message)
-            parts.emitter.emit(MessageAdded(message=message))
+            context.emitter.emit(MessageAdded(message=message))
 
     async def work(self) -> RunFinished:
-        """To the end; what is returned is still to be emitted. Raises nothing."""
-        parts = self._parts
+        """Run to the end; the event that the caller emits. Raises nothing."""
+        context = self._context
         started = time.monotonic()
-        loop = Loop(self._conversation, parts)
+        loop = Loop(self._conversation, context)
         attended = self._conversation.attended
-        deadline = Deadline(None if attended else self._conversation.limits.max_seconds, self.token, parts.emitter)
+        deadline = Deadline(None if attended else self._conversation.limits.max_seconds, self.token, context.emitter)
         reason: RunReason = "failed"
         error: str | None = None
-        parts.spending.work()
+        context.spending.work()
         try:
             reason = await loop.run(self.token)
-            await parts.emitter.sync()  # what cannot be kept is not done
+            await context.emitter.sync()  # what cannot be kept is not done
         except (RunCancelled, asyncio.CancelledError):
             reason = "limit" if deadline.passed else "interrupted"
-            parts.steering.take_back_all()
-            loop.stop_report.tell(parts.emitter)
+            context.queue.take_back_all()
+            loop.stop_report.tell(context.emitter)
         except CodeagentError as failure:
             error = str(failure)
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
         deadline.close()
-        await parts.inspection.at_rest(self.token)
-        parts.spending.rest()
+        await context.inspection.at_rest(self.token)
+        context.spending.rest()
         if not attended:
-            await parts.checkpoints.end()
+            await context.checkpoints.end()
         return RunFinished(
             reason=reason,
             text=loop.text,
@@ -99,7 +104,129 @@ class Run:
         )
 
 
-def _first_queued(steering: Steering) -> str:
-    if steering.waiting:
-        return steering.waiting[0].text
-    return "(a job ended)" if steering.wakes else ""
+def _first_queued(queue: MessageQueue) -> str:
+    if queue.waiting:
+        return queue.waiting[0].text
+    return "(a job ended)" if queue.wakes else ""
+
+
+class Runs:
+    """The runs of one conversation, one at a time."""
+
+    def __init__(self, conversation: Conversation, hooks: Hooks, gate: PauseGate, lock: WorkspaceLock) -> None:
+        self.conversation = conversation
+        """The model, prompt and limits of the next run."""
+        self._hooks = hooks
+        self._gate = gate
+        self._lock = lock
+        self._context: RunContext | None = None
+        self._token = CancelToken()
+        self._current: Run | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waking: asyncio.Task[None] | None = None
+
+    def connect(self, context: RunContext) -> None:
+        """Give the runs what they share; call it before the first one."""
+        self._context = context
+
+    @property
+    def going_on(self) -> bool:
+        """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied the prompt."""
+        return self._current is not None
+
+    @property
+    def closed(self) -> bool:
+        return self._token.cancelled
+
+    def start(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
+        """Begin a run, None with what is queued; the run and its task. Raises CodeagentError where none can begin."""
+        if self.closed:
+            raise CodeagentError(_CLOSED)
+        if self._current is not None:
+            raise CodeagentError("this agent is already running; steer it, or wait for the end")
+        if prompt is None and not self._shared.queue.waiting:
+            raise CodeagentError("nothing is queued, so there is nothing to begin with")
+        return self._begin(prompt)
+
+    def stop(self, reason: str) -> bool:
+        """Cancel the run; False where there is none."""
+        if self._current is None:
+            return False
+        self._current.token.cancel(reason)
+        return True
+
+    def rouse(self) -> None:
+        """Begin one run for all jobs that ended, where there is a user and the agent is idle."""
+        if self.conversation.attended and (self._waking is None or self._waking.done()):
+            self._waking = asyncio.create_task(self._wake_up())
+
+    def close(self) -> None:
+        """Cancel the run, and let no other begin."""
+        self._token.cancel("interrupted")
+
+    async def ended(self) -> None:
+        """Return once no run is left and the hooks were told of the last one's end."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    @property
+    def _shared(self) -> RunContext:
+        assert self._context is not None  # connected where the agent is made
+        return self._context
+
+    def _begin(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
+        run = self._current = Run(self.conversation, self._shared, self._token.child())
+        if not self._hooks.judges_prompts:
+            self._enter(run, prompt)
+        work = self._submit(run, prompt) if self._hooks.judges_prompts else self._work(run)
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return run, task
+
+    def _enter(self, run: Run, prompt: str | None) -> None:
+        try:
+            run.begin(prompt)
+        except BaseException:
+            self._current = None
+            raise
+
+    async def _submit(self, run: Run, prompt: str | None) -> None:
+        """Begin once the hooks allow the prompt; where they deny it, no run begins and nothing is lost."""
+        try:
+            why = await run.submit(prompt)
+        except (RunCancelled, asyncio.CancelledError):
+            why = "stopped before the prompt was sent; it is kept"
+            self._shared.queue.take_back_all()
+        if why is None:
+            self._enter(run, prompt)
+            await self._work(run)
+            return
+        self._leave(run)
+        self._shared.prompt_check.tell_not_begun(prompt, why)
+
+    async def _work(self, run: Run) -> None:
+        emitter = self._shared.emitter
+        finished = await run.work()
+        if finished.reason not in ("done", "denied"):
+            self._shared.queue.rest()
+        self._leave(run)
+        finished = emitter.emit(finished)
+        try:
+            await emitter.sync()
+        except CodeagentError as failure:
+            emitter.emit(SessionNotSaved(text=str(failure)))
+        await self._hooks.run_finished(finished)
+        self.rouse()
+
+    async def _wake_up(self) -> None:
+        await self._lock.enter(alone=False)
+        self._lock.leave(alone=False)
+        queue = self._shared.queue
+        if queue.wakes and not queue.waiting and self._current is None and not self.closed:
+            self._begin(None)
+
+    def _leave(self, run: Run) -> None:
+        run.token.close()
+        self._gate.end()
+        self._current = None

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.floor import Floor
 from codeagent.agent.jobs.work import OutputThrottle
+from codeagent.agent.pause import WorkspaceLock
 from codeagent.agent.results import result_of_error
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError
@@ -32,14 +32,14 @@ class Shell:
         sandbox: tuple[Sandbox, Kind] | None,
         outputs: OutputStore,
         emitter: Emitter,
-        floor: Floor,
+        lock: WorkspaceLock,
         deliver: Callable[[UserMessage], None],
     ) -> None:
         """`deliver` gets the notes for the model."""
         self._sandbox = sandbox
         self._outputs = outputs
         self._emitter = emitter
-        self._floor = floor
+        self._lock = lock
         self._deliver = deliver
         self._running: dict[str, CancelToken] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -108,11 +108,11 @@ class Shell:
             self._deliver(note)
 
     async def _result(self, sandbox: Sandbox, command: Command, token: CancelToken) -> ToolResult:
-        if self._floor.taken:
+        if self._lock.taken:
             text = "waits for the agent's running call to end"
             self._emitter.emit(ToolProgress(call_id=command.call_id, name=SHELL, text=text))
         try:
-            await token.guard(self._floor.enter(alone=True))
+            await token.guard(self._lock.enter(alone=True))
         except Exception as error:
             return result_of_error(error, executed=True)
 
@@ -129,4 +129,4 @@ class Shell:
         except Exception as error:
             return result_of_error(error, executed=True, cancelled_because=token.reason)
         finally:
-            self._floor.leave(alone=True)
+            self._lock.leave(alone=True)

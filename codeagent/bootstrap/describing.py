@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.briefing import Prompt
-from codeagent.agent.context import Environment, system_prompt
 from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.sandboxes import SandboxKind
 from codeagent.bootstrap.tools import ToolMakings
@@ -31,9 +30,11 @@ def describe_prompt(place: Place, kind: SandboxKind) -> str:
     return prompt_for(makings)(tuple(_looked_at(makings)))
 
 
-def prompt_for(makings: ToolMakings) -> Prompt:
+def prompt_for(makings: ToolMakings) -> MakePrompt:
     """Of the tools that are in use, with everything else as it is here. Blocks on small files."""
-    where = Environment(visible(str(makings.workspace.root)), f"{platform.system()} {platform.machine()}", makings.kind)
+    where = PromptEnvironment(
+        visible(str(makings.workspace.root)), f"{platform.system()} {platform.machine()}", makings.kind
+    )
     instructions, skills = makings.instructions.text, makings.skills
 
     def prompt(tools: Sequence[Tool[Any]]) -> str:

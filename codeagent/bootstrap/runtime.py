@@ -9,13 +9,13 @@ from functools import partial
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.briefing import Briefing
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.prompt import PromptBuilder
 from codeagent.bootstrap.describing import prompt_for
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place
@@ -81,11 +81,11 @@ async def open_runtime(
         around = replace(around, attended=attended, book=book, scratchpad=makings.scratchpad)
         around = replace(around, objection=partial(_objection, catalog))
         prompt = await asyncio.to_thread(prompt_for, makings)
-        briefing = Briefing(catalog, prompt, makings.skills.refresh, _written(policy.rules))
+        builder = PromptBuilder(catalog, prompt, makings.skills.refresh, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
         conversation = Conversation(
-            model, briefing.system_prompt, briefing.tools, strategy, around.limits, attended, briefing
+            model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
         past, questions, jobs = past_of(history), makings.questions, makings.jobs
         agent = Agent(conversation, around, log, past, questions, checkpoints, jobs, in_use, open_model)
@@ -97,7 +97,7 @@ async def open_runtime(
         for code, text in (*own, *misnamed, *uncounted, *_troubles(makings, sandbox)):
             agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
-        runtime = _runtime(agent, around, sandbox, briefing)
+        runtime = _runtime(agent, around, sandbox, builder)
         return replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
 
 
@@ -140,7 +140,7 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
         yield "sandbox.narrowed", visible(narrowed)
 
 
-def _runtime(agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, briefing: Briefing) -> Runtime:
+def _runtime(agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, builder: PromptBuilder) -> Runtime:
     """To be closed by the agent alone."""
     return Runtime(
         agent=agent,
@@ -148,8 +148,8 @@ def _runtime(agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, bri
         sandbox=around.sandbox,
         sandbox_info=sandbox.info,
         outputs=around.outputs,
-        tools=briefing.tools,
-        system_prompt=briefing.system_prompt,
+        tools=builder.tools,
+        system_prompt=builder.system_prompt,
         close=agent.close,
     )
 

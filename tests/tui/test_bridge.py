@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.mode_notes import NO_PLAN, PLAN
+from codeagent.agent.prompt import NO_PLAN, PLAN
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import MessageAdded, UnknownEvent
 from codeagent.core.messages import UserMessage

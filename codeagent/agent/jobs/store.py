@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.jobs.run import JobRun, page_of
 from codeagent.agent.jobs.work import CallWork
-from codeagent.agent.steering import Steering
+from codeagent.agent.queue import MessageQueue
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
 from codeagent.core.job import EndedJob, Job
@@ -121,7 +121,7 @@ class Jobs:
         self,
         emitter: Emitter,
         outputs: OutputStore,
-        steering: Steering,
+        queue: MessageQueue,
         sandbox: Sandbox | None,
         past: tuple[EndedJob, ...],
         wake: Callable[[], None],
@@ -129,7 +129,7 @@ class Jobs:
         """`past`: the jobs of earlier processes. `wake` is called when a job ends that nobody stopped."""
         self._emitter = emitter
         self._outputs = outputs
-        self._steering = steering
+        self._queue = queue
         self._past = {item.job.id: item for item in past}
         self._wake = wake
         if sandbox is not None:
@@ -151,7 +151,7 @@ class Jobs:
         """
         if self.get(job_id).status != "running":
             return self.get(job_id)
-        waiters = {asyncio.ensure_future(self._runs[job_id].over.wait()), asyncio.ensure_future(self._steering.typed())}
+        waiters = {asyncio.ensure_future(self._runs[job_id].over.wait()), asyncio.ensure_future(self._queue.typed())}
         try:
             await asyncio.wait(waiters, timeout=max(0.0, timeout), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -168,7 +168,7 @@ class Jobs:
     def returned(self, job_id: str) -> str:
         self.get(job_id)
         finished = self._untold.get(job_id)
-        if finished is None or not self._steering.waits(job_note(finished)):
+        if finished is None or not self._queue.waits(job_note(finished)):
             return ""
         return "\n".join(job_answer(finished))
 
@@ -237,7 +237,7 @@ class Jobs:
         """A call has its result: where that tells the model of a job's end, the note is not needed."""
         told = told_by(result)
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
-            self._steering.drop_note(job_note(finished))
+            self._queue.drop_note(job_note(finished))
 
     def stop_all(self) -> None:
         """Stop every job; `close` waits for them."""
@@ -255,7 +255,7 @@ class Jobs:
     async def _follow(self, run: JobRun) -> None:
         finished = self._emitter.emit(await run.ended(time.time))
         self._untold[finished.job_id] = finished
-        self._steering.add_note(job_note(finished), wakes=not run.stopping)
+        self._queue.add_note(job_note(finished), wakes=not run.stopping)
         run.over.set()
         if not run.stopping:
             self._wake()

@@ -1,37 +1,68 @@
-"""What the person typed and did while the agent was working: two lanes and notes, delivered at boundaries."""
+"""The message queue: what the user typed during a run, and notes for the model, delivered at boundaries."""
 
 import asyncio
 from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.hooks.hook import Deny
-from codeagent.agent.submission import Submission
+from codeagent.agent.hooks.hook import Deny, Hooks, PromptSource, SubmittedPrompt
 from codeagent.core.cancel import CancelToken
-from codeagent.core.events import MessageAdded, SteerDelivered, SteerQueued
+from codeagent.core.events import MessageAdded, Notice, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
-from codeagent.core.notices import QueueOrdered
+from codeagent.core.notices import QueueOrdered, RunNotBegun
 from codeagent.core.queued import Queued, QueueKind
 
 
-class Steering:
-    """The queues. What was queued is logged before anything is told that it was."""
+class PromptCheck:
+    """Asks the hooks about text of the user's before it is sent (FEATURES F11)."""
+
+    def __init__(self, hooks: Hooks, emitter: Emitter) -> None:
+        self._hooks = hooks
+        self._emitter = emitter
+
+    @property
+    def judged(self) -> bool:
+        """Whether a hook has to be asked before anything is sent."""
+        return self._hooks.judges_prompts
+
+    async def ask(self, text: str, source: PromptSource, token: CancelToken) -> Deny | tuple[UserMessage, ...]:
+        """The denial, or the notes to send with the text. Raises RunCancelled."""
+        answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
+        if isinstance(answer, Deny):
+            return answer
+        return tuple(UserMessage.from_text(added, source="note") for added in answer)
+
+    def tell_denied(self, source: PromptSource, denied: Deny) -> None:
+        """Report the denial of queued text; its `steer.delivered` gives it back."""
+        text = f"a hook denied what you typed, so it was not sent: {denied.reason}"
+        self._emitter.emit(Notice(level="warning", code="prompt.denied", text=text, data={"source": source}))
+
+    def tell_not_begun(self, prompt: str | None, why: str) -> None:
+        """Report that no run begins, and give the prompt back; None where it was queued text, given back already."""
+        self._emitter.emit(RunNotBegun(text=why, prompt=prompt or ""))
+
+
+class MessageQueue:
+    """Steering, interrupts and follow-ups in the order they were typed, and the notes for the model.
+
+    Text is logged before anybody is told that it is queued.
+    """
 
     def __init__(
         self,
         emitter: Emitter,
-        submission: Submission,
+        prompt_check: PromptCheck,
         waiting: tuple[Queued, ...] = (),
         notes: tuple[UserMessage, ...] = (),
     ) -> None:
         self._emitter = emitter
-        self._submission = submission
+        self._prompt_check = prompt_check
         self._waiting = list(waiting)
         self._notes = list(notes)
         self._waking: list[UserMessage] = []
         self._typed = asyncio.Event()
-        self._look_who_waits()
+        self._update_typed()
         self._admitted: dict[Queued, tuple[UserMessage, ...]] = {}
-        """What the hooks let through, in these words, and the notes that go with it."""
+        """The texts that the hooks allowed as they stand, with the notes to send with them."""
 
     @property
     def waiting(self) -> tuple[Queued, ...]:
@@ -39,48 +70,49 @@ class Steering:
 
     @property
     def interrupts(self) -> tuple[Queued, ...]:
-        """What asks for the calls not yet started to be skipped, as far as the model may be told."""
+        """The interrupts that may be sent: they skip the calls that have not started."""
         return tuple(item for item in self._waiting if item.kind == "interrupt" and self._may_go(item))
 
     def add(self, kind: QueueKind, text: str) -> str:
         item = Queued(f"q{self._emitter.next_seq}", kind, text)
         self._waiting.append(item)
-        self._look_who_waits()
+        self._update_typed()
         self._emitter.emit(SteerQueued(id=item.id, kind=kind, text=text))
         return item.id
 
     async def typed(self) -> None:
-        """Return once some text waits for the next boundary."""
+        """Wait until some text is due at the next boundary."""
         await self._typed.wait()
 
     def add_note(self, note: UserMessage, *, wakes: bool = False) -> None:
-        """Tell the model at the next boundary; the log holds already what the note is made of.
+        """Queue a note for the next boundary; the log already holds what it is made of.
 
-        `wakes`: it is a reason to make another request.
+        `wakes`: the note is a reason to make another request.
         """
         self._notes.append(note)
         if wakes:
             self._waking.append(note)
 
     def waits(self, note: UserMessage) -> bool:
-        """The note has not been delivered yet."""
+        """Whether the note has not been delivered yet."""
         return note in self._notes
 
     def drop_note(self, note: UserMessage) -> None:
-        """The model was told in another way."""
+        """Remove a note that the model was told in another way."""
         self._notes = [other for other in self._notes if other != note]
         self._waking = [other for other in self._waking if other != note]
 
     @property
     def wakes(self) -> bool:
-        """Some note is a reason to make another request."""
+        """Whether a note is a reason to make another request."""
         return bool(self._waking)
 
     def rest(self) -> None:
-        """After a run that did not come to its end: what it was not told waits for the person's next word."""
+        """Let the notes wait for the user's next text; called after a run that did not reach its end."""
         self._waking.clear()
 
     def take_back(self, queued_id: str) -> str | None:
+        """Remove queued text and return it; None where it was delivered already."""
         item = next((item for item in self._waiting if item.id == queued_id), None)
         if item is None:
             return None
@@ -88,7 +120,7 @@ class Steering:
         return item.text
 
     def rewrite(self, queued_id: str, text: str) -> bool:
-        """Other words in the same place; False where it does not wait any more."""
+        """Replace queued text in its place; False where it was delivered already."""
         at = self._position(queued_id)
         if at is None:
             return False
@@ -97,41 +129,41 @@ class Steering:
         return True
 
     def move(self, queued_id: str, position: int) -> bool:
-        """To that place among all that waits; False where it does not wait any more."""
+        """Move queued text to that position, from 0; False where it was delivered already."""
         at = self._position(queued_id)
         if at is None:
             return False
         self._waiting.insert(max(0, position), self._waiting.pop(at))
         ids = [item.id for item in self._waiting]
-        self._emitter.emit(QueueOrdered(text="the queue has another order", ids=tuple(ids)))
+        self._emitter.emit(QueueOrdered(text="the queue was reordered", ids=tuple(ids)))
         return True
 
     def take_back_all(self) -> None:
-        """After an abort: everything returns to the composer."""
+        """Give all queued text back; called when a run is stopped."""
         for item in self.waiting:
             self._remove(item, taken_back=True)
 
     @property
     def deliverable(self) -> bool:
-        """A run could begin with what waits."""
+        """Whether a run could begin with what is queued."""
         steering = [item for item in self._waiting if item.kind != "follow_up"]
         return any(self._may_go(item) for item in steering or self._waiting[:1])
 
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
-        """Ask the hooks about what is due; what they deny goes back to the person. Call it before delivering.
+        """Ask the hooks about the text that is due, and give back what they deny; call it before delivering.
 
-        `follow_up`: where nothing else waits, the oldest follow-up is due. True where an interrupt was denied: its
-        words go back, but the person has stepped in. Raises RunCancelled.
+        `follow_up`: where nothing else is queued, the oldest follow-up is due. True where an interrupt was denied: it
+        still interrupts. Raises RunCancelled.
         """
         interrupted = False
         while (item := self._unasked(follow_up)) is not None:
-            answer = await self._submission.ask(item.text, item.kind, token)
+            answer = await self._prompt_check.ask(item.text, item.kind, token)
             if item not in self._waiting:
                 continue
             if isinstance(answer, Deny):
                 interrupted |= item.kind == "interrupt"
                 self._remove(item, taken_back=True)
-                self._submission.tell_denied(item.kind, answer)
+                self._prompt_check.tell_denied(item.kind, answer)
             else:
                 self._admitted[item] = answer
         return interrupted
@@ -144,12 +176,12 @@ class Steering:
         return notes
 
     def deliver_steering(self) -> list[UserMessage]:
-        """Everything meant for the boundary, in the order it was typed."""
+        """Deliver everything meant for the boundary, in order."""
         due = [item for item in self.waiting if item.kind != "follow_up" and self._may_go(item)]
         return [message for item in due for message in self._deliver(item)]
 
     def deliver_follow_up(self) -> list[UserMessage]:
-        """The oldest follow-up; each gets the agent's attention for itself."""
+        """Deliver the oldest follow-up; each gets a turn of its own."""
         item = next((item for item in self._waiting if item.kind == "follow_up"), None)
         return self._deliver(item) if item and self._may_go(item) else []
 
@@ -160,9 +192,9 @@ class Steering:
         return next((item for item in due if not self._may_go(item)), None)
 
     def _may_go(self, item: Queued) -> bool:
-        return not self._submission.judged or item in self._admitted
+        return not self._prompt_check.judged or item in self._admitted
 
-    def _look_who_waits(self) -> None:
+    def _update_typed(self) -> None:
         if any(item.kind != "follow_up" for item in self._waiting):
             self._typed.set()
         else:
@@ -181,5 +213,5 @@ class Steering:
     def _remove(self, item: Queued, *, taken_back: bool) -> None:
         self._waiting.remove(item)
         self._admitted.pop(item, None)
-        self._look_who_waits()
+        self._update_typed()
         self._emitter.emit(SteerDelivered(id=item.id, kind=item.kind, taken_back=taken_back))

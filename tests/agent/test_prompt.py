@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.agent.context import Environment, system_prompt
+from codeagent.agent.prompt import PromptEnvironment, system_prompt
 from codeagent.core.skills import Skill
 from codeagent.core.tool import OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.registry import ToolRegistry
 
-HERE = Environment("/acme", "Linux x86_64", "docker")
+HERE = PromptEnvironment("/acme", "Linux x86_64", "docker")
 names = st.lists(st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True), unique=True, max_size=12)
 
 
@@ -45,7 +45,7 @@ def test_the_order_is_base_tools_hints_skills_instructions_environment() -> None
     headings = [line.partition(" (")[0] for line in text.splitlines() if line.startswith("# ")]
     assert text.startswith("You are codeagent")
     assert headings == [
-        "# Tools of this project and person",
+        "# Tools of this project and user",
         "# Hints",
         "# Skills",
         "# Instructions of this workspace",

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.floor import Floor
+from codeagent.agent.pause import WorkspaceLock
 from tests.effort import times
 
 visitor = st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 3), st.booleans())
@@ -20,10 +20,10 @@ def test_whoever_is_alone_is_alone_and_everybody_gets_in_or_is_cancelled(
     inside: list[bool] = []
     problems: list[str] = []
 
-    async def visit(floor: Floor, alone: bool, after: int, stays: int) -> None:
+    async def visit(lock: WorkspaceLock, alone: bool, after: int, stays: int) -> None:
         for _ in range(after):
             await asyncio.sleep(0)
-        await floor.enter(alone=alone)
+        await lock.enter(alone=alone)
         if inside and (alone or any(inside)):
             problems.append("not alone")
         inside.append(alone)
@@ -32,11 +32,11 @@ def test_whoever_is_alone_is_alone_and_everybody_gets_in_or_is_cancelled(
                 await asyncio.sleep(0)
         finally:
             inside.remove(alone)
-            floor.leave(alone=alone)
+            lock.leave(alone=alone)
 
     async def all_of_them() -> None:
-        floor = Floor()
-        tasks = [asyncio.ensure_future(visit(floor, alone, after, stays)) for alone, after, stays, _ in visitors]
+        lock = WorkspaceLock()
+        tasks = [asyncio.ensure_future(visit(lock, alone, after, stays)) for alone, after, stays, _ in visitors]
         for task, (_, after, _, cancelled) in zip(tasks, visitors, strict=True):
             if cancelled:
                 for _ in range(after):
@@ -44,20 +44,20 @@ def test_whoever_is_alone_is_alone_and_everybody_gets_in_or_is_cancelled(
                 task.cancel()
         async with asyncio.timeout(5):
             await asyncio.gather(*tasks, return_exceptions=True)
-        assert not floor.taken
+        assert not lock.taken
 
     asyncio.run(all_of_them())
     assert problems == [] and inside == []
 
 
 async def test_who_came_first_is_let_in_first() -> None:
-    floor, order = Floor(), []
+    lock, order = WorkspaceLock(), []
 
     async def visit(name: str, alone: bool) -> None:
-        await floor.enter(alone=alone)
+        await lock.enter(alone=alone)
         order.append(name)
         await asyncio.sleep(0)
-        floor.leave(alone=alone)
+        lock.leave(alone=alone)
 
     await asyncio.gather(visit("call 1", False), visit("command", True), visit("call 2", False))
     assert order == ["call 1", "command", "call 2"]

@@ -1,0 +1,285 @@
+"""Takes the snapshots of a session, before every prompt and around every batch that may change files; restores one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.pause import WorkspaceLock
+from codeagent.agent.queue import MessageQueue
+from codeagent.core.acts import Restore, RestoreFile
+from codeagent.core.checkpoints import Checkpoints, FileChange, Node, Snapshot
+from codeagent.core.errors import CheckpointError, SandboxError
+from codeagent.core.events import CheckpointCreated, CheckpointRestored, Notice
+from codeagent.core.line import Line
+from codeagent.core.messages import Message
+from codeagent.core.moments import PROMPT, Moments
+from codeagent.core.ports import Sandbox
+from codeagent.core.rewind import ChangedFile, Changes, Point, PointCause, RestoreKind
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.taken_back import restored_note
+
+_LABEL = 200
+_NO_STORE = "no checkpoints are kept here; nothing was changed"
+
+
+class Checkpointing:
+    """Takes snapshots one after the other: each waits for those before it, for the workspace lock and the freeze lock.
+
+    A snapshot that fails holds nothing up. It is reported once until one succeeds: what happens now cannot be undone.
+    """
+
+    def __init__(
+        self,
+        store: Checkpoints | None,
+        emitter: Emitter,
+        lock: WorkspaceLock,
+        sandbox: Sandbox | None,
+        line: Line[Message],
+        moments: Moments,
+    ) -> None:
+        """`store` None: no snapshots are kept."""
+        self.store = store
+        self.moments = moments
+        self.line = line
+        self._emitter = emitter
+        self._lock = lock
+        self._sandbox = sandbox
+        self._failing = False
+        self._pending: list[asyncio.Task[None]] = []
+        """The snapshots under way or waiting, in order."""
+        self._owed = False
+        """Whether a batch that may have changed something still needs its snapshot."""
+
+    def begin(self) -> None:
+        """Repair what a crash interrupted, and take the first snapshot, which takes longest, while nobody waits."""
+        if self.store is not None:
+            self._after_pending(lambda: self._first_snapshot())
+
+    def before_prompt(self, label: str) -> None:
+        """Mark the conversation, and take a snapshot while the request is sent."""
+        self.line.mark(PROMPT)
+        if self.store is not None:
+            self._after_pending(lambda: self._take("prompt", label, None))
+
+    async def before_batch(self, batch: int, targets: str) -> None:
+        """Take a snapshot; returns once it is complete."""
+        if self.store is None:
+            return
+        self._after_pending(lambda: self._take("batch", targets, batch))
+        await self.settled()
+
+    def after_batch(self, batch: int, targets: str) -> None:
+        """Take a snapshot of what the batch left, while the next request is sent."""
+        if self.store is not None:
+            self._owed = True
+            self._after_pending(lambda: self._take("after", targets, batch))
+
+    async def settled(self) -> None:
+        """Wait until no snapshot is being taken; a caller that is cancelled does not stop one."""
+        while self._pending:
+            await asyncio.wait(set(self._pending))
+
+    async def end(self) -> None:
+        """Finish: the snapshot of the last batch is still taken, any other is cancelled."""
+        if not self._owed:
+            for task in self._pending:
+                task.cancel()
+        await self.settled()
+
+    async def take(self, cause: PointCause, label: str, batch: int | None = None) -> CheckpointCreated:
+        """Take a snapshot and emit its checkpoint; called within `still`. Raises CheckpointError."""
+        assert self.store is not None
+        snapshot = await self.store.take()
+        return self._created(cause, label, batch, snapshot)
+
+    @asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Keep every command from running, the agent's and the user's. Raises CheckpointError."""
+        await self._lock.enter(alone=True)
+        try:
+            if self._sandbox is None:
+                yield
+                return
+            try:
+                async with self._sandbox.frozen():
+                    yield
+            except SandboxError as error:
+                raise CheckpointError(f"the sandbox could not be frozen: {error}") from error
+        finally:
+            self._lock.leave(alone=True)
+
+    async def _first_snapshot(self) -> None:
+        assert self.store is not None
+        try:
+            if (recovered := await self.store.recover()) is not None:
+                self._emitter.emit(Notice(code="checkpoint.recovered", text=recovered))
+            await self.store.take()
+            await self.store.prune()
+        except CheckpointError as error:
+            self._report(error)
+
+    async def _take(self, cause: PointCause, label: str, batch: int | None) -> None:
+        try:
+            async with self.still():
+                await self.take(cause, label, batch)
+            self._failing = False
+        except CheckpointError as error:
+            self._report(error)
+        finally:
+            self._owed = self._owed and cause != "after"
+
+    def _created(self, cause: PointCause, label: str, batch: int | None, snapshot: Snapshot) -> CheckpointCreated:
+        checkpoint_id = f"c{self._emitter.next_seq}"
+        if cause == "prompt":
+            self.line.mark(checkpoint_id, like=PROMPT)
+        elif cause == "restore":
+            self.line.mark(checkpoint_id)
+        created = CheckpointCreated(
+            checkpoint_id=checkpoint_id,
+            snapshot=snapshot.id,
+            cause=cause,
+            batch=batch,
+            label=one_line(label, _LABEL),
+            left_out=snapshot.left_out,
+        )
+        event = self._emitter.emit(created)
+        self.moments.add(event)
+        return event
+
+    def _report(self, error: CheckpointError) -> None:
+        if self._failing:
+            return
+        self._failing = True
+        text = f"no checkpoint: {error}; /undo cannot take back what happens now"
+        self._emitter.emit(Notice(level="warning", code="checkpoint.failed", text=text))
+
+    def _after_pending(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        before = self._pending[-1] if self._pending else None
+
+        async def in_turn() -> None:
+            if before is not None:
+                await asyncio.wait({before})
+            try:
+                await work()
+            except Exception as error:
+                self._report(CheckpointError(f"internal error: {type(error).__name__}: {error}"))
+
+        task = asyncio.create_task(in_turn())
+        self._pending.append(task)
+        task.add_done_callback(self._pending.remove)
+
+
+@dataclass
+class SessionRewind:
+    """Goes back to an earlier point: the files, the conversation, or both (the Rewind of `core.rewind`)."""
+
+    checkpoints: Checkpointing
+    emitter: Emitter
+    queue: MessageQueue
+    running: Callable[[], bool]
+    restored: tuple[ChangedFile, ...] = ()
+    """The files that the last `Restore` changed."""
+
+    def points(self) -> tuple[Point, ...]:
+        return self.checkpoints.moments.points
+
+    def undo_target(self, batches: int = 1) -> Point:
+        return self.checkpoints.moments.undo_target(batches)
+
+    def redo_target(self) -> Point:
+        return self.checkpoints.moments.redo_target()
+
+    async def changes(self, since: str, until: str | None = None) -> Changes:
+        await self.checkpoints.settled()
+        store, moments = self._store, self.checkpoints.moments
+        present = (await store.take()).id if until is None else moments.point(until).snapshot
+        found = await store.changes(moments.point(since).snapshot, present)
+        edited = await self._edited(since, present) if until is None else set()
+        return Changes(_with_edits(found, edited), moments.left_out)
+
+    async def node(self, point: str | None, path: str) -> Node | None:
+        return await self._store.node(None if point is None else self.checkpoints.moments.point(point).snapshot, path)
+
+    async def left_by_agent(self, path: str) -> Node | None:
+        snapshot = self.checkpoints.moments.left_by_agent
+        return None if snapshot is None else await self._store.node(snapshot, path)
+
+    def restore(self, act: Restore | RestoreFile) -> Awaitable[None]:
+        """Go back; the result is awaited to the end of it. Both raise CheckpointError."""
+        self._refuse_while_running()
+        if self.checkpoints.store is None:
+            raise CheckpointError(_NO_STORE)
+        return self._restore(act) if isinstance(act, Restore) else self._restore_file(act)
+
+    async def _restore(self, act: Restore) -> None:
+        target, conversation = self.checkpoints.moments.point(act.point), act.conversation
+        if act.kind == "redo":
+            conversation = self.checkpoints.moments.redo_covers_conversation
+        if conversation and not self.checkpoints.line.marked(act.point):
+            raise CheckpointError("the conversation can go back to the beginning of a prompt only; nothing was changed")
+        await self.checkpoints.settled()
+        changed: tuple[FileChange, ...] = ()
+        async with self.checkpoints.still():
+            self._refuse_while_running()
+            before = await self.checkpoints.take("restore", target.label)
+            if act.files:
+                changed = await self._store.restore(target.snapshot, present=before.snapshot, paths=act.paths)
+            self._tell(act.point, act.kind, changed, conversation, before.checkpoint_id)
+            if changed:
+                await self.checkpoints.take("after", target.label)
+        self.restored = tuple(ChangedFile(change.path, change.change) for change in changed)
+
+    async def _restore_file(self, act: RestoreFile) -> None:
+        await self.checkpoints.settled()
+        async with self.checkpoints.still():
+            self._refuse_while_running()
+            before = await self.checkpoints.take("restore", act.path)
+            await self._store.replace(act.path, act.node, present=act.present)
+            self._tell(before.checkpoint_id, "files", (FileChange(act.path, "modified"),), False, before.checkpoint_id)
+            await self.checkpoints.take("after", act.path)
+
+    @property
+    def _store(self) -> Checkpoints:
+        if self.checkpoints.store is None:
+            raise CheckpointError(_NO_STORE)
+        return self.checkpoints.store
+
+    def _tell(
+        self, point: str, kind: RestoreKind, changed: tuple[FileChange, ...], conversation: bool, before: str
+    ) -> None:
+        restored = CheckpointRestored(
+            checkpoint_id=point,
+            kind=kind,
+            files=tuple(visible(change.path) for change in changed),
+            conversation=conversation,
+            before=before,
+        )
+        event = self.emitter.emit(restored)
+        self.checkpoints.moments.add(event)
+        if conversation:
+            self.checkpoints.line.go_back(point)
+        if (note := restored_note(event)) is not None:
+            self.queue.add_note(note)
+
+    async def _edited(self, since: str, present: str) -> set[str]:
+        """The paths that somebody other than the agent changed since the point."""
+        moments = self.checkpoints.moments
+        spans = [(span.before, span.after) for span in moments.spans(since) if not span.agents]
+        latest = moments.latest
+        pairs = [*spans, *([(latest, present)] if latest is not None else [])]
+        found: set[str] = set()
+        for before, after in dict.fromkeys(pairs):
+            if before != after:
+                found |= {change.path for change in await self._store.changes(before, after)}
+        return found
+
+    def _refuse_while_running(self) -> None:
+        if self.running():
+            raise CheckpointError("the agent is working, and a pause is not enough: stop it first (Esc), then go back")
+
+
+def _with_edits(changes: tuple[FileChange, ...], edited: set[str]) -> tuple[ChangedFile, ...]:
+    return tuple(ChangedFile(change.path, change.change, change.path in edited) for change in changes)

@@ -1,0 +1,201 @@
+"""Builds the prompt: the system prompt and the tools, as they are from boundary to boundary, and notes on the mode."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from codeagent.agent.emitter import Emitter
+from codeagent.core.events import Notice
+from codeagent.core.json_types import JsonValue
+from codeagent.core.messages import Message, UserMessage, text_of
+from codeagent.core.policy import Mode, Rule
+from codeagent.core.sanitize import one_line
+from codeagent.core.skills import Skill
+from codeagent.core.tool import Tool, ToolDefinition
+from codeagent.tools.catalog import CatalogChange, ToolCatalog
+
+_NO_SANDBOX = "There is no sandbox, so you cannot run commands; say so when a command would be needed."
+_COMMANDS = {
+    "docker": (
+        "bash runs in a container that sees only this workspace: no network unless a call asks for it; .git and "
+        ".codeagent are read-only, nothing outside the workspace lasts."
+    ),
+    "host": "bash runs directly on the user's machine, without a sandbox: each command is asked for.",
+}
+_TOOL_WIDTH = 100
+_SKILL_WIDTH = 240
+_SKILLS_WIDTH = 4000
+"""Characters for skills with their descriptions; of the others only the names are listed."""
+_NAMES_WIDTH = 1000
+_RUNS_HERE = "their code runs on your machine"
+PLAN = (
+    "(Plan mode: look at whatever you need, but change nothing; the tools that change files refuse, and for commands "
+    "the workspace is read-only. End with a plan in Markdown: what you would change, where, in which order, and how to "
+    "tell that it works. The user starts it, or asks for another.)"
+)
+NO_PLAN = "(Plan mode is over: you may change files again.)"
+MakePrompt = Callable[[Sequence[Tool[Any]]], str]
+"""The system prompt for these tools: the same text for the same tools."""
+LookAgain = Callable[[], bool]
+"""Looks at what else the prompt is made of; True where it has changed. May block on small files."""
+
+
+@dataclass(frozen=True)
+class PromptEnvironment:
+    """What the model reads about where it works."""
+
+    workspace: str
+    platform: str
+    sandbox_kind: str | None
+    """`docker`, `host`, or None where commands cannot run."""
+
+    def describe(self) -> str:
+        commands = _NO_SANDBOX if self.sandbox_kind is None else _COMMANDS[self.sandbox_kind]
+        return f"Workspace: {self.workspace}\nPlatform: {self.platform}\n{commands}"
+
+
+def system_prompt(
+    tools: Sequence[Tool[Any]], instructions: str, environment: PromptEnvironment, skills: Sequence[Skill] = ()
+) -> str:
+    """Base, tools, their hints, skills, the workspace's own instructions, environment (FEATURES F27).
+
+    A pure function; another tool or skill changes nothing before its own place.
+    """
+    base = files("codeagent.agent").joinpath("prompts/base.md").read_text("utf-8").strip()
+    sections = [base, _tools(tools), _hints(tools), _skills(skills), _instructions(instructions)]
+    sections.append(f"# Environment\n{environment.describe()}")
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _tools(tools: Sequence[Tool[Any]]) -> str:
+    """The tools that the user added: all about a built-in one is in its definition."""
+    added = [tool for tool in tools if tool.source != "builtin"]
+    if not added:
+        return ""
+    lines = (f"- {tool.name}: {_first(tool.description)}{_more(tool)}" for tool in added)
+    return "\n".join(["# Tools of this project and user ([info]: info tells more)", *lines])
+
+
+def _first(description: str) -> str:
+    """The first line of a description."""
+    return one_line(description.strip().partition("\n")[0], _TOOL_WIDTH)
+
+
+def _more(tool: Tool[Any]) -> str:
+    return " [info]" if tool.documentation else ""
+
+
+def _hints(tools: Sequence[Tool[Any]]) -> str:
+    hints = dict.fromkeys(tool.hint for tool in tools if tool.hint)
+    return "\n".join(["# Hints", *(f"- {hint}" for hint in hints)]) if hints else ""
+
+
+def _skills(skills: Sequence[Skill]) -> str:
+    lines: list[str] = []
+    room = _SKILLS_WIDTH
+    for skill in skills:
+        line = f"- {skill.name}: {one_line(skill.description, _SKILL_WIDTH)}"
+        room -= len(line)
+        if room < 0:
+            break
+        lines.append(line)
+    if not lines:
+        return ""
+    if rest := skills[len(lines) :]:
+        lines.append(f"- and {len(rest)} more: {one_line(', '.join(skill.name for skill in rest), _NAMES_WIDTH)}")
+    return "\n".join(["# Skills (read the one that fits with info before you start)", *lines])
+
+
+def _instructions(text: str) -> str:
+    return f"# Instructions of this workspace (AGENTS.md)\n{text.strip()}" if text.strip() else ""
+
+
+class PromptBuilder:
+    """The system prompt and the tools, byte-identical from one boundary to the next where no file changed."""
+
+    def __init__(
+        self,
+        catalog: ToolCatalog,
+        prompt: MakePrompt,
+        look_again: LookAgain = lambda: False,
+        rules: Sequence[Rule] = (),
+    ) -> None:
+        """`rules`: those of files and the command line; one for an unknown tool is reported once that is certain."""
+        self.catalog = catalog
+        self._prompt = prompt
+        self._look_again = look_again
+        self._rules = tuple(rules)
+        self._looking = asyncio.Lock()
+        self._rebuild()
+
+    @property
+    def system_prompt(self) -> str:
+        return self._text
+
+    @property
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        return self._tools
+
+    async def at_boundary(self, emitter: Emitter) -> None:
+        """Reload tool files that changed, and report it."""
+        async with self._looking:
+            others = await asyncio.to_thread(self._look_again)
+            change = await self.catalog.refresh()
+            if change is not None or others:
+                self._rebuild()
+        if change is not None:
+            tell_tools(change, emitter)
+            if self.catalog.complete:
+                for text in self.catalog.unknown(self._rules):
+                    emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
+
+    async def trust(self, trusted: bool, emitter: Emitter, *, running: bool) -> None:
+        """Load the project's tool files as they are now, or none; during a run from its next boundary on.
+
+        Raises ConfigError.
+        """
+        await (self.catalog.trust() if trusted else self.catalog.distrust())
+        if not running:
+            await self.at_boundary(emitter)
+
+    def _rebuild(self) -> None:
+        self._text = self._prompt(tuple(self.catalog))
+        self._tools = self.catalog.definitions()
+
+
+def tell_tools(change: CatalogChange, emitter: Emitter) -> None:
+    """Emit what was found in the tool files: `tools.changed`, `tools.problem`, `tools.untrusted`."""
+    if words := _in_words(change):
+        names = {"added": list(change.added), "changed": list(change.changed), "removed": list(change.removed)}
+        emitter.notice("tools.changed", f"tools: {words}", **names)
+    for problem in change.problems:
+        if problem.level == "error":  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
+            where: dict[str, JsonValue] = {"where": problem.where}
+            text = f"{problem}; its tools are not in use"
+            emitter.emit(Notice(level="warning", code="tools.problem", text=text, data=where))
+    if change.untrusted:
+        files = ", ".join(change.untrusted)
+        text = f"not loaded, because you have not trusted it as it is now: {files}. /tools shows it"
+        if any(name.endswith(".py") for name in change.untrusted):
+            text = f"{text}; {_RUNS_HERE}"
+        data: dict[str, JsonValue] = {"files": list(change.untrusted)}
+        emitter.emit(Notice(level="warning", code="tools.untrusted", text=text, data=data))
+
+
+def _in_words(change: CatalogChange) -> str:
+    parts = (("new", change.added), ("changed", change.changed), ("gone", change.removed))
+    return "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)
+
+
+def mode_note(messages: Iterable[Message], mode: Mode) -> UserMessage | None:
+    """The note about a change of mode; None where the model knows from `messages`, which it has read so far."""
+    planning = False
+    for message in messages:
+        if isinstance(message, UserMessage) and message.source == "note":
+            text = text_of(message.content)
+            planning = text == PLAN or (planning and text != NO_PLAN)
+    if planning == (mode == "plan"):
+        return None
+    return UserMessage.from_text(NO_PLAN if planning else PLAN, source="note")
