@@ -54,7 +54,7 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
         else:
             found = drifted(plain.text, plain_old, plain_new, replace_all=replace_all)
     except Doubt as doubt:
-        said = f"old_string is there only nearly, and new_string does not say what is meant: {doubt}"
+        said = f"old_string matches only approximately, and new_string does not say what is meant: {doubt}"
         raise NoMatch(said + nearest(plain.text, plain_old)) from None
     if not found:
         raise NoMatch("old_string is not in the file" + nearest(plain.text, plain_old))

@@ -35,7 +35,7 @@ def lint(tool: Tool[Any], where: str) -> tuple[ToolProblem, ...]:
 def _of_name(name: str) -> Iterator[str]:
     plain = name.lower().replace("-", "").replace("_", "")
     if name.lower() in _VAGUE or len(plain) < 2:
-        yield f"the name {name} says nothing about what the tool does; the model chooses by it"
+        yield f"the name {name} does not say what the tool does; the model chooses by the name"
     if plain in _BUILT_IN:
         yield f"the name {name} is easily mixed up with a built-in tool; choose another one"
 
@@ -48,13 +48,13 @@ def _of_description(tool: Tool[Any]) -> Iterator[str]:
 def _of_parameters(name: str, schema: dict[str, Any]) -> Iterator[str]:
     properties: dict[str, Any] = schema.get("properties", {})
     if len(properties) > _MOST_PARAMETERS:
-        yield f"{name} has {len(properties)} parameters; a model fills more than {_MOST_PARAMETERS} badly"
+        yield f"{name} has {len(properties)} parameters; models handle more than {_MOST_PARAMETERS} badly"
     silent = [key for key, node in properties.items() if not (isinstance(node, dict) and node.get("description"))]
     if silent:
         yield f"no description of {_listed(silent)} in {name}; say what belongs there"
     unbounded = [key for key, node in properties.items() if _is_unbounded(node)]
     if unbounded:
-        yield f"{_listed(unbounded)} of {name} may hold anything; a narrower type lets wrong calls be found"
+        yield f"{_listed(unbounded)} of {name} can hold anything; with a narrower type wrong calls are found"
 
 
 def _is_unbounded(node: Any) -> bool:

@@ -62,7 +62,7 @@ class ArgvTemplate:
                 if self._words[at].holds and (warning := warning_about(self._words, at)):
                     flaws.append(Flaw(warning, at=place, warning=True))
         if all(flaw.warning for flaw in flaws) and any(map(is_text, self._parameters.values())):
-            flaws += [Flaw(f"with values about, {what}") for what in evaluated_by(self._words, fed=False)]
+            flaws += [Flaw(f"a value could get there: {what}") for what in evaluated_by(self._words, fed=False)]
         if not self._flat[0]:
             flaws.append(Flaw("the program's name is empty", at=(0,)))
         return tuple(flaws)
@@ -176,7 +176,7 @@ class ShellTemplate:
                 flaws.append(Flaw(slot.place.warning, slot.found.source, warning=True))
         if all(flaw.warning for flaw in flaws) and any(map(is_text, self._parameters.values())):
             spans = [(slot.found.start, slot.found.end) for slot in self._slots]
-            flaws += [Flaw(f"with values about, {what}") for what in evaluations(self._text, spans)]
+            flaws += [Flaw(f"a value could get there: {what}") for what in evaluations(self._text, spans)]
         return tuple(dict.fromkeys(flaws))
 
     def render(self, values: Values) -> str:

@@ -63,7 +63,7 @@ class YamlLoader:
         except Unreadable as error:
             return Loaded((), (ToolProblem(f"{file.shown}:{error.line}", str(error)),))
         if not found:
-            return Loaded((), (ToolProblem(f"{file.shown}:1", "there is no tool in it", "warning"),))
+            return Loaded((), (ToolProblem(f"{file.shown}:1", "it holds no tool", "warning"),))
         tools: list[Tool[Any]] = []
         problems: list[ToolProblem] = []
         names: dict[str, str] = {}
@@ -74,7 +74,7 @@ class YamlLoader:
                 if tool is None:
                     continue
                 if tool.name in names:
-                    report.error((*path, "name"), f"{names[tool.name]} has a tool {tool.name}, too")
+                    report.error((*path, "name"), f"{names[tool.name]} already has a tool named {tool.name}")
                 names.setdefault(tool.name, tool.origin)
                 tools.append(tool)
             problems += report.problems
@@ -106,7 +106,7 @@ class YamlLoader:
             said = "give argv or command, not both" if several else "one of argv, command and builtin must be there"
             report.error((*path, "command") if several else path, said)
         if not fields.description:
-            report.error(path, "description is missing; the model chooses by it")
+            report.error(path, "description is missing; the model chooses by the description")
         arguments = own_arguments(fields.parameters, (*path, "parameters"), report)
         hosts = _hosts(fields, path, report)
         template = _template(fields, arguments.parameters, path, report)
@@ -230,7 +230,7 @@ def _hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...
     allowed = None if fields.restrictions is None else fields.restrictions.hosts
     if fields.network is False:
         if allowed is not None:
-            report.error((*path, "restrictions", "hosts"), "without network there is nothing to reach; set network")
+            report.error((*path, "restrictions", "hosts"), "there is nothing to reach without network; set network")
         return ()
     if fields.network is True:
         return tuple(allowed or ("*",))
@@ -265,7 +265,7 @@ def _check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, repor
     if rules is None:
         return
     if not arguments.paths:
-        report.error(here, "no parameter is of type path, so nothing can be held against it")
+        report.error(here, "no parameter is of type path, so the list restricts nothing")
         return
     given, wanted = {"read": rules.read, "write": rules.write}, arguments.paths.values()
     for word, globs in given.items():
@@ -303,7 +303,7 @@ def _check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path
     if given is None:
         return
     if given.hosts is not None:
-        report.error((*here, "hosts"), f"they cannot be held against {inner.name}")
+        report.error((*here, "hosts"), f"they do not apply to {inner.name}")
     if given.commands is not None and inner.name != "bash":
         report.error((*here, "commands"), f"{inner.name} runs no commands")
     if (rules := given.paths) is None:
@@ -312,7 +312,7 @@ def _check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path
     for word, globs in (("read", rules.read), ("write", rules.write)):
         if globs is not None and access != word and not (rules.alike and access is not None):
             does = "has no argument path" if access is None else f"does not {word} its path"
-            report.error((*here, "paths", word), f"it cannot be held against {inner.name}, which {does}")
+            report.error((*here, "paths", word), f"it does not apply to {inner.name}, which {does}")
         elif inner.name in _TREES and any(not glob.endswith("**") for glob in globs or ()):
             report.error((*here, "paths", word), f"{inner.name} goes through whole folders: each glob must end in **")
 
@@ -344,7 +344,7 @@ def _warn_of_unused(fields: ToolFields, template: ArgvTemplate | ShellTemplate, 
     used = template.names | {one.name for text in fields.env.values() for one in placeholders(text)}
     for at, one in enumerate(fields.parameters):
         if one.name not in used:
-            report.warn((*path, "parameters", at), f"{one.name} is used nowhere")
+            report.warn((*path, "parameters", at), f"{one.name} is not used")
 
 
 def _permission(file: ToolFile, fields: ToolFields, default: Permission, path: Path, report: YamlReport) -> Permission:

@@ -35,7 +35,7 @@ def test_a_good_tool_is_left_alone() -> None:
 @for_each("name", ["run", "do", "Tool", "data", "x", "_a"])
 def test_a_name_that_says_nothing_is_named(name: str) -> None:
     [text] = said(name)
-    assert text == f"the name {name} says nothing about what the tool does; the model chooses by it"
+    assert text == f"the name {name} does not say what the tool does; the model chooses by the name"
 
 
 @for_each("name", ["Bash", "read_", "ask-user", "outputRead"])
@@ -75,7 +75,7 @@ def test_a_long_list_is_cut() -> None:
 )
 def test_what_may_hold_anything_is_named(node: dict[str, Any]) -> None:
     [text] = said(value={**node, "description": "A value."})
-    assert text == "'value' of word_count may hold anything; a narrower type lets wrong calls be found"
+    assert text == "'value' of word_count can hold anything; with a narrower type wrong calls are found"
 
 
 @for_each(

@@ -148,7 +148,7 @@ def test_a_file_without_tools_is_a_warning(author: Author) -> None:
 def test_lint_names_the_line_of_the_function(author: Author) -> None:
     body = "\n\n@register_tool\ndef run(x: int):\n    '''Does what it has to.\n\n    Args:\n        y: Gone.\n    '''\n"
     assert [str(warning) for warning in author.warnings(HEAD + body)] == [
-        f"{SHOWN}:5: the name run says nothing about what the tool does; the model chooses by it",
+        f"{SHOWN}:5: the name run does not say what the tool does; the model chooses by the name",
         f"{SHOWN}:5: no description of 'x' in run; say what belongs there",
         f"{SHOWN}:5: the docstring of run describes 'y', which it does not take",
     ]

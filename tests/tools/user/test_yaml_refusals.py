@@ -52,7 +52,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ("{}\n", ["words.yaml:1: name is missing"]),
     ("name: a b\n", ["words.yaml:1: name: 'a b' is not a name; use 1 to 64 letters, digits, _ or -"]),
     (HEAD, ["words.yaml:1: one of argv, command and builtin must be there"]),
-    ("name: x\nargv: [ls]\n", ["words.yaml:1: description is missing; the model chooses by it"]),
+    ("name: x\nargv: [ls]\n", ["words.yaml:1: description is missing; the model chooses by the description"]),
     (HEAD + "argv: [ls]\ncommand: ls\n", ["words.yaml:4: command: give argv or command, not both"]),
     (HEAD + "argv: ls\n", ["words.yaml:3: argv: a list is expected, not a string"]),
     (HEAD + "argv: []\n", ["words.yaml:3: argv: it is empty"]),
@@ -184,7 +184,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         HEAD + "argv: [ls]\nrestrictions: {hosts: [a.org]}\n",
-        ["words.yaml:4: restrictions.hosts: without network there is nothing to reach; set network"],
+        ["words.yaml:4: restrictions.hosts: there is nothing to reach without network; set network"],
     ),
     (
         HEAD + "argv: [ls]\nnetwork: [b.org]\nrestrictions: {hosts: [a.org]}\n",
@@ -200,7 +200,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         HEAD + "argv: [ls]\nrestrictions: {paths: {read: ['src/**']}}\n",
-        ["words.yaml:4: restrictions.paths: no parameter is of type path, so nothing can be held against it"],
+        ["words.yaml:4: restrictions.paths: no parameter is of type path, so the list restricts nothing"],
     ),
     (
         HEAD + "argv: [rm, x]\nrestrictions: {commands: [git log]}\n",
@@ -228,7 +228,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         "name: x\nbuiltin: read\nrestrictions: {paths: {write: [a]}, commands: [ls]}\n",
         [
             "words.yaml:3: restrictions.commands: read runs no commands",
-            "words.yaml:3: restrictions.paths.write: it cannot be held against read, which does not write its path",
+            "words.yaml:3: restrictions.paths.write: it does not apply to read, which does not write its path",
         ],
     ),
     (
@@ -245,7 +245,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         f"{HEAD}argv: [ls]\n---\n{HEAD}argv: [ls]\n",
-        ["words.yaml:5: name: words.yaml:1 has a tool count, too"],
+        ["words.yaml:5: name: words.yaml:1 already has a tool named count"],
     ),
 ]  # fmt: skip
 
@@ -316,5 +316,5 @@ def test_a_value_in_the_code_of_another_language_is_warned_about(code: list[str]
 
 def test_a_parameter_that_is_used_nowhere_is_warned_about() -> None:
     loaded = load(HEAD + ARGS + "argv: [ls]\n")
-    assert "words.yaml:3: parameters[0]: p is used nowhere" in map(str, loaded.problems)
+    assert "words.yaml:3: parameters[0]: p is not used" in map(str, loaded.problems)
     assert len(loaded.tools) == 1
