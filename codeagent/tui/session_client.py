@@ -38,7 +38,7 @@ from codeagent.tui.facts import About, Facts, facts_about, sandbox_words
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import Missing, ModelRow, SessionRow, Wish
 from codeagent.tui.stage import Stage
-from codeagent.tui.widgets.status_text import MODE_MEANS
+from codeagent.tui.widgets.status import MODE_MEANS
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""

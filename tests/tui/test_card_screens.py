@@ -16,7 +16,7 @@ from codeagent.core.policy import Decision
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.widgets.approval import ApprovalCard
 from codeagent.tui.widgets.lanes import LanesView
-from codeagent.tui.widgets.status_line import StatusLine
+from codeagent.tui.widgets.status import StatusLine
 from tests.tui.guards import long_enough
 from tests.tui.pictures import SIZES, Album
 from tests.tui.replay import settled

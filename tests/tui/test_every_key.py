@@ -24,9 +24,9 @@ from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import COMMANDS
 from codeagent.tui.screens import chat as chat_screen
 from codeagent.tui.screens.chat import ChatScreen
-from codeagent.tui.screens.folder_question import FolderQuestion
-from codeagent.tui.screens.hunks import HunkReview
-from codeagent.tui.screens.output import OutputScreen
+from codeagent.tui.screens.hunk_review import HunkReview
+from codeagent.tui.screens.info import OutputScreen
+from codeagent.tui.screens.opening import FolderQuestion
 from codeagent.tui.stage import Paused, PlanReady
 from codeagent.tui.widgets import guard
 from tests.tui.boundary_scenes import PLAN, paused

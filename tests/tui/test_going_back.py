@@ -7,9 +7,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from codeagent.core.acts import Restore
-from codeagent.tui.screens.going_back_page import GoingBackPage
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.rewind_picker import RewindPicker
+from codeagent.tui.screens.rewind_pages import GoingBackPage, RewindPicker
 from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.guards import long_enough

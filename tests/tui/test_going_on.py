@@ -17,8 +17,8 @@ from codeagent.core.acts import Prompt
 from codeagent.tui import commands
 from codeagent.tui.commands import COMMANDS, Command
 from codeagent.tui.ports import Wish
+from codeagent.tui.screens.info import TextScreen
 from codeagent.tui.screens.page import Page
-from codeagent.tui.screens.text import TextScreen
 from codeagent.tui.transcript.blocks import Remark
 from codeagent.tui.widgets.composer import Composer
 from tests.tui.replay import ReplayApp, settled, until

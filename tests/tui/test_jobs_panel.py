@@ -11,11 +11,10 @@ from textual.pilot import Pilot
 from codeagent.core.acts import Background, SendToJob, StopJob
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.screens.chat import ChatScreen
-from codeagent.tui.screens.job_tail import JobTail
-from codeagent.tui.screens.jobs import JobsScreen
-from codeagent.tui.screens.output import OutputScreen
+from codeagent.tui.screens.info import OutputScreen
+from codeagent.tui.screens.jobs import JobList, JobsScreen
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.widgets.job_list import JobList
+from codeagent.tui.widgets.output import JobTail
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
 from tests.tui.replay import ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording

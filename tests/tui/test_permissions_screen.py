@@ -15,9 +15,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolCallAdded, ToolResultAdded
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import Rule
-from codeagent.tui.screens.permission_list import PermissionList
-from codeagent.tui.screens.permission_rows import RuleEntry
-from codeagent.tui.screens.permissions import PermissionsScreen
+from codeagent.tui.screens.permissions import PermissionList, PermissionsScreen, RuleEntry
 from codeagent.tui.screens.rule_editor import RuleEditor
 from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.replay import ReplayApp, ReplayClient, enter, settled, until

@@ -1,16 +1,77 @@
-"""What the person says on a card is done on the conversation."""
+"""What is docked above the composer and waits for the user, and what is answered to it."""
 
 from collections.abc import Callable
 
 from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
 
 from codeagent.core.acts import Answer
 from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.screens.commanded import Chat
+from codeagent.tui.stage import Stage
 from codeagent.tui.widgets.approval import ApprovalCard
 from codeagent.tui.widgets.boundary_acts import BoundaryAct
 from codeagent.tui.widgets.boundary_card import BoundaryCard
-from codeagent.tui.widgets.card_dock import CardDock
+from codeagent.tui.widgets.guard import TOO_SOON
+
+
+class CardDock(Vertical):
+    """Shows one card at a time, questions first; messages of the cards pass through.
+
+    `now` gives seconds since the epoch.
+    """
+
+    DEFAULT_CSS = """
+    CardDock {
+        width: 1fr;
+        height: auto;
+    }
+    """
+
+    def __init__(self, stage: Stage, *, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._stage = stage
+        self.approval = ApprovalCard(stage.desk, now=now)
+        self.boundary = BoundaryCard(stage)
+
+    def compose(self) -> ComposeResult:
+        yield self.approval
+        yield self.boundary
+
+    def on_descendant_focus(self) -> None:
+        self._stage.status.set(on_card=True)
+
+    def on_descendant_blur(self) -> None:
+        self._stage.status.set(on_card=False)
+
+    def ring(self, bell: bool) -> None:
+        """Whether what waits for the person rings once."""
+        self.approval.rings = self.boundary.rings = bell
+
+    def typed(self) -> None:
+        """The person typed or pasted in the composer."""
+        self.approval.typed()
+        self.boundary.typed()
+
+    def take_focus(self) -> bool:
+        """Give the keys to what waits; False where nothing does."""
+        if self._stage.desk.waiting:
+            self.approval.take_focus()
+            return True
+        if self._stage.boundary.now is None:
+            return False
+        self.boundary.take_focus()
+        return True
+
+    def press(self, key: str) -> bool:
+        """A key with Alt, from the composer; False where it is none of theirs."""
+        return self.approval.press(key) if self._stage.desk.waiting else self.boundary.press(key)
+
+    @property
+    def too_soon(self) -> str:
+        """Why a key of the composer that ends a pause does not count yet; empty where it does."""
+        return TOO_SOON if self.boundary.is_new else ""
 
 
 class AnsweredCards(CardDock):
@@ -31,7 +92,7 @@ class AnsweredCards(CardDock):
 
     @on(ApprovalCard.HunksWanted)
     def _choose_hunks(self, message: ApprovalCard.HunksWanted) -> None:
-        from codeagent.tui.screens.hunks import HunkReview  # not needed before the first change
+        from codeagent.tui.screens.hunk_review import HunkReview  # not needed before the first change
 
         def take(answers: tuple[HunkAnswer, ...] | None) -> None:
             if answers is not None and not self.approval.take_hunks(message.approval_id, answers):

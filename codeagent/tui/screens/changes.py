@@ -1,9 +1,9 @@
-"""`/diff`: what changed since the session began, file by file, and how to take a part of it back."""
+"""/diff: what changed since the session began, file by file, and how to take a part of it back."""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.style import Style
@@ -15,23 +15,114 @@ from textual.events import Key, Resize
 
 from codeagent.core.acts import RestoreFile
 from codeagent.core.checkpoints import Node
+from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CheckpointError
-from codeagent.core.hunks import Hunk, cut
+from codeagent.core.hunks import Hunk, cut, landed
 from codeagent.core.rewind import ChangedFile, Changes
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.screens.changed_file import ChangedFileView, changed_file
 from codeagent.tui.screens.diff_page import DiffPage
-from codeagent.tui.screens.picker_list import PickerList, PickerRow
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.widgets.card_keys import keymap_of
-from codeagent.tui.widgets.fitting import Part
 from codeagent.tui.widgets.guard import TOO_SOON
-from codeagent.tui.widgets.hunk_rows import HunkRows, hunk_rows, line_end_notes
+from codeagent.tui.widgets.hunk_pane import HunkRows, hunk_rows, line_end_notes
+from codeagent.tui.widgets.marked_list import PickerList, PickerRow
+from codeagent.tui.widgets.rows import Part
 
+_LARGEST = 2 << 20
+"""Bytes of a file up to which its lines are compared."""
 _LEFT_OUT = "\0"
 """The key of the row about what is not compared; no path has it."""
 _EDITED = "you edited it, too"
 _WAIT = "the agent works: what changed can be undone when it is done, or after Esc"
+
+
+@dataclass(frozen=True)
+class ChangedFileView:
+    """`then` and `now` are what comparing was about; a restore is refused where `now` no longer holds."""
+
+    path: str
+    then: Node | None
+    now: Node | None
+    diff: DiffBlock | None
+    """None where there are no lines to compare."""
+    notes: tuple[str, ...]
+    """What happened to it that no line shows."""
+
+    def without_hunk(self, at: int) -> Node | None:
+        """The file as it is now, but for one hunk of `diff`, which is as it was. Raises IndexError."""
+        assert self.diff is not None
+        hunks = cut(self.diff.before, self.diff.after)
+        answers = [True] * len(hunks)
+        answers[at] = False
+        text = landed(self.diff.before, hunks, answers)
+        if text == self.diff.before or self.now is None:
+            return self.then
+        return replace(self.now, data=text.encode(errors="surrogateescape"))
+
+
+def changed_file(path: str, then: Node | None, now: Node | None) -> ChangedFileView:
+    """None: there was, or is, no such file. Bytes that are no UTF-8 are lone surrogates in the texts."""
+    before, after = _text(then), _text(now)
+    notes = tuple(note for note in (_kind_note(then, now),) if note)
+    if before is not None and after is not None:
+        ends = () if before != after or notes else ("it is as it was",)
+        return ChangedFileView(path, then, now, DiffBlock(path=path, before=before, after=after), (*notes, *ends))
+    return ChangedFileView(path, then, now, None, (*notes, *(what for what in (_what(then, now),) if what)))
+
+
+def _text(node: Node | None) -> str | None:
+    if node is None:
+        return ""
+    if node.kind == "link" or b"\0" in node.data or len(node.data) > _LARGEST:
+        return None
+    return node.data.decode(errors="surrogateescape")
+
+
+def _kind_note(then: Node | None, now: Node | None) -> str:
+    match then, now:
+        case None, None:
+            return "there is no such file, and there was none"
+        case None, Node(kind="executable"):
+            return "a new file, which may be run"
+        case None, Node(kind="link", data=data):
+            return f"a new link to {_target(data)}"
+        case None, _:
+            return "a new file"
+        case Node(kind="link", data=data), None:
+            return f"deleted; it was a link to {_target(data)}"
+        case _, None:
+            return "deleted"
+        case Node(kind="link", data=old), Node(kind="link", data=new):
+            return f"a link: it led to {_target(old)}, and leads to {_target(new)} now"
+        case Node(kind="link", data=data), _:
+            return f"a file now; it was a link to {_target(data)}"
+        case _, Node(kind="link", data=data):
+            return f"a link to {_target(data)} now; it was a file"
+        case Node(kind="file"), Node(kind="executable"):
+            return "it may be run now"
+        case Node(kind="executable"), Node(kind="file"):
+            return "it may no longer be run"
+        case _:
+            return ""
+
+
+def _what(then: Node | None, now: Node | None) -> str:
+    """Why there are no lines, where a file and not a link is the reason."""
+    files = [node for node in (then, now) if node is not None and node.kind != "link"]
+    if any(b"\0" in node.data for node in files):
+        return f"a binary file: {_sizes(then, now)}"
+    if any(len(node.data) > _LARGEST for node in files):
+        return f"too large to compare here: {_sizes(then, now)}"
+    return ""
+
+
+def _sizes(then: Node | None, now: Node | None) -> str:
+    words = [f"{len(node.data):,} bytes {when}" for node, when in ((then, "before"), (now, "now")) if node is not None]
+    return ", ".join(words)
+
+
+def _target(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
 
 
 @dataclass(frozen=True)
@@ -80,7 +171,7 @@ class ChangesScreen(DiffPage[None]):
         with self._place:
             yield self._files
         yield self.pane
-        yield self.foot
+        yield self.hint_row
 
     def on_mount(self) -> None:
         self._place.display = False
@@ -120,7 +211,7 @@ class ChangesScreen(DiffPage[None]):
                 f"{self.key('hunks.split')} columns",
                 f"{self.key('hunks.full')} all lines",
             ]
-        self.foot.show(standing, hints)
+        self.hint_row.show(standing, hints)
         self.pane.refresh()
 
     def lay(self) -> None:
@@ -137,9 +228,6 @@ class ChangesScreen(DiffPage[None]):
             self.say("nothing was changed")
             event.stop()
             event.prevent_default()
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     def action_file(self, step: int) -> None:
         self.say("")
@@ -215,18 +303,16 @@ class ChangesScreen(DiffPage[None]):
             self._changes = await self._rewind.changes(self._since) if points else Changes(())
         except CheckpointError as error:
             self._changes = Changes(())
-            await self._list("")
+            self._list("")
             self._words(str(error))
             return
         keys = self._keys()
         key = before if before in keys else keys[min(at, len(keys) - 1)] if keys else ""
-        await self._list(key)
+        self._list(key)
         await self._show(key)
 
-    async def _list(self, key: str) -> None:
-        self._files = PickerList([self._row(each) for each in self._keys()], key)
-        await self._place.remove_children()
-        await self._place.mount(self._files)
+    def _list(self, key: str) -> None:
+        self._files.show([self._row(each) for each in self._keys()], mark=key)
         self._place.display = bool(self._keys())
         self._fit()
 

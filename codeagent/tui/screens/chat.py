@@ -31,7 +31,7 @@ from codeagent.tui.widgets.external_editor import edit_in_editor
 from codeagent.tui.widgets.find_bar import FindBar
 from codeagent.tui.widgets.header import Header
 from codeagent.tui.widgets.lanes import LanesView
-from codeagent.tui.widgets.status_line import StatusLine
+from codeagent.tui.widgets.status import StatusLine
 
 if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
     from codeagent.tui.session_client import SessionClient

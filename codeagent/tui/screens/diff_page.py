@@ -7,31 +7,21 @@ from typing import ClassVar, TypeVar
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.events import Key
-from textual.screen import ModalScreen
 
-from codeagent.tui.clipboard import copy
-from codeagent.tui.screens.title_row import TitleRow
+from codeagent.tui.screens.page import Page
 from codeagent.tui.widgets.card_keys import keymap_of
-from codeagent.tui.widgets.diff_piece import SPLIT_FROM
-from codeagent.tui.widgets.fitting import Part
-from codeagent.tui.widgets.guard import TOO_SOON, Guard
-from codeagent.tui.widgets.hunk_foot import HunkFoot
+from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.hunk_pane import HunkPane
 from codeagent.tui.widgets.line_pane import LinePane
+from codeagent.tui.widgets.pieces import SPLIT_FROM
+from codeagent.tui.widgets.rows import Part
 
 ResultT = TypeVar("ResultT")
 
 
-class DiffPage(ModalScreen[ResultT]):
+class DiffPage(Page[ResultT], inherit_bindings=False):
     """Keys go from hunk to hunk and scroll; none counts before the page could be read, but the one that closes it."""
 
-    DEFAULT_CSS = """
-    DiffPage {
-        layout: vertical;
-        background: $background;
-        color: $foreground;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "close", "back", show=False, id="hunks.close"),
         Binding("j", "hunk(1)", "next hunk", show=False, id="hunks.next"),
@@ -48,14 +38,10 @@ class DiffPage(ModalScreen[ResultT]):
         Binding("end,G", "turn('end')", "to the end", show=False, id="hunks.end"),
         Binding("c,ctrl+c", "copy", "copy the selection, else the hunk", show=False, id="hunks.copy"),
     ]
-    AUTO_FOCUS = ""
 
     def __init__(self, title: str, clock: Callable[[], float]) -> None:
-        super().__init__()
-        self.guard = Guard(clock)
-        self.title_row = TitleRow(title)
-        self.pane = HunkPane(self.heading)
-        self.foot = HunkFoot()
+        self.pane: HunkPane
+        super().__init__(title, HunkPane(self.heading), clock=clock)
         self.shows_everything = False
 
     @abstractmethod
@@ -68,7 +54,7 @@ class DiffPage(ModalScreen[ResultT]):
 
     @abstractmethod
     def lay(self) -> None:
-        """Give the pane its rows anew, as `shows_everything` says."""
+        """Give the pane its rows again, as `shows_everything` says."""
 
     @abstractmethod
     def copied(self, at: int) -> str:
@@ -80,8 +66,6 @@ class DiffPage(ModalScreen[ResultT]):
         """Hunks of the change that is shown."""
 
     def on_mount(self) -> None:
-        self.guard.close()
-        self.watch(self.app, "app_focus", self._window_came_back, init=False)
         self.draw()
 
     def on_key(self, event: Key) -> None:
@@ -91,23 +75,14 @@ class DiffPage(ModalScreen[ResultT]):
             event.stop()
             event.prevent_default()
 
-    def say(self, text: str) -> None:
-        """One line in the foot, until something is done."""
-        self.foot.tell(text)
-
-    def key(self, action: str) -> str:
-        """The key in force for an action, as a person reads it."""
-        return keymap_of(self).shown(action)
+    def whole(self) -> str:
+        return self.copied(self.pane.current) if self.count else ""
 
     def action_hunk(self, step: int) -> None:
         self.say("")
         if self.count:
             self.pane.go_to_hunk(self.pane.current + step)
         self.draw()
-
-    def action_turn(self, key: str) -> None:
-        self.say("")
-        self.pane.turn(key)
 
     def action_split(self) -> None:
         fits = self.pane.toggle_split()
@@ -120,15 +95,6 @@ class DiffPage(ModalScreen[ResultT]):
         self.lay()
         self.draw()
 
-    def action_copy(self) -> None:
-        selected = self.get_selected_text()
-        try:
-            said = copy(self.app, selected or (self.copied(self.pane.current) if self.count else ""))
-        except OSError as problem:
-            said = f"not copied: the file for it cannot be written ({problem.strerror})"
-        self.say(said)
-        self.clear_selection()
-
     @on(LinePane.Moved)
     def _moved(self, event: LinePane.Moved) -> None:
         event.stop()
@@ -138,7 +104,3 @@ class DiffPage(ModalScreen[ResultT]):
         if self.is_attached:
             self.pane.look()
             self.draw()
-
-    def _window_came_back(self, focused: bool) -> None:
-        if focused:
-            self.guard.close()

@@ -9,16 +9,15 @@ from urllib.parse import urlsplit
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.ports import Missing, ModelRow
-from codeagent.tui.screens.picker_list import PickerList, PickerRow
-from codeagent.tui.screens.title_row import HintRow, TitleRow
-from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.screens.page import Guarded
 from codeagent.tui.widgets.line_input import LineInput
+from codeagent.tui.widgets.marked_list import PickerList, PickerRow
+from codeagent.tui.widgets.rows import HintRow, TitleRow
 
 _VARIABLES = (
     ("sk-ant-", "ANTHROPIC_API_KEY"),
@@ -65,7 +64,7 @@ class DemoChosen:
 WayOn = KeyKept | ServerChosen | AddressGiven | DemoChosen
 
 
-class FirstRun(ModalScreen[WayOn | None]):
+class FirstRun(Guarded[WayOn | None]):
     """Gives the way the person took, None where they leave. What is typed as a key is shown as dots only."""
 
     DEFAULT_CSS = """
@@ -80,6 +79,7 @@ class FirstRun(ModalScreen[WayOn | None]):
         & > HintRow { dock: bottom; }
     }
     """
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "take the marked row", show=False, priority=True, id="picker.choose"),
         Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="picker.close"),
@@ -87,7 +87,6 @@ class FirstRun(ModalScreen[WayOn | None]):
         Binding("down,ctrl+n", "move(1)", "row below", show=False, priority=True, id="picker.down"),
         Binding("d", "demo", "look around with the demo model", show=False),
     ]
-    AUTO_FOCUS = ""
 
     def __init__(
         self,
@@ -98,9 +97,8 @@ class FirstRun(ModalScreen[WayOn | None]):
         only_key: bool = False,
     ) -> None:
         """`only_key`: there is a conversation already, which another key may help."""
-        super().__init__()
+        super().__init__(clock)
         self._only_key = only_key
-        self._guard = Guard(clock)
         self._missing = missing
         self._keep_key = keep_key
         self._list = PickerList(_rows(missing)[: 1 if only_key else None])
@@ -118,7 +116,6 @@ class FirstRun(ModalScreen[WayOn | None]):
         yield self._hints
 
     def on_mount(self) -> None:
-        self._guard.close()
         if self._only_key:
             self._open(self._key)
 
@@ -143,7 +140,7 @@ class FirstRun(ModalScreen[WayOn | None]):
 
     def action_demo(self) -> None:
         """By its letter, unless that was on its way before the screen could be read."""
-        if self._guard.quiet and not self._only_key:
+        if self.guard.quiet and not self._only_key:
             self.dismiss(DemoChosen())
 
     def on_paste(self, event: events.Paste) -> None:

@@ -1,5 +1,6 @@
-"""Going back: `/undo`, `/redo` and `/rewind`, from what would change to what was done."""
+"""Going back: /undo, /redo and /rewind, from what would change to what was done."""
 
+import time
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
@@ -8,17 +9,75 @@ from codeagent.core.errors import CheckpointError
 from codeagent.core.rewind import ChangedFile, Changes, Point, Rewind
 from codeagent.core.sanitize import one_line
 from codeagent.tui.screens.commanded import Chat
-from codeagent.tui.screens.going_back_files import changes_pieces, counted, file_rows, said
-from codeagent.tui.screens.going_back_page import GoingBackPage
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.rewind_picker import CURRENT, RewindPicker, nothing_changes
-from codeagent.tui.screens.rewind_rows import point_rows, prompt_said, prompts_since, way_rows
+from codeagent.tui.screens.rewind_pages import (
+    CURRENT,
+    GoingBackPage,
+    RewindPicker,
+    changes_pieces,
+    counted,
+    file_rows,
+    nothing_changes,
+)
 from codeagent.tui.session_client import SessionClient
+from codeagent.tui.transcript.blocks import Block, Prompt
 from codeagent.tui.widgets.line_pane import Piece
+from codeagent.tui.widgets.marked_list import PickerRow
+from codeagent.tui.widgets.pieces import wrapped_piece
 
-_LABEL = 40
+_CUT = "…"
+_LABEL = 60
+_SHOWN = 40
 """Characters of a prompt or batch in a line about it."""
 _NOTHING = "no file differs from then; nothing was changed"
+
+
+def point_rows(points: Sequence[Point]) -> list[PickerRow]:
+    """Prompts with the batches of their runs below them, and the present at the end."""
+    rows = [_point_row(point) for point in points if point.cause in ("prompt", "batch")]
+    return [*rows, PickerRow(CURRENT, "(current)")]
+
+
+def way_rows(point: Point, changes: Changes, prompts: int) -> list[PickerRow]:
+    """What can go back to that point; `prompts` is how many the conversation would lose."""
+    count = len(changes.files)
+    edited = sum(file.edited for file in changes.files)
+    files = counted(count, "file") + (f", {edited} of them edited by you" if edited else "")
+    talk = f"{counted(prompts, 'prompt')} and what followed"
+    # Only at a prompt does the conversation stand at a point where the model would be asked.
+    can_talk = point.cause == "prompt"
+    rows = [PickerRow("both", "files and conversation", f"{files}; {talk}", warn=bool(edited))] if can_talk else []
+    rows += [PickerRow("files", "files only", files, warn=bool(edited))]
+    rows = rows if count else []
+    return [*rows, PickerRow("conversation", "conversation only", talk)] if can_talk else rows
+
+
+def prompts_since(points: Sequence[Point], point: Point) -> int:
+    """Prompts at that moment and after it."""
+    return sum(other.cause == "prompt" for other in points[points.index(point) :])
+
+
+def prompt_said(blocks: Sequence[Block], points: Sequence[Point], point: Point) -> str:
+    """The prompt of a point as it was written, where the conversation still shows it; else its one line."""
+    later = points[points.index(point) + 1 :]
+    same = sum(other.cause == "prompt" and other.label == point.label for other in later)
+    found = [block.text for block in reversed(blocks) if isinstance(block, Prompt) and _begins(block.text, point.label)]
+    return found[same] if same < len(found) else point.label
+
+
+def _point_row(point: Point) -> PickerRow:
+    when = time.strftime("%H:%M", time.localtime(point.at))
+    if point.cause == "prompt":
+        return PickerRow(point.id, one_line(point.label, _LABEL) or "(nothing said)", when)
+    number = f"batch {point.batch}" if point.batch else "batch"
+    return PickerRow(point.id, f"└ {number}: {one_line(point.label, _LABEL)}", when)
+
+
+def _begins(text: str, label: str) -> bool:
+    """The label is the text in one line, cut or not."""
+    flat = " ".join(text.split())
+    cut = label.removesuffix(_CUT)
+    return flat.startswith(cut) if cut != label else flat == label
 
 
 class GoingBack:
@@ -89,7 +148,7 @@ class GoingBack:
         if not rows:
             self._chat.tell(_NOTHING)
             return True
-        title = f"Back to before: {one_line(point.label, _LABEL)}"
+        title = f"Back to before: {one_line(point.label, _SHOWN)}"
         way = await self._chat.app.push_screen_wait(Picker(title, rows))
         if way is None:
             return False
@@ -109,7 +168,7 @@ class GoingBack:
             self._chat.restore(said)
         did = [_named(changed)] if changed else []
         did += ["the conversation"] if talks else []
-        where = one_line(point.label, _LABEL)
+        where = one_line(point.label, _SHOWN)
         self._chat.tell(f"back to before “{where}”: {' and '.join(did) or 'nothing'}; /redo returns")
 
     async def _restored(self, client: SessionClient, act: Restore) -> Sequence[ChangedFile]:
@@ -140,12 +199,12 @@ class GoingBack:
             changes = await rewind.changes(key)
             rows = await file_rows(rewind, key, changes.files)
         except CheckpointError as error:
-            return (said(str(error), "error"),)
+            return (wrapped_piece(str(error), "error"),)
         lead = f"{counted(len(rows), 'file')} would change" if rows else "no file differs from then"
         prompts = prompts_since(rewind.points(), point)
         if point.cause == "prompt":
             lead += f"; {counted(prompts, 'prompt')} and what came of {'it' if prompts == 1 else 'them'} can go"
-        return (said(lead, "strong"), *changes_pieces(rows, changes, diffs=False))
+        return (wrapped_piece(lead, "strong"), *changes_pieces(rows, changes, diffs=False))
 
 
 def _named(files: Sequence[ChangedFile]) -> str:

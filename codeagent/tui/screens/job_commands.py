@@ -8,12 +8,12 @@ from codeagent.core.job import Job
 from codeagent.core.sanitize import one_line
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.host import Host
+from codeagent.tui.screens.info import OutputScreen
 from codeagent.tui.screens.jobs import JobsScreen
-from codeagent.tui.screens.output import OutputScreen
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.picker_list import PickerRow
 from codeagent.tui.transcript.blocks import Card
 from codeagent.tui.transcript.spelling import whole
+from codeagent.tui.widgets.marked_list import PickerRow
 
 _NONE = "there is no job yet"
 _ENDED = "nothing is running: nothing was moved to the background"

@@ -4,30 +4,36 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
 from codeagent.core.acts import SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
-from codeagent.core.job import Job
+from codeagent.core.job import Job, JobStatus
+from codeagent.tui.job_board import JobBoard
 from codeagent.tui.keymap import Keymap
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.escape import AGAIN
-from codeagent.tui.screens.job_tail import JobTail
-from codeagent.tui.screens.output import OutputScreen
-from codeagent.tui.screens.title_row import TitleRow
+from codeagent.tui.screens.info import OutputScreen
+from codeagent.tui.screens.page import Panel
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
-from codeagent.tui.widgets.hint_keys import HintKey, HintKeys
-from codeagent.tui.widgets.job_list import JobList
-from codeagent.tui.widgets.job_rows import ports_text
+from codeagent.tui.transcript.spelling import counted, whole
 from codeagent.tui.widgets.line_input import LineInput
+from codeagent.tui.widgets.marked_list import MarkedList, Parts
+from codeagent.tui.widgets.output import JobTail
+from codeagent.tui.widgets.rows import HintKey, HintKeys, Part, TitleRow, cut_end, fit, flat, joined_width, styled
 
+_WORD = 7
+"""Cells of `running` and `stopped`."""
+_LONGEST_ID = 10
 _TOGETHER = 0.05
 """Seconds within which changes are drawn as one."""
 _SMALL = 30
@@ -35,21 +41,85 @@ _SMALL = 30
 _WRITING = (HintKey("Enter", "sends it", "keep"), HintKey("Esc", "ends writing", "close"))
 
 
-class JobsScreen(ModalScreen[None]):
+def parts_of(row: Job, width: int, now: float, palette: Palette) -> Parts:
+    """The row in at most `width` cells; `now` in seconds since the epoch."""
+    name = cut_end(flat(row.id), _LONGEST_ID)
+    head = f"{name:<6}  "
+    room = max(0, width - cell_len(head) - _WORD - 2)
+    facts = fit(_facts(row, now), room * 3 // 5)
+    beside = joined_width(facts) if facts and joined_width(facts) <= room * 3 // 5 else 0
+    about = max(0, room - beside - (2 if beside else 0))
+    parts: Parts = [
+        (head, palette.text),
+        (f"{row.status:<{_WORD}}  ", state_style(row.status, palette)),
+        (set_cell_size(cut_end(flat(row.title), about), about), palette.text),
+    ]
+    return [*parts, ("  ", None), *styled(facts, palette)] if beside else parts
+
+
+def state_style(state: JobStatus, palette: Palette) -> Style:
+    return {
+        "running": palette.running,
+        "done": palette.success,
+        "failed": palette.error,
+        "stopped": palette.warning,
+        "lost": palette.warning,
+    }[state]
+
+
+def ports_text(row: Job) -> str:
+    """`port 8000`, `ports 8000, 8001`; empty where it listens on none."""
+    if not row.ports:
+        return ""
+    return f"port{'s' if len(row.ports) > 1 else ''} {', '.join(map(str, row.ports))}"
+
+
+def _facts(row: Job, now: float) -> tuple[Part, ...]:
+    return (
+        Part(ports_text(row), 3, lambda palette: palette.accent),
+        Part(f"exit {row.exit_code}" if row.exit_code else "", 2, lambda palette: palette.error),
+        Part(counted(row.lines, "line", "lines") if row.lines else "", 0),
+        Part("" if row.status == "lost" else whole(row.seconds(now)), 1),
+    )
+
+
+class JobList(MarkedList[Job]):
+    """`clock` gives seconds since the epoch."""
+
+    def __init__(self, board: JobBoard, marked: str = "", *, clock: Callable[[], float]) -> None:
+        """`marked` is the id of the job the mark begins on; the newest that runs where there is no such job."""
+        rows = [row.id for row in board.rows]
+        running = [row.id for row in board.rows if row.status == "running"]
+        super().__init__(board.rows, mark=marked if marked in rows else (running or rows or [""])[-1])
+        self._board = board
+        self._clock = clock
+
+    def key(self, row: Job) -> object:
+        return row.id
+
+    @property
+    def marked(self) -> Job | None:
+        """As it is now, also where the list was not drawn since."""
+        marked = super().marked
+        return None if marked is None else self._board.get(marked.id)
+
+    def sync(self) -> None:
+        """Draw the jobs as they are now; the mark stays on its job."""
+        self.show(self._board.rows)
+
+    def parts(self, row: Job, width: int, palette: Palette, *, marked: bool) -> Parts:
+        return parts_of(row, width, self._clock(), palette)
+
+
+class JobsScreen(Panel[None]):
     """Lies over the lower part of the conversation, which goes on; on a small screen over all of it."""
 
     DEFAULT_CSS = """
     JobsScreen {
-        align: left bottom;
-        background: transparent;
-        & > Vertical {
-            height: 75%;
-            background: $surface;
-            color: $foreground;
-        }
+        & > Vertical { height: 75%; }
         & > Vertical.-whole { height: 100%; }
         & JobTail { padding: 0 1 0 3; }
-        & LineInput { margin: 0 1 0 3; display: none; }
+        & LineInput { display: none; }
         & LineInput.-open { display: block; }
     }
     """
@@ -203,7 +273,8 @@ class JobsScreen(ModalScreen[None]):
         self._send(message.value)
 
     @on(JobList.Marked)
-    def _marked(self, message: JobList.Marked) -> None:
+    @on(JobList.Clicked)
+    def _marked(self, message: JobList.Marked | JobList.Clicked) -> None:
         message.stop()
         self._forget()
         self._sync()
@@ -262,7 +333,7 @@ class JobsScreen(ModalScreen[None]):
 
     def _tick(self) -> None:
         self._stage.jobs.count(self._client.job_lines())
-        self._list.refresh()
+        self._list.sync()
 
     def _keys(self) -> tuple[HintKey, ...]:
         """What can be done with the marked job."""

@@ -1,22 +1,74 @@
-"""The way from a first frame to a conversation: asks for what is missing until nothing is, or the person leaves."""
+"""The way from a first frame to a conversation: asks for what is missing until nothing is, or the user leaves."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any, ClassVar, assert_never
 
-from textual.app import App
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.sanitize import visible
 from codeagent.tui.ports import Missing, Wish
 from codeagent.tui.screens.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
-from codeagent.tui.screens.folder_question import FolderQuestion, GitQuestion
 from codeagent.tui.screens.host import Host
-from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.picker_list import PickerRow
-from codeagent.tui.screens.rows import model_rows, session_rows
+from codeagent.tui.screens.page import Guarded
+from codeagent.tui.screens.picker import Picker, model_rows, session_rows
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
-from codeagent.tui.widgets.status_text import greeting
+from codeagent.tui.widgets.marked_list import PickerRow
+from codeagent.tui.widgets.rows import HintRow, TitleRow
+from codeagent.tui.widgets.status import greeting
+
+
+class FolderQuestion(Guarded[bool]):
+    """Gives True only for `y`, and not for one that was typed before the question could be read."""
+
+    DEFAULT_CSS = """
+    FolderQuestion {
+        align: left bottom;
+        background: $background;
+        & > Vertical { height: auto; background: $surface; color: $foreground; }
+        & Static { height: auto; padding: 1 3; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "work here", show=False, id="question.yes"),
+        Binding("n,enter,escape,ctrl+c", "answer(False)", "leave", show=False, id="question.no"),
+    ]
+    AUTO_FOCUS = ""
+    TITLE = "Work here?"
+    ASKED = "work here anyway?"
+    HINTS: ClassVar[list[str]] = ["n no, leave (the default)", "y yes, work here"]
+
+    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """`text`: what this folder is, as `this is your home folder, not a project`."""
+        super().__init__(clock)
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield TitleRow(self.TITLE)
+            yield Static(f"{visible(self._text)}: {self.ASKED}", markup=False)
+            yield HintRow(self.HINTS)
+
+    def action_answer(self, answer: bool) -> None:
+        if not answer or self.guard.admits("y"):
+            self.dismiss(answer)
+
+
+class GitQuestion(FolderQuestion):
+    """The same for a git directory that a worktree or a submodule uses; `text` names it."""
+
+    TITLE = "Use this git directory?"
+    ASKED = (
+        "may commands in the sandbox read it, and may commits you approve be written to it? "
+        "Commands cannot change it, and without it git does not work in bash."
+    )
+    HINTS: ClassVar[list[str]] = ["n no (the default)", "y yes, always for this folder"]
 
 
 def greet(stage: Stage, host: Host, wish: Wish) -> None:

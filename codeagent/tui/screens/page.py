@@ -1,29 +1,93 @@
-"""Something to read that covers the conversation until it is closed."""
+"""What lies over the conversation until it is closed: pages to read, and panels over its lower part."""
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Paste
 from textual.screen import ModalScreen
-from textual.widget import Widget
 
 from codeagent.tui.clipboard import copy
-from codeagent.tui.screens.title_row import HintRow, TitleRow
+from codeagent.tui.widgets.card_keys import keymap_of
+from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.widgets.line_pane import LinePane, Pane, Piece
+from codeagent.tui.widgets.rows import HintRow, TitleRow
+
+ResultT = TypeVar("ResultT")
 
 
-class Pane(Protocol):
-    """What a page shows."""
+class Guarded(ModalScreen[ResultT]):
+    """A screen with a guard: closed while the screen could not be read yet, after a paste, and after another window.
 
-    def turn(self, key: str) -> bool:
-        """Scroll by a key: up, down, pageup, pagedown, home, end; False for any other."""
+    `clock` gives seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.guard = Guard(clock)
+
+    def on_mount(self) -> None:
+        self.guard.close()
+        self.watch(self.app, "app_focus", self._window_came_back, init=False)
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        self.guard.close()
+
+    def key(self, action: str) -> str:
+        """The key in force for an action, as a user reads it."""
+        return keymap_of(self).shown(action)
+
+    def _window_came_back(self, focused: bool) -> None:
+        if focused:
+            self.guard.close()
+
+
+class Panel(Guarded[ResultT]):
+    """Lies over the lower part of the conversation, which goes on."""
+
+    DEFAULT_CSS = """
+    Panel {
+        align: left bottom;
+        background: transparent;
+        & > Vertical {
+            height: auto;
+            background: $surface;
+            color: $foreground;
+        }
+        & LineInput { margin: 0 1 0 3; }
+    }
+    """
+
+
+class TextPane(LinePane):
+    """Pieces to read, and what a copy of all of them is."""
+
+    DEFAULT_CSS = """
+    TextPane { padding: 1 2 0 2; }
+    """
+
+    def __init__(self, pieces: Sequence[Piece], plain: str) -> None:
+        super().__init__()
+        self._begin = tuple(pieces)
+        self._plain = plain
+
+    def on_mount(self) -> None:
+        self.show(self._begin)
+
+    def change(self, pieces: Sequence[Piece], plain: str) -> None:
+        """Show these instead, from their beginning."""
+        self._plain = plain
+        self.show(pieces)
 
     def everything(self) -> str:
-        """All of it, as it is copied."""
+        return self._plain
 
 
-class Page(ModalScreen[None]):
-    """Keys scroll and copy; Esc closes it and gives the focus back."""
+class Page(Guarded[ResultT]):
+    """Covers the conversation: keys scroll and copy; Esc closes it and gives the focus back."""
 
     DEFAULT_CSS = """
     Page {
@@ -44,40 +108,49 @@ class Page(ModalScreen[None]):
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, title: str, note: str = "", hints: Sequence[str] = ()) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        title: str,
+        pane: Pane,
+        note: str = "",
+        hints: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`hints` say what other keys do here, besides those of every page."""
+        super().__init__(clock)
+        self.pane = pane
         self.title_row = TitleRow(title, note)
         self.hint_row = HintRow(["Esc closes", "PgUp PgDn scroll", *hints, "c copies"])
 
-    def pane(self) -> Pane:
-        """The part that scrolls."""
-        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
-
-    def body(self) -> Sequence[Widget]:
-        """Widgets between the title and the hints."""
-        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
-
     def compose(self) -> ComposeResult:
         yield self.title_row
-        yield from self.body()
+        yield self.pane
         yield self.hint_row
+
+    def say(self, text: str) -> None:
+        """One line in place of the hints; empty brings them back."""
+        self.hint_row.tell(text)
+
+    def settle(self) -> None:
+        """Forget what was said in place of the hints: it was read."""
+        self.say("")
+
+    def whole(self) -> str:
+        """What is copied where nothing is selected."""
+        return self.pane.everything()
 
     def action_close(self) -> None:
         self.dismiss(None)
 
     def action_turn(self, key: str) -> None:
         self.settle()
-        self.pane().turn(key)
-
-    def settle(self) -> None:
-        """What was said in place of the hints was read."""
-        self.hint_row.tell("")
+        self.pane.turn(key)
 
     def action_copy(self) -> None:
         selected = self.get_selected_text()
         try:
-            said = copy(self.app, selected or self.pane().everything())
+            said = copy(self.app, selected or self.whole())
         except OSError as problem:
             said = f"not copied: the file for it cannot be written ({problem.strerror})"
-        self.hint_row.tell(said)
+        self.say(said)
         self.clear_selection()

@@ -1,7 +1,13 @@
 """What is allowed here, and everything that was allowed or denied so far."""
 
-from typing import ClassVar
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import ClassVar, assert_never
 
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
@@ -9,17 +15,211 @@ from textual.screen import ModalScreen
 from codeagent.config.paths import PROJECT_FILE, user_config_file
 from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.core.policy import Rule
-from codeagent.tui.screens.permission_list import PermissionList
-from codeagent.tui.screens.permission_page import PermissionPage
-from codeagent.tui.screens.permission_rows import DecisionEntry, RuleEntry, entries_of
+from codeagent.core.ledger import LedgerRow
+from codeagent.core.ledger_words import decided_by
+from codeagent.core.policy import Permission, Rule, RuleOrigin
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import wrap
+from codeagent.tui.screens.page import Page, TextPane
 from codeagent.tui.screens.rule_editor import RuleEditor
-from codeagent.tui.screens.title_row import HintRow, TitleRow
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
+from codeagent.tui.widgets.marked_list import MarkedList, Parts
+from codeagent.tui.widgets.rows import HintRow, TitleRow, cut_end, cut_middle, flat
 
+WORDS: dict[Permission, str] = {"auto": "allow", "prompt": "ask", "deny": "deny"}
+ORIGINS: dict[RuleOrigin, str] = {
+    "flag": "the command line",
+    "session": "this session",
+    "saved": "kept for this folder",
+    "user": "your config.toml",
+    "project": "the project's config.toml",
+}
+_OUTCOME = 9
+"""Cells of `cancelled`, the longest outcome."""
+_WORD = 5
+_ROOMY = 90
+"""Cells from which on there is room for the rule or the reason behind a decision."""
+_FEW = 20
+"""Cells that are worth it."""
+_LABEL = 10
 _LOOK = 0.5
 """Seconds between two looks at whether something happened; nothing is drawn where nothing did."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A row that cannot be marked."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class RuleEntry:
+    rule: Rule
+
+
+@dataclass(frozen=True)
+class DecisionEntry:
+    row: LedgerRow
+
+
+Entry = Heading | RuleEntry | DecisionEntry
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Cells that a word takes in all rows."""
+
+    origin: int = 0
+    who: int = 0
+    tool: int = 0
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> "Columns":
+        rows = [entry.row for entry in entries if isinstance(entry, DecisionEntry)]
+        who = max((cell_len(decided_by(row)) for row in rows), default=0)
+        tool = max((cell_len(flat(row.tool)) for row in rows), default=0)
+        origins = (len(ORIGINS[entry.rule.origin]) for entry in entries if isinstance(entry, RuleEntry))
+        return cls(max(origins, default=0), who, min(tool, 12))
+
+
+def entries_of(rules: Sequence[Rule], decisions: Sequence[LedgerRow]) -> tuple[Entry, ...]:
+    """Both parts, each below its heading: rules as they were given, decisions the newest first."""
+    return (
+        Heading("Rules in force" if rules else "Rules in force: none; n writes one"),
+        *(RuleEntry(rule) for rule in rules),
+        Heading(""),
+        Heading("Decisions so far, the newest first" if decisions else "Decisions so far: none"),
+        *(DecisionEntry(row) for row in reversed(decisions)),
+    )
+
+
+def parts_of(entry: Entry, width: int, columns: Columns, palette: Palette) -> Parts:
+    """The row in at most `width` cells."""
+    match entry:
+        case Heading(text):
+            return [(cut_end(text, width), palette.heading)]
+        case RuleEntry(rule):
+            return _rule(rule, width, columns, palette)
+        case DecisionEntry(row):
+            return _decision(row, width, columns, palette)
+        case _:
+            assert_never(entry)
+
+
+def clock(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def outcome_style(row: LedgerRow, palette: Palette) -> Style:
+    return {"allowed": palette.success, "denied": palette.error, "cancelled": palette.muted}[row.outcome]
+
+
+def _rule(rule: Rule, width: int, columns: Columns, palette: Palette) -> Parts:
+    styles = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
+    room = width - _WORD - 2
+    beside = columns.origin + 2 if room - columns.origin - 2 >= _FEW else 0
+    text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
+    parts: Parts = [(f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]), (text, palette.text)]
+    return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
+
+
+def _decision(row: LedgerRow, width: int, columns: Columns, palette: Palette) -> Parts:
+    who = set_cell_size(decided_by(row), columns.who)
+    tool = set_cell_size(cut_end(flat(row.tool), columns.tool), columns.tool)
+    parts: Parts = [
+        (f"{clock(row.at)}  ", palette.muted),
+        (f"{row.outcome:<{_OUTCOME}}  ", outcome_style(row, palette)),
+        (f"{who}  ", palette.text),
+        (f"{tool}  ", palette.strong),
+    ]
+    room = width - sum(cell_len(text) for text, _ in parts)
+    target, why = flat(row.target or row.what), flat(row.rule or row.reason)
+    if not why or width < _ROOMY or room < 2 * _FEW:
+        return [*parts, (cut_end(target, room), palette.text)]
+    target = set_cell_size(cut_end(target, room * 3 // 5), room * 3 // 5)
+    return [*parts, (target, palette.text), (f"  {cut_end(why, room - cell_len(target) - 2)}", palette.muted)]
+
+
+class PermissionList(MarkedList[Entry]):
+    """Fills the screen it is on."""
+
+    DEFAULT_CSS = """
+    PermissionList {
+        height: 1fr;
+        scrollbar-gutter: stable;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._columns = Columns()
+
+    def is_heading(self, row: Entry) -> bool:
+        return isinstance(row, Heading)
+
+    def show(self, rows: Sequence[Entry], *, mark: object = None) -> None:
+        self._columns = Columns.of(rows)
+        super().show(rows, mark=mark)
+
+    def other_part(self) -> None:
+        """From the rules to the newest decision, from the decisions to the first rule."""
+        here = type(self.marked)
+        other = [at for at in self._places() if type(self._rows[at]) is not here]
+        if other:
+            self._mark(other[0])
+
+    def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Parts:
+        if isinstance(row, Heading):
+            return [(" ", None), *parts_of(row, max(0, width - 4), self._columns, palette)]
+        return parts_of(row, width, self._columns, palette)
+
+
+class PermissionPage(Page[None]):
+    """A rule or a decision, whole."""
+
+    def __init__(self, entry: RuleEntry | DecisionEntry) -> None:
+        title, facts, whole = _rule_facts(entry.rule) if isinstance(entry, RuleEntry) else _decision_facts(entry.row)
+        said = [(label, text) for label, text in facts if text]
+
+        def piece(width: int, palette: Palette) -> Iterator[Line]:
+            for label, text in said:
+                rows = wrap([(text, palette.text)], max(8, width - _LABEL - 2))
+                for name, row in zip_longest([label], rows, fillvalue=None):
+                    beside: list[tuple[str, Style | None]] = [(f"{name or '':<{_LABEL}}  ", palette.muted)]
+                    yield line([*beside, *(row.parts if row else [])])
+            yield line([])
+            for row in wrap([(whole, palette.code)], max(8, width), words=False):
+                yield line(row.parts, joins=row.joins)
+
+        plain = "\n".join([*(f"{label}: {text}" for label, text in said), "", whole])
+        super().__init__(title, TextPane([piece], plain))
+
+
+Facts = Sequence[tuple[str, str]]
+"""Labels and what stands beside them."""
+
+
+def _rule_facts(rule: Rule) -> tuple[str, Facts, str]:
+    """Title, facts, and below them every character of the rule."""
+    return "Rule", [("does", WORDS[rule.permission]), ("from", ORIGINS[rule.origin])], str(rule)
+
+
+def _decision_facts(row: LedgerRow) -> tuple[str, Facts, str]:
+    """Title, facts, and below them all that was decided about."""
+    kept = ", also in later sessions in this folder" if row.keep else ""
+    facts = [
+        ("when", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))),
+        ("outcome", row.outcome),
+        ("who", decided_by(row)),
+        ("tool", row.tool),
+        ("rule", row.rule and row.rule + kept),
+        ("why", row.reason),
+        ("as a rule", row.proposal),
+    ]
+    return "Decision", facts, row.what
 
 
 class PermissionsScreen(ModalScreen[None]):

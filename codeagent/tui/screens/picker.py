@@ -1,6 +1,7 @@
-"""Chooses one of many: sessions, models, themes, commands."""
+"""Chooses one of many: commands, sessions, models, themes."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -8,39 +9,30 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize
-from textual.screen import ModalScreen
 
-from codeagent.tui.screens.picker_list import PickerList, PickerRow
-from codeagent.tui.screens.title_row import HintRow, TitleRow
+from codeagent.core.sanitize import one_line
+from codeagent.tui.commands import COMMANDS
+from codeagent.tui.ports import ModelRow, SessionRow
+from codeagent.tui.screens.page import Panel
+from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
 from codeagent.tui.widgets.line_input import LineInput
+from codeagent.tui.widgets.marked_list import PickerList, PickerRow
+from codeagent.tui.widgets.rows import HintRow, TitleRow
 
 Preview = Callable[[str], None]
 """Is told the key of the row that is marked, while the person still chooses."""
-
-
 _AROUND = 3
 """Rows of the panel besides the list."""
+_DAY = 86_400.0
 
 
 def _no_preview(key: str) -> None:
     """Nothing changes before a row is taken."""
 
 
-class Picker(ModalScreen[str | None]):
+class Picker(Panel[str | None]):
     """Lies over the lower part of the conversation; gives the key of the row that was taken, None after Esc."""
 
-    DEFAULT_CSS = """
-    Picker {
-        align: left bottom;
-        background: transparent;
-        & > Vertical {
-            height: auto;
-            background: $surface;
-            color: $foreground;
-        }
-        & LineInput { margin: 0 1 0 3; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "take the marked row", show=False, priority=True, id="picker.choose"),
         Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="picker.close"),
@@ -103,10 +95,87 @@ class Picker(ModalScreen[str | None]):
     @on(PickerList.Marked)
     def _marked(self, message: PickerList.Marked) -> None:
         message.stop()
-        if message.row is not None:
-            self._preview(message.row.key)
+        if self._list.marked is not None:
+            self._preview(self._list.marked.key)
 
     @on(PickerList.Clicked)
     def _clicked(self, message: PickerList.Clicked) -> None:
         message.stop()
         self.action_choose()
+
+
+def session_rows(sessions: Sequence[SessionRow], now: float) -> list[PickerRow]:
+    """`now` in seconds since the epoch; one that is open elsewhere is marked as such."""
+    return [
+        PickerRow(
+            row.id,
+            one_line(row.prompt, 60) or "(nothing said)",
+            f"{_ago(row.modified, now)} · {row.model}" + (" · in use elsewhere" if row.in_use else ""),
+            warn=row.in_use,
+        )
+        for row in sessions
+    ]
+
+
+def model_rows(models: Iterable[ModelRow]) -> list[PickerRow]:
+    return [PickerRow(row.name, row.name, row.about, warn=not row.ready) for row in models]
+
+
+def _ago(then: float, now: float) -> str:
+    seconds = max(0.0, now - then)
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    if seconds < _DAY:
+        return f"{seconds // 3600:.0f} h ago"
+    return time.strftime("%Y-%m-%d", time.localtime(then))
+
+
+def palette_rows(themes: Iterable[str], models: Iterable[ModelRow], *, running: bool) -> tuple[PickerRow, ...]:
+    """Rows whose key is the line that does it: `/theme paper`. `running`: only what works while the agent does."""
+    commands = [
+        PickerRow(f"/{row.name}", f"/{row.name}", row.about) for row in COMMANDS if row.while_running or not running
+    ]
+    looks = [PickerRow(f"/theme {name}", f"/theme {name}", "theme") for name in themes]
+    ready = () if running else (row for row in models if row.ready)
+    return (*commands, *looks, *(PickerRow(f"/model {row.name}", f"/model {row.name}", row.about) for row in ready))
+
+
+class ThemePicker(Picker):
+    """Gives the name of the theme that was taken; after Esc the one before is in force again."""
+
+    def __init__(self, themes: Themes, current: str, use: Callable[[str], str]) -> None:
+        """`use` draws everything in a theme, and returns what is wrong with it, empty where nothing is."""
+        super().__init__(
+            "Themes", [_row(themes, name) for name in themes.names()], marked=current, on_highlight=self._try
+        )
+        self._before = current
+        self._use = use
+        self._problem = ""
+
+    def action_choose(self) -> None:
+        """A theme that cannot be used is not taken."""
+        if not self._problem:
+            super().action_choose()
+
+    def action_close(self) -> None:
+        self._use(self._before)
+        super().action_close()
+
+    def _try(self, name: str) -> None:
+        self._problem = self._use(name)
+        self.tell(self._problem)
+
+
+def _row(themes: Themes, name: str) -> PickerRow:
+    try:
+        theme = themes.get(name)
+    except ThemeError as problem:
+        return PickerRow(name, name, str(problem), warn=True)
+    words = ["the terminal's own colours" if theme.textual.ansi else "dark" if theme.dark else "light"]
+    if themes.is_own(name):
+        words.append("yours")
+    elif name == DEFAULT_THEME:
+        words.append("the default")
+    return PickerRow(name, name, " · ".join(words))

@@ -8,21 +8,22 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from codeagent.core.acts import Refused, Reorder, Rewrite, TakeBack
 from codeagent.core.errors import CodeagentError
 from codeagent.core.queued import Queued
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.screens.title_row import TitleRow
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.screens.page import Panel
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Lanes
 from codeagent.tui.widgets.call_edit import fits_line
 from codeagent.tui.widgets.external_editor import edit_in_editor
-from codeagent.tui.widgets.hint_keys import HintKey, HintKeys
+from codeagent.tui.widgets.lanes import in_lanes, lane_of, text_parts, title_parts
 from codeagent.tui.widgets.line_input import LineInput
-from codeagent.tui.widgets.queue_list import QueueList
+from codeagent.tui.widgets.marked_list import MarkedList, Parts
+from codeagent.tui.widgets.rows import HintKey, HintKeys, TitleRow
 
 _AROUND = 3
 """Rows of the panel besides the list."""
@@ -30,19 +31,55 @@ _GONE = "the agent has read it meanwhile"
 _WRITING = (HintKey("Enter", "keeps it", "keep"), HintKey("Esc", "leaves it as it was", "close"))
 
 
-class QueuePage(ModalScreen[None]):
+class QueueList(MarkedList[Queued | str]):
+    """Texts, each lane below its title."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__(_rows(lanes))
+        self._lanes = lanes
+
+    @property
+    def text(self) -> Queued | None:
+        """The marked one."""
+        return self.marked if isinstance(self.marked, Queued) else None
+
+    def sync(self) -> None:
+        """Show what waits now; whatever changed, the mark stays on its text, or near where it was."""
+        self.show(_rows(self._lanes))
+
+    def is_heading(self, row: Queued | str) -> bool:
+        return isinstance(row, str)
+
+    def key(self, row: Queued | str) -> object:
+        return row if isinstance(row, str) else row.id
+
+    def parts(self, row: Queued | str, width: int, palette: Palette, *, marked: bool) -> Parts:
+        return title_parts(row, width, palette) if isinstance(row, str) else text_parts(row, width, palette)
+
+    def place(self, step: int) -> int | None:
+        """Where among all that waits, from 0, the marked text has to go to change places within its lane."""
+        item, items = self.text, [row for row in self._rows if isinstance(row, Queued)]
+        if item is None:
+            return None
+        at = items.index(item) + step
+        if not 0 <= at < len(items) or lane_of(items[at]) != lane_of(item):
+            return None
+        return self._lanes.items.index(items[at])
+
+
+def _rows(lanes: Lanes) -> list[Queued | str]:
+    rows: list[Queued | str] = []
+    for title, waiting in in_lanes(lanes.items):
+        rows += [title, *waiting]
+    return rows
+
+
+class QueuePage(Panel[None]):
     """Lies over the lower part of the conversation; closes when nothing waits any more."""
 
     DEFAULT_CSS = """
     QueuePage {
-        align: left bottom;
-        background: transparent;
-        & > Vertical {
-            height: auto;
-            background: $surface;
-            color: $foreground;
-        }
-        & LineInput { margin: 0 1 0 3; display: none; }
+        & LineInput { display: none; }
         & LineInput.-open { display: block; }
     }
     """
@@ -80,6 +117,12 @@ class QueuePage(ModalScreen[None]):
             yield self._line
             yield self._hints
 
+    def on_mount(self) -> None:
+        self._lanes.watch(self._sync)
+
+    def on_unmount(self) -> None:
+        self._lanes.unwatch(self._sync)
+
     def on_resize(self, event: Resize) -> None:
         self._list.styles.max_height = max(1, event.size.height * 3 // 4 - _AROUND)
 
@@ -89,7 +132,7 @@ class QueuePage(ModalScreen[None]):
             self._list.move(step)
 
     def action_shift(self, step: int) -> None:
-        item = self._list.marked
+        item = self._list.text
         if self._edited is not None or item is None:
             return
         place = self._list.place(step)
@@ -100,13 +143,13 @@ class QueuePage(ModalScreen[None]):
         self._tell(self._client.do(Reorder(item.id, place)))
 
     def action_take_back(self) -> None:
-        item = self._list.marked
+        item = self._list.text
         if self._edited is None and item is not None:
             self._hints.tell("")
             self._tell(self._client.do(TakeBack(item.id)))
 
     def action_edit(self) -> None:
-        item = self._list.marked
+        item = self._list.text
         if self._edited is not None or item is None:
             return
         self._hints.tell("")
@@ -151,9 +194,12 @@ class QueuePage(ModalScreen[None]):
         message.stop()
         self._keep(message.value)
 
-    @on(QueueList.Changed)
-    def _changed(self, message: QueueList.Changed) -> None:
-        message.stop()
+    def _sync(self) -> None:
+        """Show what waits now, after what changed it is done."""
+        self._list.sync()
+        self.call_later(self._changed)
+
+    def _changed(self) -> None:
         waiting = self._lanes.items
         self._title.tell(f"{len(waiting)}")
         if self._edited is not None and all(item.id != self._edited.id for item in waiting):

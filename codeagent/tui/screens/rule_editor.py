@@ -9,17 +9,15 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Rule
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.screens.title_row import HintRow, TitleRow
-from codeagent.tui.widgets.fitting import cut_end, flat
-from codeagent.tui.widgets.guard import TOO_SOON, Guard
+from codeagent.tui.screens.page import Panel
+from codeagent.tui.widgets.guard import TOO_SOON
 from codeagent.tui.widgets.line_input import LineInput
-from codeagent.tui.widgets.row import Row
+from codeagent.tui.widgets.rows import HintRow, Row, TitleRow, cut_end, flat
 
 Allow = Callable[[str, bool], Awaitable[None]]
 """Takes the rule and whether it is kept. Raises CodeagentError where it is not taken."""
@@ -54,17 +52,9 @@ class _Scope(Row):
         return line([(text, palette.strong), (rest, palette.muted)])
 
 
-class RuleEditor(ModalScreen[str]):
+class RuleEditor(Panel[str]):
     """Lies over the lower rows; stays until the rule was taken. Gives what was done, empty after Esc."""
 
-    DEFAULT_CSS = """
-    RuleEditor {
-        align: left bottom;
-        background: transparent;
-        & > Vertical { height: auto; background: $surface; color: $foreground; }
-        & LineInput { margin: 0 1 0 3; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "take the rule", show=False, priority=True, id="rule.take"),
         Binding("tab", "scope", "for this session, or kept", show=False, priority=True, id="rule.scope"),
@@ -73,11 +63,10 @@ class RuleEditor(ModalScreen[str]):
 
     def __init__(self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic) -> None:
         """`rule` is what writing begins with; Enter does not count before it could be read."""
-        super().__init__()
+        super().__init__(clock)
         self._title = title
         self._begin = rule
         self._allow = allow
-        self._guard = Guard(clock)
         self._said = _Said()
         self._scope = _Scope()
 
@@ -91,7 +80,6 @@ class RuleEditor(ModalScreen[str]):
 
     def on_mount(self) -> None:
         self.query_one(LineInput).focus()
-        self._guard.close()
         self._check(self._begin)
 
     def action_scope(self) -> None:
@@ -105,7 +93,7 @@ class RuleEditor(ModalScreen[str]):
         text, kept = self.query_one(LineInput).value.strip(), self._scope.kept
         if not self._check(text):
             return
-        if not self._guard.admits("enter"):
+        if not self.guard.admits("enter"):
             self._said.tell(TOO_SOON, wrong=True)
             return
         try:

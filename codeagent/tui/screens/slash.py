@@ -17,21 +17,16 @@ from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.first_run import FirstRun, KeyKept, WayOn
 from codeagent.tui.screens.going_back import GoingBack
 from codeagent.tui.screens.host import Host
+from codeagent.tui.screens.info import KeySheet, OutputScreen, TextScreen
 from codeagent.tui.screens.job_commands import JobCommands
-from codeagent.tui.screens.key_sheet import KeySheet
-from codeagent.tui.screens.output import OutputScreen
-from codeagent.tui.screens.palette_rows import palette_rows
 from codeagent.tui.screens.permissions import PermissionsScreen
-from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.picker_list import PickerRow
+from codeagent.tui.screens.picker import Picker, ThemePicker, model_rows, palette_rows, session_rows
 from codeagent.tui.screens.queue import QueuePage
-from codeagent.tui.screens.rows import model_rows, session_rows
 from codeagent.tui.screens.sending import Sending
 from codeagent.tui.screens.stepping import Stepping
-from codeagent.tui.screens.text import TextScreen
-from codeagent.tui.screens.theme_picker import ThemePicker
-from codeagent.tui.screens.tool_commands import ToolCommands
+from codeagent.tui.screens.tools import ToolCommands
 from codeagent.tui.widgets.boundary_acts import BoundaryAct
+from codeagent.tui.widgets.marked_list import PickerRow
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
 _PAGES: tuple[Literal["status", "cost", "context", "config", "skills"], ...] = (

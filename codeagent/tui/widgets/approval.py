@@ -1,26 +1,30 @@
-"""The card above the composer that asks the person before something happens."""
+"""The card that asks before something happens."""
 
+import time
 from collections.abc import Callable
 from typing import assert_never
 
 from textual import on
-from textual.events import Focus, Key, Paste
 from textual.message import Message
+from textual.timer import Timer
 
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import HunkAnswer
 from codeagent.core.policy import Decision
 from codeagent.core.sanitize import visible
-from codeagent.tui.widgets.approval_choices import MOVES
-from codeagent.tui.widgets.approval_view import ApprovalView
+from codeagent.tui.stage import Desk
+from codeagent.tui.widgets.approval_body import title_parts, waiting_parts
+from codeagent.tui.widgets.approval_sheet import MOVES, ApprovalSheet, choices_of_writing
 from codeagent.tui.widgets.call_edit import CallEdit, call_edit
-from codeagent.tui.widgets.card_check import Check
-from codeagent.tui.widgets.card_keys import card_key, keeps, keymap_of
-from codeagent.tui.widgets.card_line import CardLine, Purpose
-from codeagent.tui.widgets.card_rule import check_rule
+from codeagent.tui.widgets.card import Card
+from codeagent.tui.widgets.card_keys import card_key, keep_label, keeps, labelled
+from codeagent.tui.widgets.card_line import CardLine, Check, Purpose, check_rule
 from codeagent.tui.widgets.external_editor import EditorFailed, edit_in_editor
-from codeagent.tui.widgets.guard import TOO_SOON
+from codeagent.tui.widgets.guard import TOO_SOON, Gate
+from codeagent.tui.widgets.line_pane import LinePane
+from codeagent.tui.widgets.pieces import SPLIT_FROM
+from codeagent.tui.widgets.rows import Part
 
 _SENT = {
     "once": "allowed once",
@@ -29,18 +33,30 @@ _SENT = {
     "edit": "as edited",
     "deny": "denied",
 }
+_PLACEHOLDERS: dict[Purpose, str] = {"reason": "deny, because …", "answer": "your answer"}
 _ALLOWS = ("y", "a", "p", "A")
 """Keys that read on where not all was read; what `h` allows is read on a page of its own."""
 
 
-class ApprovalCard(ApprovalView):
-    """Shows the oldest question of the desk, whole, and says what the person answers.
+class ApprovalCard(Card):
+    """Shows the oldest question, whole, or all calls that wait, and says what the user answers.
 
-    Keys reach it through the focus (`take_focus`) or from the composer (`press`). It never changes the desk:
-    an answered question shows as sent until whoever asked has removed it.
+    It never changes the queue of questions: an answered one shows as sent until whoever asked has removed it. Other
+    questions in front close the guard and the line, so that no key reaches what it was not pressed for.
 
-    `clock` gives seconds that never go back, `now` seconds since the epoch. A new question rings once if `rings`.
+    `now` gives seconds since the epoch.
     """
+
+    DEFAULT_CSS = """
+    ApprovalCard {
+        color: $warning;
+        & > .card--inside {
+            border-left: round $warning;
+            border-right: round $warning;
+        }
+    }
+    """
+    only_focused = MOVES
 
     class Answered(Message):
         """What the person decided; for the agent's own questions `reason` is the answer."""
@@ -66,25 +82,45 @@ class ApprovalCard(ApprovalView):
             self.text = text
             self.back = back
 
-    class Left(Message):
-        """The card gives the focus back."""
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        bell: bool = True,
+    ) -> None:
+        super().__init__(clock=clock, bell=bell)
+        self._desk = desk
+        self._now = now
+        self._sheet = ApprovalSheet()
+        self._gate = Gate(self._pane)
+        self._keep = False
+        """The rule that is written shall hold in later sessions, too."""
+        self._age_timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        self._desk.watch(self.sync)
+        self.sync()
+
+    def sync(self) -> None:
+        """Show the questions as they are now."""
+        self._gate.forget(self._desk.waiting)
+        if self._sheet.update(self._desk.waiting) and self.rings:
+            self.app.bell()
+        self._show_front()
+        if self.display and self._age_timer is None:
+            self._age_timer = self.set_interval(1.0, self._look)
+        if not self.display and self._age_timer is not None:
+            self._age_timer.stop()
+            self._age_timer = None
 
     def take_focus(self) -> bool:
-        """Give the keys to the card; False where nothing waits, or where it is too soon."""
-        if not self._sheet.shown:
-            return False
-        if not self._guard.admits("tab"):
-            self._say(TOO_SOON)
-            return False
-        self._focus_card()
-        if self._sheet.front.question is not None and not self._sheet.options:
+        """As every card; a question without answers to choose from is answered in the line."""
+        taken = super().take_focus()
+        if taken and self._sheet.front.question is not None and not self._sheet.options:
             self._write("answer")
-        return True
-
-    def press(self, key: str) -> bool:
-        """A key with Alt, from the composer; False where it is none of the card's."""
-        meant = card_key(key, keymap_of(self))
-        return bool(self._sheet.shown) and meant not in MOVES and self._take(meant)
+        return taken
 
     def take_hunks(self, approval_id: str, answers: tuple[HunkAnswer, ...]) -> bool:
         """Allow these hunks of the change; False where its question no longer waits."""
@@ -93,54 +129,69 @@ class ApprovalCard(ApprovalView):
         self._send((approval_id,), Decision("once", hunks=answers), "in part")
         return True
 
-    def typed(self) -> None:
-        """The person typed or pasted in the composer."""
-        self._guard.close()
+    def meant(self, key: str) -> str:
+        return card_key(key, self.keymap)
 
-    def focus_on_click(self) -> bool:
-        return self._guard.quiet
+    def keys(self) -> frozenset[str]:
+        return self._sheet.keys(wide=self._wide)
 
-    def on_focus(self, event: Focus) -> None:
-        """A focus that nobody asked for is a key that was on its way to somewhere else."""
-        if not self._taking:
+    @property
+    def sent(self) -> str:
+        return self._sheet.sent.get(self._sheet.front_id, "")
+
+    def moves(self, key: str) -> bool:
+        """Scroll, or say why a key does nothing for what is shown."""
+        if self._sheet.scrolls(key):
+            if self._guard.quiet:
+                self._pane.turn(key)
+            else:
+                self.say(TOO_SOON)
+            return True
+        if refused := self._sheet.cannot(key, wide=self._wide):
             self._guard.close()
-        self._taking = False
-        self._draw_rows()
+            self.say(refused)
+            return True
+        return False
 
-    def on_paste(self, event: Paste) -> None:
-        event.stop()
-        self._guard.close()
-
-    def on_key(self, event: Key) -> None:
-        key = card_key(event.key, keymap_of(self))
-        if event.key in ("escape", "tab"):
-            self._step_back(event.key)
-        elif not self.has_focus:
-            if not self._turned(event.key):
-                return
-        elif not self._take(key):
-            if not event.is_printable:
-                return
+    def reads_on(self, key: str) -> bool:
+        """Turn the page while there is more to read; a key that is held down still allows nothing."""
+        allows = key in _ALLOWS and (key != "A" or self._sheet.listing)
+        if not allows or not self._guard.quiet or self.sent:
+            return False
+        if not self._gate.is_unread(self._asked):
+            return False
+        self.say("")
+        self._pane.turn("pagedown")
+        if not self._pane.below:
             self._guard.close()
-        event.stop()
-        event.prevent_default()
+        return True
 
-    @on(CardLine.Typed)
-    def _line_typed(self, event: CardLine.Typed) -> None:
-        event.stop()
-        if not self._line.is_open or not self._sheet.shown:
-            return
+    def typing(self, key: str) -> bool:
+        if key in ("pageup", "pagedown"):
+            return self._pane.turn(key)
+        if key != "enter":
+            self._guard.close()
+        if self._line.purpose != "rule" or not keeps(key, self.keymap):
+            return False
+        self._keep = not self._keep
+        self._line.look()
+        self.draw_rows()
+        return True
+
+    def close_layer(self) -> bool:
+        """Back from the list of all calls to the one in front."""
+        if not self._sheet.listing:
+            return False
+        self._list(False)
+        return True
+
+    def line_typed(self, event: CardLine.Typed) -> None:
         self._sheet.drafts[self._sheet.front_id, event.purpose] = event.text
         if event.purpose == "rule":
             self._guard.close()
-        self._draw_rows()
+        self.draw_rows()
 
-    @on(CardLine.Sent)
-    def _line_sent(self, event: CardLine.Sent) -> None:
-        """What is sent is for the question in front: another one there would have closed the line."""
-        event.stop()
-        if not self._line.is_open or not self._sheet.shown:
-            return
+    def line_sent(self, event: CardLine.Sent) -> None:
         match event.purpose:
             case "reason":
                 self._answer(Decision("deny", event.text))
@@ -156,33 +207,7 @@ class ApprovalCard(ApprovalView):
             case _:
                 assert_never(event.purpose)
 
-    def _take(self, key: str) -> bool:
-        """Act on a key; False where it is none of the card's."""
-        if self._sheet.scrolls(key):
-            if self._guard.quiet:
-                self._pane.turn(key)
-            else:
-                self._say(TOO_SOON)
-            return True
-        if refused := self._sheet.cannot(key, wide=self._wide):
-            self._guard.close()
-            self._say(refused)
-            return True
-        if key not in self._sheet.keys(wide=self._wide):
-            return False
-        admitted = self._guard.admits(key)
-        if self._reads_on(key):
-            return True
-        if not admitted:
-            self._say(TOO_SOON)
-            return True
-        self._say("")
-        if self._sheet.front_id not in self._sheet.sent:
-            self._do(key)
-        self._draw_rows()
-        return True
-
-    def _do(self, key: str) -> None:
+    def do(self, key: str) -> None:
         match key:
             case "left" | "right":
                 self._sheet.move(-1 if key == "left" else 1, wide=self._wide)
@@ -192,7 +217,7 @@ class ApprovalCard(ApprovalView):
                 self._pane.turn("end")
             case "enter":
                 if self._sheet.entered:
-                    self._do(self._sheet.entered)
+                    self.do(self._sheet.entered)
             case "y" | "a":
                 self._allow(Decision("once" if key == "y" else "session"))
             case "A" if self._sheet.listing:
@@ -221,24 +246,11 @@ class ApprovalCard(ApprovalView):
         self._sheet.listing = listing
         self._show_front()
 
-    def _reads_on(self, key: str) -> bool:
-        """A key that would allow turns the page while there is more to read; held down it still allows nothing."""
-        allows = key in _ALLOWS and (key != "A" or self._sheet.listing)
-        if not allows or not self._guard.quiet or self._sheet.front_id in self._sheet.sent:
-            return False
-        if not self._gate.is_unread(self._asked):
-            return False
-        self._say("")
-        self._pane.turn("pagedown")
-        if not self._pane.below:
-            self._guard.close()
-        return True
-
     def _may_allow(self) -> bool:
         """All of it was on screen; says what is missing where it was not."""
         why = self._why_closed()
         if why:
-            self._say(why)
+            self.say(why)
             self.call_after_refresh(self._look)
         return not why
 
@@ -263,7 +275,7 @@ class ApprovalCard(ApprovalView):
     def _give_rule(self, rule: str) -> None:
         """Allow the call and what the rule matches; Enter counts as any key that allows does."""
         if not self._guard.admits("enter"):
-            self._say(TOO_SOON)
+            self.say(TOO_SOON)
         elif self._may_allow():
             self._answer(Decision("rule", rule=rule, keep=self._keep))
 
@@ -272,7 +284,7 @@ class ApprovalCard(ApprovalView):
         waiting = self._sheet.front.waiting
         edit = call_edit(waiting.name, waiting.arguments)
         if edit is None:
-            self._say("its arguments cannot be read: r says what should be done instead")
+            self.say("its arguments cannot be read: r says what should be done instead")
         elif edit.in_line:
             self._write("command", edit.text, edit.check)
         else:
@@ -299,7 +311,7 @@ class ApprovalCard(ApprovalView):
 
     def _answer(self, decision: Decision) -> None:
         """Send the answer to all that is shown, once each."""
-        self._stop_writing()
+        self.stop_writing()
         self._send(self._sheet.ids, decision, _SENT[decision.answer])
 
     def _send(self, approval_ids: tuple[str, ...], decision: Decision, words: str) -> None:
@@ -308,38 +320,72 @@ class ApprovalCard(ApprovalView):
             self.post_message(self.Answered(approval_id, decision))
         if self._sheet.listing:
             self._list(False)
-        self._draw_rows()
+        self.draw_rows()
 
     def _write(self, purpose: Purpose, text: str = "", judge: Callable[[str], Check] | None = None) -> None:
         """Open the line, with what was begun of it before."""
-        self.add_class("-writing")
-        self._line.open(purpose, self._sheet.drafts.get((self._sheet.front_id, purpose), text), judge)
-        self._fit()
-        self._draw_rows()
+        begun = self._sheet.drafts.get((self._sheet.front_id, purpose), text)
+        self._line.open(purpose, begun, placeholder=_PLACEHOLDERS.get(purpose, ""), judge=judge)
+        self.opened()
 
-    def _turned(self, key: str) -> bool:
-        """A key that, while something is written, is not for the line."""
-        if not self._line.is_open:
-            return False
-        if key in ("pageup", "pagedown"):
-            return self._pane.turn(key)
-        if key != "enter":
+    def draw_rows(self) -> None:
+        sheet, line = self._sheet, self._line
+        if not sheet.shown:
+            return
+        why = self._why_closed()
+        choices, off = sheet.choices(wide=self._wide), bool(why)
+        if line.is_open:
+            choices = choices_of_writing(line.purpose, keep=self._keep, other=keep_label(self.keymap))
+            off = bool(line.check.problem or (line.purpose == "rule" and why))
+        self.draw_frame(
+            title_parts(sheet.shown),
+            waiting_parts(sheet.shown, sheet.count, self._now()),
+            labelled(choices, self.keymap),
+            tab="to answer",
+            foot=Part(why, 100, lambda palette: palette.warning),
+            marked=sheet.marked,
+            off=off,
+        )
+
+    @on(LinePane.Moved)
+    def _pane_moved(self, event: LinePane.Moved) -> None:
+        event.stop()
+        self.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        if self._sheet.shown:
+            self._gate.look(self._asked)
+            self.draw_rows()
+
+    def _show_front(self) -> None:
+        """Show what should be in front; where that is something else than before, the wait begins again."""
+        changed = self._sheet.turn()
+        self.display = bool(self._sheet.shown)
+        if not self.display:
+            self.hide()
+            return
+        if changed:
             self._guard.close()
-        if self._line.purpose != "rule" or not keeps(key, keymap_of(self)):
-            return False
-        self._keep = not self._keep
-        self._line.look()
-        self._draw_rows()
-        return True
+            self.stop_writing()
+            self._fill()
+        self.draw_rows()
 
-    def _step_back(self, key: str) -> None:
-        """Esc closes the top layer: the line for a reason, the list, then the card; Tab always leaves."""
-        if key == "escape" and self._line.is_open:
-            self._stop_writing()
-        elif key == "escape" and self._sheet.listing:
-            self._list(False)
-        else:
-            self._leave()
+    def _fill(self) -> None:
+        self._pane.show(tuple(self._sheet.body()))
+        self.fit()
 
-    def _leave(self) -> None:
-        self.post_message(self.Left())
+    def _why_closed(self) -> str:
+        if self._sheet.front.question is not None:
+            return ""
+        key = self.keymap.shown("card.once")
+        shown = key if self.has_focus_within else f"Alt+{key.upper() if len(key) == 1 else key}"
+        return self._gate.why_closed(self._asked, whole=self._sheet.whole, key=shown)
+
+    @property
+    def _asked(self) -> tuple[ApprovalRequested, ...]:
+        """What the pane shows."""
+        return tuple(each.waiting for each in self._sheet.shown)
+
+    @property
+    def _wide(self) -> bool:
+        return self._pane.layout_width >= SPLIT_FROM

@@ -1,10 +1,11 @@
 """What a question shows, whole: nothing of what is asked is cut, folded away or made to look like something else."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.approval_events import ApprovalRequested
@@ -13,17 +14,25 @@ from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.marked import marked_lines
-from codeagent.tui.rendering.palette import PLAIN, Palette
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import ASK_USER
-from codeagent.tui.widgets.diff_piece import diff_piece
 from codeagent.tui.widgets.line_pane import Piece
+from codeagent.tui.widgets.pieces import blank, diff_piece, marked_piece
+from codeagent.tui.widgets.rows import Part, flat
+from codeagent.tui.widgets.status import duration
 
 _CONTEXT = 2
 """Unchanged lines above the first change and below the last."""
 _BESIDE_PATH = 48
 """Cells of a title that are not the path: the tool, counts, age and edges."""
+_ASKS = {
+    "bash": "Run this command?",
+    "edit": "Apply this edit?",
+    "write": "Write this file?",
+    "git_commit": "Make this commit?",
+}
 
 
 @dataclass(frozen=True)
@@ -84,11 +93,11 @@ def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, .
     waiting = question.waiting
     out: list[Piece] = []
     if heading:
-        out.append(_marked(f"{heading}  {waiting.name}  {waiting.target}", "strong"))
+        out.append(marked_piece(f"{heading}  {waiting.name}  {waiting.target}", "strong"))
     if waiting.reason and waiting.reason != ALWAYS_ASKS:
-        out.append(_marked(waiting.reason, "warning", lead="⚠ "))
+        out.append(marked_piece(waiting.reason, "warning", lead="⚠ "))
     if not waiting.blocks:
-        out.append(_marked(f"{waiting.name} {waiting.target}", "text"))
+        out.append(marked_piece(f"{waiting.name} {waiting.target}", "text"))
     rows = iter(question.rows)
     for block in waiting.blocks:
         out.extend(_block(block, waiting, rows, split))
@@ -100,24 +109,7 @@ def _block(
 ) -> tuple[Piece, ...]:
     if isinstance(block, DiffBlock):
         return (_path(block.path, waiting), diff_piece(next(rows), block.path, split=split))
-    return tuple(_marked(said.text, said.style) for said in text_of_block(block))
-
-
-def _marked(text: str, style: str, *, lead: str = "") -> Piece:
-    """All of a text, in the palette's style of that name but for what `marked_lines` points out.
-
-    `lead` stands in front of its first line, and is not copied.
-    """
-    indent = cell_len(lead)
-
-    def make(width: int, palette: Palette) -> Iterator[Line]:
-        plain, wanted = {None, PLAIN, palette.text}, getattr(palette, style)
-        for row, found in enumerate(marked_lines(text, max(1, width - indent), palette)):
-            front = (Segment(" " * indent if row else lead, wanted),) if lead else ()
-            segments = (Segment(part, wanted if own in plain else own) for part, own, _ in found.strip)
-            yield replace(found, strip=Strip([*front, *segments]), start=found.start + indent)
-
-    return make
+    return tuple(marked_piece(said.text, said.style) for said in text_of_block(block))
 
 
 def _path(path: str, waiting: ApprovalRequested) -> Piece:
@@ -130,6 +122,59 @@ def _path(path: str, waiting: ApprovalRequested) -> Piece:
     return make
 
 
-def blank(width: int, palette: Palette) -> Iterator[Line]:
-    """A piece of one empty line."""
-    yield line([])
+def question_pieces(question: QuestionBlock, picked: int | None) -> tuple[Piece, ...]:
+    """The question as Markdown, then the numbered answers; `picked` is the one Enter takes, from 0."""
+    options = (_option(at, text, picked == at) for at, text in enumerate(question.options))
+    return (_asked(question.question), *((blank,) if question.options else ()), *options)
+
+
+def _asked(text: str) -> Piece:
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        # markdown_it is heavy: it is not needed before the first question.
+        from codeagent.tui.rendering.markdown import render_markdown
+
+        yield from render_markdown(text, width, palette)
+
+    return make
+
+
+def _option(at: int, text: str, picked: bool) -> Piece:
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        mark = "› " if picked else "  "
+        number = f"{at + 1}. " if at < 9 else "   "
+        style = palette.strong if picked else palette.text
+        for row, found in enumerate(marked_lines(text, max(1, width - 5), palette)):
+            lead = mark + number if row == 0 else " " * 5
+            yield _behind(lead, found, palette.accent if picked else palette.muted, style)
+
+    return make
+
+
+def _behind(lead: str, found: Line, lead_style: Style, style: Style) -> Line:
+    """A line with something in front that is not copied."""
+    body = Strip(Segment.apply_style(found.strip, style))
+    return Line(Strip([Segment(lead, lead_style), *body]), found.text, found.start + len(lead), found.joins)
+
+
+def title_parts(shown: Sequence[Asked]) -> tuple[Part, ...]:
+    """`Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command stands below, once."""
+    if len(shown) > 1:
+        every = "both" if len(shown) == 2 else f"all {len(shown)}"
+        return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
+    front = shown[0]
+    if front.question is not None:
+        return (Part("A question for you", 90, lambda palette: palette.strong),)
+    name = front.waiting.name
+    asks = Part(_ASKS.get(name) or f"Allow {flat(name)}?", 90, lambda palette: palette.strong)
+    target = Part(flat(front.waiting.target), 70, lambda palette: palette.text)
+    if front.changed is None:
+        return (asks,) if name in _ASKS else (asks, target)
+    added, removed = front.changed
+    return (asks, target, Part(f"+{added} −{removed}", 60))
+
+
+def waiting_parts(shown: Sequence[Asked], waiting: int, now: float) -> tuple[Part, ...]:
+    """`1 of 3  waiting 12 s`; `now` in seconds since the epoch."""
+    age = duration(now - min(each.waiting.ts for each in shown))
+    count = f"1 of {waiting}" if waiting > 1 and len(shown) == 1 else ""
+    return (Part(count, 90), Part(f"waiting {age}", 50))

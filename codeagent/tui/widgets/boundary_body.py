@@ -1,21 +1,21 @@
-"""What the card of the boundary shows: the calls of a batch, what was used up, the outline of a plan."""
+"""What the card of the boundary shows, and which keys it has."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
-from rich.segment import Segment
 from rich.style import Style
-from textual.strip import Strip
 
 from codeagent.core.policy import ALWAYS_ASKS
+from codeagent.tui.keymap import Keymap
 from codeagent.tui.rendering.diff import LEAST_FOLDED
 from codeagent.tui.rendering.lines import Line, line
-from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette
 from codeagent.tui.stage import Paused, PausedCall
-from codeagent.tui.widgets.fitting import cut_end, cut_middle, flat
+from codeagent.tui.widgets.card_keys import Choice, card_key, labelled
 from codeagent.tui.widgets.line_pane import Piece
+from codeagent.tui.widgets.pieces import marked_piece
+from codeagent.tui.widgets.rows import cut_end, cut_middle, flat
 
 _MOST_NAME = 14
 """Cells of a tool's name."""
@@ -27,6 +27,18 @@ _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _ITEM = re.compile(r"\s{0,3}(?:#{1,6}|[-*+]|\d{1,3}[.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
 _LIMITS = ("budget", "limit")
+_PAUSED = {
+    "c": "boundary.go_on",
+    "plus": "boundary.more",
+    "s": "boundary.step",
+    "S": "boundary.run_on",
+    "x": "boundary.skip",
+    "X": "boundary.skip_because",
+    "e": "boundary.edit",
+    "up": "boundary.up",
+    "down": "boundary.down",
+}
+_PLAN = {"p": "plan.start", "P": "plan.start_accepting", "e": "plan.edit", "k": "plan.keep"}
 
 
 def state_of(call: PausedCall) -> str:
@@ -53,13 +65,13 @@ def paused_pieces(paused: Paused, marked: int, problem: str) -> tuple[Piece, ...
     """Every call, the marked one (from 0) whole; `problem` is what was wrong with what was written for it."""
     out: list[Piece] = []
     if paused.why in _LIMITS:
-        out.append(_said(paused.text, "text"))
+        out.append(marked_piece(paused.text, "text"))
     if not paused.calls:
-        out.append(_said(_next_step(paused), "muted"))
+        out.append(marked_piece(_next_step(paused), "muted"))
     for at in range(len(paused.calls)):
         out.append(_call(paused.calls, at, marked == at))
         if marked == at and problem:
-            out.append(_said(problem, "error", indent=_INDENT))
+            out.append(marked_piece(problem, "error", lead=" " * _INDENT))
     return tuple(out)
 
 
@@ -98,16 +110,6 @@ def _next_step(paused: Paused) -> str:
     return "Next: ask the model. Anything you type is sent first."
 
 
-def _said(text: str, style: str, *, indent: int = 0) -> Piece:
-    """A text whole, in the palette's style of that name."""
-
-    def make(width: int, palette: Palette) -> Iterator[Line]:
-        for found in marked_lines(text, max(1, width - indent), palette):
-            yield _moved(found, indent, getattr(palette, style), palette)
-
-    return make
-
-
 def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
     call = calls[at]
 
@@ -137,16 +139,10 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
         if not marked:
             return
         if target != call.target:
-            yield from (
-                _moved(found, _INDENT, palette.text, palette)
-                for found in marked_lines(call.target, width - _INDENT, palette)
-            )
+            yield from marked_piece(call.target, "text", lead=" " * _INDENT)(width, palette)
         if state != states[at] or (call.state == "planned" and _asks_for_a_reason(call)):
             words = f"{state_of(call).partition(':')[0]}: {call.reason}"
-            yield from (
-                _moved(found, _INDENT, palette.muted, palette)
-                for found in marked_lines(words, width - _INDENT, palette)
-            )
+            yield from marked_piece(words, "muted", lead=" " * _INDENT)(width, palette)
 
     return make
 
@@ -164,8 +160,50 @@ def _style(call: PausedCall, palette: Palette) -> Style:
     return {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}[call.permission]
 
 
-def _moved(found: Line, cells: int, style: Style, palette: Palette) -> Line:
-    """A line behind so many blanks; what is pointed out in it keeps its own style."""
-    plain = (None, PLAIN, palette.text)
-    body = (Segment(part, style if own in plain else own) for part, own, _ in found.strip)
-    return Line(Strip([Segment(" " * cells), *body]), found.text, found.start + cells, found.joins)
+def paused_key(key: str, keymap: Keymap) -> str:
+    """What a key means while a run is paused: the first key of its action by default, or a digit."""
+    return card_key(key, keymap, _PAUSED)
+
+
+def plan_key(key: str, keymap: Keymap) -> str:
+    """The same where a plan is ready."""
+    return card_key(key, keymap, _PLAN)
+
+
+def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: bool) -> tuple[Choice, ...]:
+    """For a pause; `stepping`: step mode is on, `focused`: the card has the keys."""
+    out = [Choice("c", "continue", keep=95)]
+    if paused.why in ("budget", "limit"):
+        out = [Choice("plus", "continue with as much again", "as much again", keep=95)]
+    if stepping:
+        out.append(Choice("S", "end step mode", "step off", keep=70))
+    else:
+        out.append(Choice("s", "step one batch", "step", keep=70))
+    if paused.calls:
+        out += [
+            Choice("x", "skip", keep=90),
+            Choice("X", "skip, because…", "because…", keep=60),
+            Choice("e", "edit", keep=80),
+        ]
+        out.append(Choice("text", "or type a correction", "or correct it", keep=50))
+    else:
+        out.append(Choice("text", "or type what is sent first", "or type", keep=50))
+    out.append(Choice("esc", "back" if focused else "stop", keep=85))
+    return labelled(out, keymap, _PAUSED)
+
+
+def plan_choices(keymap: Keymap) -> tuple[Choice, ...]:
+    """For a plan."""
+    out = (
+        Choice("p", "start", keep=95),
+        Choice("P", "start, auto-accept edits", "start, accept edits", keep=90),
+        Choice("e", "edit", keep=80),
+        Choice("k", "keep planning", keep=85),
+    )
+    return labelled(out, keymap, _PLAN)
+
+
+def writing_choices(*, command: bool) -> tuple[Choice, ...]:
+    """While a reason or another command is typed."""
+    words = "run this command instead" if command else "skip, with this reason"
+    return (Choice("enter", words, keep=90), Choice("esc", "back"))

@@ -5,11 +5,19 @@ from typing import Literal
 
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.stage import Paused, PausedCall, PlanReady
-from codeagent.tui.widgets.approval_keys import Choice
 from codeagent.tui.widgets.boundary_acts import AmendCall, BoundaryAct, EditCall, EditPlan, GoOn, SkipCall, StartPlan
-from codeagent.tui.widgets.boundary_body import paused_pieces, plan_pieces, title_of
-from codeagent.tui.widgets.boundary_keys import paused_choices, paused_key, plan_choices, plan_key, writing_choices
+from codeagent.tui.widgets.boundary_body import (
+    paused_choices,
+    paused_key,
+    paused_pieces,
+    plan_choices,
+    plan_key,
+    plan_pieces,
+    title_of,
+    writing_choices,
+)
 from codeagent.tui.widgets.call_edit import CallEdit, call_edit
+from codeagent.tui.widgets.card_keys import Choice
 from codeagent.tui.widgets.line_pane import Piece
 
 Writing = Literal["", "reason", "command"]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.marked import unseen
-from codeagent.tui.widgets.card_check import Check
+from codeagent.tui.widgets.card_line import Check
 
 _COMMANDS = "bash"
 """The tool whose call may be nothing but a command."""

@@ -1,27 +1,70 @@
-"""The line of the card in which a person writes, with what is thought of it below."""
+"""The line of a card to write a reason, an answer, a rule or a command in, and what is checked while it is written."""
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.events import Paste
 from textual.message import Message
 from textual.widgets import Input
 
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, TerminalBlock
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import NETWORK, Rule
+from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.marked import odd_letters, unseen
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.widgets.card_check import Check
-from codeagent.tui.widgets.fitting import SEPARATOR, Part, cut_end, fit, styled
-from codeagent.tui.widgets.reason_input import ReasonInput
-from codeagent.tui.widgets.row import Row
+from codeagent.tui.widgets.line_input import LineInput
+from codeagent.tui.widgets.rows import SEPARATOR, Part, Row, cut_end, fit, styled
 
 Purpose = Literal["reason", "answer", "rule", "command"]
 """What is written: why not, an answer to the agent, a rule, or the command of an edited call."""
-CHECKED: frozenset[Purpose] = frozenset({"rule", "command"})
 _TOO_LONG = "too long to be seen whole: shorten it, or enlarge the window"
-_PLACEHOLDERS: dict[Purpose, str] = {"reason": "deny, because …", "answer": "your answer", "rule": "", "command": ""}
+_BREAKS = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t\r\n]*")
+SESSION = "for this session"
+ALWAYS = "always, in this folder"
+_FITS = "no questions for what it matches"
+_LATER = "checked again when sent"
+_SAID = 60
+"""Characters of anybody's text in a problem."""
+_WILD = re.compile(r"[*?./\s]*")
+"""A pattern that names nothing."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.+-]+(?: +[A-Za-z0-9_@%+=:,./-]+)*")
+"""A command line of one simple command, of which rules see exactly what is written."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is to be said about a text while it is written."""
+
+    problem: str = ""
+    """One line: why Enter does nothing; empty where it sends the text."""
+    says: tuple[str, ...] = ()
+    """What sending it means. Where there is little room the first is kept, and the last goes last of the others."""
+    odd: str = ""
+    """Which of its letters only look like ASCII; empty where all are."""
+
+
+class ReasonInput(LineInput):
+    """A `LineInput` in which the lines of a paste become one, so that nothing of it is lost."""
+
+    DEFAULT_CSS = """
+    ReasonInput {
+        background: $surface;
+    }
+    """
+
+    def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert_text_at_cursor(visible(_BREAKS.sub(" ", event.text.strip())))
 
 
 class CardLine(Vertical):
@@ -38,7 +81,7 @@ class CardLine(Vertical):
     """
 
     class Typed(Message):
-        """The text is another one now."""
+        """The text changed."""
 
         def __init__(self, purpose: Purpose, text: str) -> None:
             super().__init__()
@@ -73,18 +116,20 @@ class CardLine(Vertical):
     @property
     def rows(self) -> int:
         """How high it is."""
-        return 0 if not self.is_open else 2 if self.purpose in CHECKED else 1
+        return 0 if not self.is_open else 1 if self._judge is None else 2
 
     @property
     def text(self) -> str:
         return self._input.value
 
-    def open(self, purpose: Purpose, text: str, judge: Callable[[str], Check] | None = None) -> None:
-        """Write there, beginning with `text`. `judge` says what is thought of a text; without it any may be sent."""
+    def open(
+        self, purpose: Purpose, text: str, *, placeholder: str = "", judge: Callable[[str], Check] | None = None
+    ) -> None:
+        """Write there, beginning with `text`. `judge` says what is wrong with a text; without it any may be sent."""
         self.purpose, self._judge = purpose, judge
         self.add_class("-open")
-        self._said.display = purpose in CHECKED
-        self._input.placeholder = _PLACEHOLDERS[purpose]
+        self._said.display = judge is not None
+        self._input.placeholder = placeholder
         self._input.value = text
         self._input.cursor_position = len(text)
         self._input.focus()
@@ -97,7 +142,7 @@ class CardLine(Vertical):
         return had_focus
 
     def look(self) -> None:
-        """Judge the text anew."""
+        """Judge the text again."""
         self.check = self._judged(self.text)
         self._said.show(self.check)
 
@@ -149,3 +194,44 @@ class _CheckRow(Row):
             Part(odd, 90, lambda colours: colours.warning),
         ]
         return line(styled(fit(parts, width), palette))
+
+
+def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
+    """Judge a rule for the question; the engine judges it again, for it alone knows all parts of the call.
+
+    `keep`: it shall hold in later sessions, too.
+    """
+    if not text.strip():
+        return Check("write what shall be allowed, as in bash(git status*)")
+    if hidden := unseen(text):
+        return Check(f"it holds what cannot be seen, {', '.join(hidden)}: take it out")
+    try:
+        rule = Rule.parse(text, "auto", "session")
+    except ConfigError as error:
+        return Check(one_line(str(error), 2 * _SAID))
+    if rule.tool != waiting.name:
+        return Check(f"it must be about {one_line(waiting.name, _SAID)}, not {one_line(rule.tool, _SAID)}")
+    if rule.pattern is None:
+        return Check(f"never all of a tool: say which, {rule.tool}(…)")
+    if _WILD.fullmatch(rule.pattern):
+        return Check("that would allow everything: name the command or the path it begins with")
+    odd = odd_letters(text)
+    parts, kind = _parts(waiting)
+    fitting = [part for part in parts if rule.matches(part, kind)]
+    if parts and not fitting:
+        return Check(f"it does not fit this call: {one_line(parts[0], _SAID)}", odd=odd)
+    sure = bool(parts) and len(fitting) == len(parts)
+    says = (ALWAYS if keep else SESSION, _FITS, *(() if sure else (_LATER,)))
+    return Check("", says, odd)
+
+
+def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
+    """What of the call rules are surely matched against, and its kind; nothing where only the engine knows."""
+    paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]
+    if paths and all(path.isascii() and path.isprintable() for path in paths):
+        return tuple(paths), "path"
+    commands = [block.command for block in waiting.blocks if isinstance(block, TerminalBlock)]
+    if waiting.name == "bash" and len(commands) == 1 and _PLAIN.fullmatch(commands[0].strip(" ")):
+        network = NETWORK if waiting.target.startswith(NETWORK) else ""
+        return (network + " ".join(commands[0].split()),), "command"
+    return (), "text"

@@ -13,12 +13,16 @@ from textual.widgets.text_area import EditResult
 
 from codeagent.tui.fuzzy import PathIndex
 from codeagent.tui.prompt_history import PromptHistory
-from codeagent.tui.widgets.choice_list import ChoiceList
-from codeagent.tui.widgets.completion import Choice, Unfinished, command_choices, file_choices, unfinished_at
-from codeagent.tui.widgets.history_search import HistorySearch
-from codeagent.tui.widgets.history_walk import HistoryWalk
-from codeagent.tui.widgets.paste import harmless
-from codeagent.tui.widgets.prompt_text import PromptText
+from codeagent.tui.widgets.completion import (
+    Choice,
+    ChoiceList,
+    Unfinished,
+    command_choices,
+    file_choices,
+    unfinished_at,
+)
+from codeagent.tui.widgets.history import HistorySearch, HistoryWalk
+from codeagent.tui.widgets.prompt_text import PromptText, harmless
 from codeagent.tui.widgets.submission import (
     CommandRow,
     SaidPrompt,

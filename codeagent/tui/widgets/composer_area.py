@@ -5,12 +5,11 @@ from textual.containers import Vertical
 from textual.events import Resize
 
 from codeagent.tui.stage import Stage
-from codeagent.tui.widgets.choice_list import ChoiceList
+from codeagent.tui.widgets.completion import ChoiceList
 from codeagent.tui.widgets.composer import Composer
-from codeagent.tui.widgets.fitting import SEPARATOR, Part, flat
-from codeagent.tui.widgets.history_search import HistorySearch
-from codeagent.tui.widgets.rule_row import RuleRow
-from codeagent.tui.widgets.status_text import MODE_MEANS, mode_style, prompt_words
+from codeagent.tui.widgets.history import HistorySearch
+from codeagent.tui.widgets.rows import SEPARATOR, Part, RuleRow, flat
+from codeagent.tui.widgets.status import MODE_MEANS, mode_style, prompt_words
 
 _AIRY = 16
 """Rows of a screen from which on there is a blank one above the rule."""

@@ -8,8 +8,7 @@ from rich.style import Style
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Status, StatusBoard
-from codeagent.tui.widgets.fitting import SEPARATOR, Part, cut_end, cut_middle, fit, flat, joined_width, styled
-from codeagent.tui.widgets.row import Row
+from codeagent.tui.widgets.rows import SEPARATOR, Part, Row, cut_end, cut_middle, fit, flat, joined_width, styled
 
 _GAP = 2
 _LABEL = "sandbox: "

@@ -1,7 +1,9 @@
 """What was typed while the agent works and waits to be read, in two labelled lanes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
@@ -9,16 +11,52 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.core.queued import Queued
+from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 from codeagent.tui.stage import Lanes
-from codeagent.tui.widgets.fitting import cut_end
-from codeagent.tui.widgets.lane_rows import in_lanes, text_row, title_row
+from codeagent.tui.widgets.marked_list import Parts
+from codeagent.tui.widgets.rows import cut_end, flat
 
+SOON = "will be read after this batch"
+LATER = "when the agent is done"
+_LEAST = 20
+"""Cells that a text keeps beside words about it."""
 _MOST_ROWS = 4
 """Texts shown of one lane."""
 _BACK = "Up to edit it"
 _CHANGE = "/queue to change it"
+
+
+def lane_of(item: Queued) -> str:
+    """The title of the lane a text waits in."""
+    return LATER if item.kind == "follow_up" else SOON
+
+
+def in_lanes(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ...]:
+    """(title, texts in order) of each lane in which something waits, the one that is read first in front."""
+    lanes = ((title, tuple(item for item in items if lane_of(item) == title)) for title in (SOON, LATER))
+    return tuple((title, waiting) for title, waiting in lanes if waiting)
+
+
+def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Parts:
+    """`── title ────────── note ──`; the note goes where there is no room for it."""
+    words = cut_end(f"── {title} ", width)
+    beside = f" {note} ──" if note and cell_len(words + note) + 8 <= width else ""
+    rule = "─" * (width - cell_len(words) - cell_len(beside))
+    return [(words + rule, palette.rule), (beside, palette.rule)]
+
+
+def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Parts:
+    """What it is, the text's first line in quotes, how long it is, and a note at the end where there is room."""
+    lines = [flat(row) for row in visible(item.text).strip().split("\n")]
+    more = f" +{len(lines) - 1} {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
+    mark = "interrupt: " if item.kind == "interrupt" else ""
+    back = note if note and width >= len(note) + len(mark) + len(more) + _LEAST else ""
+    room = max(1, width - len(mark) - len(more) - (len(back) + 2 if back else 0))
+    text = cut_end(f"“{lines[0]}”" if lines[0] else "“”", room)
+    pad = " " * (room - cell_len(text) + 2) if back else ""
+    return [(mark, palette.warning), (text, palette.text), (more, palette.muted), (pad, None), (back, palette.muted)]
 
 
 @dataclass(frozen=True)
@@ -86,7 +124,7 @@ def _drawn(items: tuple[Queued, ...], width: int, palette: Palette) -> list[_Dra
     newest = items[-1].id if items else ""
     rows: list[_Drawn] = []
     for title, waiting in in_lanes(items):
-        rows.append(_Drawn(title_row(title, width, palette, "" if rows else _CHANGE)))
+        rows.append(_Drawn(line(title_parts(title, width, palette, "" if rows else _CHANGE))))
         rows.extend(_lane(waiting, newest, width, palette))
     return rows
 
@@ -94,10 +132,10 @@ def _drawn(items: tuple[Queued, ...], width: int, palette: Palette) -> list[_Dra
 def _lane(items: tuple[Queued, ...], newest: str, width: int, palette: Palette) -> list[_Drawn]:
     """The newest are shown: they are the ones that can still be thought better of."""
     hidden = len(items) - _MOST_ROWS if len(items) > _MOST_ROWS else 0
-    rows = [
-        _Drawn(text_row(item, width, palette, note=_BACK if item.id == newest else ""), item.id)
-        for item in items[hidden:]
-    ]
+    rows = []
+    for item in items[hidden:]:
+        parts = text_parts(item, width - 4, palette, note=_BACK if item.id == newest else "")
+        rows.append(_Drawn(line([("   ", None), *parts]), item.id))
     if hidden:
         rows.insert(0, _Drawn(line([("   ", None), (cut_end(f"and {hidden} more", width - 3), palette.muted)])))
     return rows

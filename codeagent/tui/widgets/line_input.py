@@ -1,13 +1,54 @@
-"""One line to write in, where what is pasted becomes one harmless line."""
+"""A line to write in, and the keys that terminals send in ways Textual reads as others."""
 
-from typing import ClassVar
+from collections.abc import MutableMapping
+from enum import Enum
+from typing import ClassVar, cast
 
+from textual import _ansi_sequences
 from textual.binding import Binding, BindingType
 from textual.events import Key
+from textual.widget import Widget
 from textual.widgets import Input
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.widgets.terminal_keys import run_own_binding, types_text
+
+_ODD_NAMES = {"shift+\r": "shift+enter", "ctrl+\r": "ctrl+enter", "\r": "alt+enter"}
+"""What Textual calls the keys of xterm's modifyOtherKeys."""
+_MODIFIERS = ("alt+", "ctrl+", "super+", "hyper+", "meta+")
+
+
+class _Known(Enum):
+    ALT_ENTER = "alt+enter"
+
+
+def tell_alt_enter_from_enter() -> None:
+    """Without the kitty protocol, as in most tmux sessions, Alt+Enter comes as ESC CR, which Textual reads as Enter."""
+    sequences = cast(MutableMapping[str, tuple[Enum, ...]], _ansi_sequences.ANSI_SEQUENCES_KEYS)
+    sequences["\x1b\r"] = (_Known.ALT_ENTER,)
+
+
+def give_usual_name(event: Key) -> None:
+    """Rename a key to what bindings call it; those of Textual's odd names cannot be bound."""
+    event.key = _ODD_NAMES.get(event.key, event.key)
+
+
+async def run_own_binding(widget: Widget, event: Key) -> bool:
+    """Run at once what the key is bound to in this widget: left to the app it would run after keys typed later.
+
+    False where it is bound to nothing there.
+    """
+    bound = widget.screen.active_bindings.get(event.key)
+    if bound is None or bound.node is not widget:
+        return False
+    event.prevent_default()
+    if await widget.app.run_action(bound.binding.action, widget):
+        event.stop()
+    return True
+
+
+def types_text(event: Key) -> bool:
+    """The key stands for its character; Alt+Y has one as well and types nothing."""
+    return event.is_printable and not event.key.startswith(_MODIFIERS)
 
 
 class LineInput(Input):

@@ -52,7 +52,21 @@ class _Laid:
                 self.widest = max(self.widest, made.strip.cell_length)
 
 
-class LinePane(ScrollView):
+class Pane(ScrollView):
+    """Something long to read. Takes no focus: the page it is on has the keys."""
+
+    can_focus = False
+
+    def turn(self, key: str) -> bool:
+        """Scroll by a key: up, down, pageup, pagedown, home, end; False for any other."""
+        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
+
+    def everything(self) -> str:
+        """All of it, as it is copied."""
+        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
+
+
+class LinePane(Pane):
     """Shows pieces one below the other. What is on screen is made at once, the rest in short slices.
 
     Text can be selected; a copy has no gutters and no breaks where a row only wraps.
@@ -71,7 +85,6 @@ class LinePane(ScrollView):
         scrollbar-background-active: $background;
     }
     """
-    can_focus = False
 
     class Moved(Message):
         """Other lines are on screen now, or more of them are known."""
@@ -147,7 +160,7 @@ class LinePane(ScrollView):
         return self.complete and self.below == 0 and self.scrollable_content_region.height > 0
 
     def turn(self, key: str) -> bool:
-        """Scroll by a key: up, down, j, k, pageup, pagedown, home, end; False for any other."""
+        """As every pane, and by j and k."""
         page = max(1, self.scrollable_content_region.height - 1)
         y = self.scroll_offset.y
         match key:
@@ -199,7 +212,7 @@ class LinePane(ScrollView):
         selection = self.text_selection
         strip = _selectable(found, row)
         if selection is not None and (span := selection.get_span(row)) is not None:
-            strip = _marked(strip, found, span, palette_of(self).selection)
+            strip = in_style(strip, found, span, palette_of(self).selection)
         return strip.adjust_cell_length(width, style).apply_style(style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -275,13 +288,17 @@ def _selectable(line: Line, row: int) -> Strip:
     return Strip.join([strip.crop(0, line.start), strip.crop(line.start).apply_offsets(0, row)])
 
 
-def _marked(strip: Strip, line: Line, span: tuple[int, int], style: Style) -> Strip:
-    """The strip with the characters from `span[0]` to `span[1]` (-1: the end) of its text in `style`."""
+def in_style(
+    strip: Strip, line: Line, span: tuple[int, int], style: Style, measure: Callable[[str], int] = cell_len
+) -> Strip:
+    """The strip of a line with the characters from `span[0]` to `span[1]` (-1: the end) of its text in `style`.
+
+    `measure` gives the cells of a text as the line was drawn.
+    """
     begin, end = span[0], len(line.text) if span[1] == -1 else span[1]
-    left = line.start + cell_len(line.text[:begin])
-    right = line.start + cell_len(line.text[:end])
+    left = line.start + measure(line.text[:begin])
+    right = line.start + measure(line.text[:end])
     if right <= left:
         return strip
-    parts = [strip.crop(0, left), strip.crop(left, right), strip.crop(right)]
-    parts[1] = Strip(Segment.apply_style(parts[1], post_style=style))
-    return Strip.join(parts)
+    middle = Strip(Segment.apply_style(strip.crop(left, right), post_style=style))
+    return Strip.join([strip.crop(0, left), middle, strip.crop(right)])

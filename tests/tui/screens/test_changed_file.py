@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from codeagent.core.checkpoints import Node
 from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import cut
-from codeagent.tui.screens.changed_file import changed_file
+from codeagent.tui.screens.changes import changed_file
 
 TEXT = Node("file", b"a\nb\n")
 

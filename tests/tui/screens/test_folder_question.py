@@ -2,7 +2,7 @@
 
 import pytest
 
-from codeagent.tui.screens.folder_question import FolderQuestion, GitQuestion
+from codeagent.tui.screens.opening import FolderQuestion, GitQuestion
 from tests.tui.screens.stand_in import Clock, StandIn
 
 TEXT = "this is your home folder, not a project"

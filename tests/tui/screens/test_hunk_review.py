@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import HunkAnswer, cut, landed
-from codeagent.tui.screens.hunks import HunkReview
+from codeagent.tui.screens.hunk_review import HunkReview
 from codeagent.tui.widgets.guard import TOO_SOON
 from tests.tui.screens.stand_in import MANNERS, Clock, StandIn
 
@@ -216,7 +216,7 @@ async def test_in_the_editor_the_file_has_the_new_lines_and_its_own_suffix(
         await asyncio.sleep(0)
         return "mine\nand mine"
 
-    monkeypatch.setattr("codeagent.tui.screens.hunks.edit_in_editor", edit)
+    monkeypatch.setattr("codeagent.tui.screens.hunk_review.edit_in_editor", edit)
     review = Review()
     async with review.app.run_test(size=(80, 24)) as pilot:
         await review.open(pilot)

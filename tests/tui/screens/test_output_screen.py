@@ -4,7 +4,7 @@ import pytest
 from rich.color import Color
 from textual.widgets import TextArea
 
-from codeagent.tui.screens.output import OutputScreen
+from codeagent.tui.screens.info import OutputScreen
 from tests.tui.screens.stand_in import MANNERS, StandIn
 
 

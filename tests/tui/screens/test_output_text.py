@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.screens.output_text import LONGEST, Found, OutputText
+from codeagent.tui.widgets.output import LONGEST, Found, OutputText
 
 TEXT = OutputText("one Two\n\x1b[31mthree\x1b[0m two\nfour\n")
 

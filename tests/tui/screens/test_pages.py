@@ -6,8 +6,7 @@ from textual.widgets import TextArea
 from codeagent.tui.actions import SCOPES
 from codeagent.tui.commands import help_markdown
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.screens.key_sheet import KeySheet
-from codeagent.tui.screens.text import TextScreen
+from codeagent.tui.screens.info import KeySheet, TextScreen
 from tests.tui.screens.stand_in import MANNERS, StandIn
 
 

@@ -7,7 +7,7 @@ from textual.widgets import TextArea
 
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.picker_list import PickerRow, matching
+from codeagent.tui.widgets.marked_list import PickerRow, matching
 from tests.tui.screens.stand_in import MANNERS, StandIn
 
 ROWS = [

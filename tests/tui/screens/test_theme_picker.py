@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from codeagent.tui.screens.theme_picker import ThemePicker
+from codeagent.tui.screens.picker import ThemePicker
 from tests.tui.screens.stand_in import StandIn
 
 

@@ -13,7 +13,7 @@ from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, Termi
 from codeagent.core.policy import Decision
 from codeagent.tui.stage import Desk
 from codeagent.tui.widgets.approval import ApprovalCard
-from codeagent.tui.widgets.reason_input import ReasonInput
+from codeagent.tui.widgets.card_line import ReasonInput
 
 BEFORE = "def days(y):\n    return 366 if y % 4 == 0 else 365\n\n\nclass Calendar:\n    pass\n"
 AFTER = BEFORE.replace("y % 4 == 0", "y % 4 == 0 and y % 100 != 0")
@@ -92,7 +92,7 @@ class CardApp(App[None]):
     def on_approval_card_told(self, message: ApprovalCard.Told) -> None:
         self.told.append((message.text, message.back))
 
-    def on_approval_card_left(self) -> None:
+    def on_card_left(self) -> None:
         self.composer.focus()
 
     @property

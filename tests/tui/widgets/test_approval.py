@@ -1,7 +1,7 @@
 from codeagent.core.display import DiffBlock, FilesBlock, ImageBlock, MarkdownBlock, TextBlock
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.widgets.approval_body import asked, pieces
-from codeagent.tui.widgets.reason_input import ReasonInput
+from codeagent.tui.widgets.card_line import ReasonInput
 from tests.tui.widgets.cards import CardApp, asking, command, edit, question
 
 

@@ -5,8 +5,7 @@ from textual.widgets import Static
 
 from codeagent.core.display import UnknownBlock
 from codeagent.tui.widgets.approval_body import asked, pieces
-from codeagent.tui.widgets.approval_gate import Gate
-from codeagent.tui.widgets.guard import TOO_SOON
+from codeagent.tui.widgets.guard import TOO_SOON, Gate
 from codeagent.tui.widgets.line_pane import LinePane
 from tests.effort import FACTOR, times
 from tests.tui.widgets.cards import CardApp, asking, command, edit

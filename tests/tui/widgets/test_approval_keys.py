@@ -4,9 +4,8 @@ from rich.cells import cell_len
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.widgets.approval_body import asked
-from codeagent.tui.widgets.approval_choices import choices_of
-from codeagent.tui.widgets.approval_keys import KeyRow
-from codeagent.tui.widgets.card_keys import labelled, reached
+from codeagent.tui.widgets.approval_sheet import choices_of
+from codeagent.tui.widgets.card_keys import KeyRow, labelled, reached
 from tests.tui.widgets.cards import command, edit
 
 

@@ -6,10 +6,17 @@ from rich.cells import cell_len
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Paused, PausedCall
-from codeagent.tui.widgets.approval_keys import KeyRow
-from codeagent.tui.widgets.boundary_body import outline, paused_pieces, plan_pieces, state_of, title_of
-from codeagent.tui.widgets.boundary_keys import paused_choices, paused_key, plan_key
-from codeagent.tui.widgets.card_keys import reached
+from codeagent.tui.widgets.boundary_body import (
+    outline,
+    paused_choices,
+    paused_key,
+    paused_pieces,
+    plan_key,
+    plan_pieces,
+    state_of,
+    title_of,
+)
+from codeagent.tui.widgets.card_keys import KeyRow, reached
 
 CALL = PausedCall("c1", "bash", "make lint", "auto", "")
 WIDE = 76

@@ -1,8 +1,7 @@
 import pytest
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.widgets.approval_keys import Choice
-from codeagent.tui.widgets.card_keys import card_key, labelled
+from codeagent.tui.widgets.card_keys import Choice, card_key, labelled
 
 OWN = Keymap({"card.once": ("o", "f5"), "card.all": ("ctrl+y",)})
 

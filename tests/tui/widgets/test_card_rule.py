@@ -10,8 +10,7 @@ from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.policy import Rule
 from codeagent.tui.rendering.marked import unseen
-from codeagent.tui.widgets.card_check import Check
-from codeagent.tui.widgets.card_rule import check_rule
+from codeagent.tui.widgets.card_line import Check, check_rule
 from tests.tui.widgets.cards import asking, command, edit
 
 PYTEST = command("pytest  -q tests")

@@ -4,8 +4,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from codeagent.tui.widgets.choice_list import ChoiceList
-from codeagent.tui.widgets.completion import Choice
+from codeagent.tui.widgets.completion import Choice, ChoiceList
 
 
 class Stand(App[None]):

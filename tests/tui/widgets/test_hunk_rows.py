@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import cut
 from codeagent.tui.rendering.diff import LEAST_FOLDED
-from codeagent.tui.widgets.hunk_rows import CONTEXT, HunkRows, hunk_rows, line_end_notes
+from codeagent.tui.widgets.hunk_pane import CONTEXT, HunkRows, hunk_rows, line_end_notes
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "}"]), max_size=25)
 TEXT = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.display import DiffBlock
-from codeagent.tui.widgets.hunk_sheet import HunkSheet
+from codeagent.tui.widgets.hunk_pane import HunkSheet
 
 TEXT = st.text("ab\n", max_size=20)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.widgets.paste import Chips, harmless, is_long
+from codeagent.tui.widgets.prompt_text import Chips, harmless, is_long
 
 
 @pytest.mark.parametrize(

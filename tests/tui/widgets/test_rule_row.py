@@ -2,8 +2,7 @@ import pytest
 from rich.cells import cell_len
 
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.widgets.fitting import Part
-from codeagent.tui.widgets.rule_row import RuleRow
+from codeagent.tui.widgets.rows import Part, RuleRow
 
 
 def edge(left: tuple[str, ...], right: tuple[str, ...], width: int) -> str:

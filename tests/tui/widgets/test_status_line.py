@@ -3,7 +3,7 @@ from textual.app import App, ComposeResult
 from codeagent.tui.stage import Stage, Status, StatusBoard
 from codeagent.tui.transcript.blocks import Remark
 from codeagent.tui.widgets.header import Header
-from codeagent.tui.widgets.status_line import StatusLine
+from codeagent.tui.widgets.status import StatusLine
 
 
 class Clock:

@@ -6,8 +6,8 @@ import pytest
 
 from codeagent.core.policy import Mode
 from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Status
-from codeagent.tui.widgets.fitting import fit, joined_width
-from codeagent.tui.widgets.status_text import (
+from codeagent.tui.widgets.rows import fit, joined_width
+from codeagent.tui.widgets.status import (
     MODE_MEANS,
     dollars,
     duration,

@@ -4,7 +4,7 @@ import pytest
 from textual._xterm_parser import XTermParser
 from textual.events import Key
 
-from codeagent.tui.widgets.terminal_keys import give_usual_name, tell_alt_enter_from_enter, types_text
+from codeagent.tui.widgets.line_input import give_usual_name, tell_alt_enter_from_enter, types_text
 
 
 @pytest.mark.parametrize(

@@ -3,26 +3,27 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.selection import SELECT_ALL
 
-from codeagent.core.display import DiffBlock
 from codeagent.tui.rendering.diff import DiffRow, diff_rows, split_lines, unified_lines
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.widgets.diff_piece import chunks, diff_piece
-from codeagent.tui.widgets.diff_view import DiffView
+from codeagent.tui.widgets.line_pane import LinePane
+from codeagent.tui.widgets.pieces import chunks, diff_piece
 
 KINDS = st.sampled_from(["same", "added", "removed", "gap"])
 
 
 class DiffApp(App[None]):
-    def __init__(self, before: str, after: str) -> None:
+    """A pane with the diff of two texts."""
+
+    def __init__(self, before: str, after: str, *, split: bool = False) -> None:
         super().__init__()
-        self.diff = DiffBlock(path="dates.py", before=before, after=after)
+        self.piece = diff_piece(diff_rows(before, after), "dates.py", split=split)
+        self.view = LinePane()
 
     def compose(self) -> ComposeResult:
-        yield DiffView(self.diff)
+        yield self.view
 
-    @property
-    def view(self) -> DiffView:
-        return self.query_one(DiffView)
+    def on_mount(self) -> None:
+        self.view.show([self.piece])
 
     def rows(self) -> list[str]:
         return [self.view.render_line(y).text.rstrip() for y in range(self.view.size.height)]
@@ -32,34 +33,17 @@ def numbered(count: int, *changed: int) -> str:
     return "".join(f"line {at}{' changed' if at in changed else ''}\n" for at in range(1, count + 1))
 
 
-async def test_it_is_unified_by_default_and_split_on_request_where_that_fits() -> None:
-    app = DiffApp("a\nb\n", "a\nc\n")
+async def test_it_is_split_where_that_is_asked_for_and_fits() -> None:
+    app = DiffApp("a\nb\n", "a\nc\n", split=True)
     async with app.run_test(size=(120, 10)) as pilot:
         await pilot.pause()
-        assert [row.split() for row in app.rows()[:3]] == [["1", "a"], ["2", "-", "b"], ["2", "+", "c"]]
-        app.view.focus()
-        await pilot.press("t")
-        assert app.view.is_split
         assert [row.split() for row in app.rows()[:2]] == [
             ["1", "a", "│", "1", "a"],
             ["2", "-", "b", "│", "2", "+", "c"],
         ]
         await pilot.resize_terminal(80, 10)
         await pilot.pause()
-        assert not app.view.is_split
         assert [row.split() for row in app.rows()[1:3]] == [["2", "-", "b"], ["2", "+", "c"]]
-
-
-async def test_j_and_k_go_from_hunk_to_hunk() -> None:
-    app = DiffApp(numbered(200), numbered(200, 20, 100, 180))
-    async with app.run_test(size=(80, 6)) as pilot:
-        await pilot.pause()
-        app.view.focus()
-        seen = []
-        for key in ("j", "j", "k"):
-            await pilot.press(key)
-            seen.append([row.split() for row in app.rows()[:2]][1])
-        assert seen == [["97", "line", "97"], ["177", "line", "177"], ["97", "line", "97"]]
 
 
 async def test_a_copy_is_the_text_of_the_file() -> None:
@@ -97,8 +81,8 @@ def test_all_chunks_have_the_same_gutter() -> None:
 def test_chunks_are_all_rows_in_order(kinds: list[str]) -> None:
     rows = [DiffRow(kind, str(at)) for at, kind in enumerate(kinds)]  # type: ignore[arg-type]  # drawn from the kinds
     found = list(chunks(rows))
-    assert [row for chunk in found for row in chunk.rows] == rows
-    assert all(chunk.rows for chunk in found)
+    assert [row for chunk in found for row in chunk] == rows
+    assert all(found)
 
 
 def test_small_diffs_look_as_if_drawn_in_one_go() -> None:

@@ -1,4 +1,4 @@
-"""Ctrl+R: a line to search earlier prompts with, and what it finds above it."""
+"""Earlier prompts: gone through with Up and Down, and searched with Ctrl+R."""
 
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -14,11 +14,41 @@ from textual.widget import Widget
 
 from codeagent.tui.rendering.lines import line
 from codeagent.tui.rendering.palette import PLAIN, palette_of
-from codeagent.tui.widgets.fitting import cut_end, flat
-from codeagent.tui.widgets.terminal_keys import types_text
+from codeagent.tui.widgets.line_input import types_text
+from codeagent.tui.widgets.rows import cut_end, flat
 
 _MOST_ROWS = 8
 _LONGEST_QUERY = 200
+
+
+class HistoryWalk:
+    """Stands at the text being typed until `older` is called; changes made on the way are kept until it ends."""
+
+    def __init__(self, entries: Sequence[str]) -> None:
+        """`entries`: the oldest first."""
+        self._entries = entries
+        self._at = len(entries)
+        self._changed: dict[int, str] = {}
+
+    @property
+    def at_typed(self) -> bool:
+        """At the text being typed, not at an earlier one."""
+        return self._at == len(self._entries)
+
+    def older(self, current: str) -> str | None:
+        """The text before; None at the oldest. `current` is what the composer shows now."""
+        return self._go(self._at - 1, current)
+
+    def newer(self, current: str) -> str | None:
+        """The text after, at last what was being typed; None where that is shown already."""
+        return self._go(self._at + 1, current)
+
+    def _go(self, to: int, current: str) -> str | None:
+        if not 0 <= to <= len(self._entries):
+            return None
+        self._changed[self._at] = current
+        self._at = to
+        return self._changed.get(to, "") if self.at_typed else self._changed.get(to, self._entries[to])
 
 
 def _key(keys: str, action: str, name: str, about: str) -> Binding:

@@ -1,4 +1,4 @@
-"""A proposed change hunk by hunk: the person takes, leaves or rewrites each, and only then it is applied."""
+"""A proposed change hunk by hunk: each is taken, left or rewritten, and only then it is applied."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,18 +9,21 @@ from rich.style import Style
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.events import Key
+from textual.containers import Vertical
+from textual.events import Key, Paste
+from textual.message import Message
+from textual.widgets import TextArea
 
 from codeagent.core.display import DiffBlock
 from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.diff_page import DiffPage
+from codeagent.tui.widgets.card_keys import keymap_of
 from codeagent.tui.widgets.external_editor import EditorFailed, edit_in_editor
-from codeagent.tui.widgets.fitting import Part
 from codeagent.tui.widgets.guard import TOO_SOON
-from codeagent.tui.widgets.hunk_rows import HunkRows, hunk_rows, line_end_notes
-from codeagent.tui.widgets.hunk_sheet import HunkSheet, Word
-from codeagent.tui.widgets.hunk_text import HunkText
+from codeagent.tui.widgets.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows, line_end_notes
+from codeagent.tui.widgets.prompt_text import harmless
+from codeagent.tui.widgets.rows import HintRow, Part, RuleRow
 
 _STYLES: dict[Word, Callable[[Palette], Style]] = {
     "accept": lambda palette: palette.success,
@@ -28,6 +31,120 @@ _STYLES: dict[Word, Callable[[Palette], Style]] = {
     "edited": lambda palette: palette.warning,
 }
 _ODD = "it holds characters that are not seen: {key} edits it in your editor"
+
+
+class _Lines(TextArea):
+    """Tab indents; what is pasted cannot act. The cursor does not blink, because an idle screen draws nothing."""
+
+    DEFAULT_CSS = """
+    _Lines {
+        height: 1fr;
+        border: none;
+        padding: 0 1;
+        background: $surface;
+        &:focus { border: none; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(tab_behavior="indent", show_line_numbers=False, compact=True, highlight_cursor_line=False)
+        self.cursor_blink = False
+
+    async def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._replace_via_keyboard(harmless(event.text), *self.selection)
+
+
+class HunkText(Vertical):
+    """Hidden until `begin`. Gives the text in a message, and hides again."""
+
+    DEFAULT_CSS = """
+    HunkText {
+        dock: bottom;
+        height: 50%;
+        min-height: 5;
+        display: none;
+        background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "take", "take these lines", show=False, priority=True, id="lines.take"),
+        Binding("escape", "leave", "back to the hunks", show=False, priority=True, id="lines.leave"),
+        Binding("ctrl+g", "outside", "go on in $EDITOR", show=False, priority=True, id="lines.editor"),
+    ]
+
+    class Taken(Message):
+        """These lines are to stand in place of the hunk's new ones."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Left(Message):
+        """Nothing is changed; `text` is what was begun."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Outside(Message):
+        """The person wants to go on in their own editor."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._title = RuleRow(("─", "─"))
+        self._lines = _Lines()
+        self._foot = HintRow()
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._lines
+        yield self._foot
+
+    def begin(self, title: str, text: str) -> None:
+        """Show the text to be edited. It must be one that a field to write in shows as it is."""
+        keys = keymap_of(self)
+        self._title.show((Part(title, 1, lambda palette: palette.heading),))
+        self._foot.show(
+            (),
+            (
+                f"{keys.shown('lines.take')} takes these lines",
+                f"{keys.shown('lines.leave')} back",
+                f"{keys.shown('lines.editor')} in your editor",
+                "an empty text puts nothing there",
+            ),
+        )
+        self._lines.indent_type = "tabs" if any(row.startswith("\t") for row in text.split("\n")) else "spaces"
+        self._lines.load_text(text)
+        self._lines.move_cursor((0, 0))
+        self.display = True
+        self.take_focus()
+
+    def take_focus(self) -> None:
+        self._lines.focus()
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    def action_take(self) -> None:
+        self._end(self.Taken(self._lines.text))
+
+    def action_leave(self) -> None:
+        self._end(self.Left(self._lines.text))
+
+    def action_outside(self) -> None:
+        self._end(self.Outside(self._lines.text))
+
+    def _end(self, message: Message) -> None:
+        self.display = False
+        self.screen.set_focus(None)
+        self.post_message(message)
 
 
 class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
@@ -57,7 +174,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         yield self.title_row
         yield self.pane
         yield self._text
-        yield self.foot
+        yield self.hint_row
 
     def on_mount(self) -> None:
         self.pane.show_hunks(self.sheet.diff.path, self._rows(), line_end_notes(self.sheet.diff))
@@ -77,7 +194,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         )
 
     def draw(self) -> None:
-        self.foot.display = not self._text.is_open
+        self.hint_row.display = not self._text.is_open
         counts = self.sheet.counts()
         taken = counts["accept"] + counts["edited"]
         self.title_row.tell(f"hunk {self.pane.current + 1} of {self.count}" if self.count else "")
@@ -96,7 +213,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             f"{self.key('hunks.split')} columns",
             f"{self.key('hunks.full')} all lines",
         )
-        self.foot.show(standing, hints)
+        self.hint_row.show(standing, hints)
         self.pane.refresh()
 
     def lay(self) -> None:
@@ -112,9 +229,6 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             self._text.take_focus()
             event.stop()
             event.prevent_default()
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     def action_switch(self) -> None:
         self._answer(self.sheet.toggle)
