@@ -8,7 +8,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import PathText
-from codeagent.tools.edit.hunks import FileChange, binding, taken_by_hunk
+from codeagent.tools.edit.hunks import PendingChange, binding, taken_by_hunk
 from codeagent.tools.edit.reads import LARGEST_FILE, ReadState, ReadTracker
 from codeagent.tools.shell.rules import path_key, path_proposal
 
@@ -18,7 +18,7 @@ class PathArgs(ToolArgs):
 
 
 ArgsT = TypeVar("ArgsT", bound=PathArgs)
-ChangeT = TypeVar("ChangeT", bound=FileChange)
+ChangeT = TypeVar("ChangeT", bound=PendingChange)
 
 
 class ChangeTool(Tool[ArgsT], Generic[ArgsT, ChangeT]):

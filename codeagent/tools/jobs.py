@@ -36,16 +36,16 @@ class JobArgs(ToolArgs):
     id: str
 
 
-class WaitForJobArgs(JobArgs):
+class JobWaitArgs(JobArgs):
     timeout: Annotated[float, Field(ge=0, le=_LONGEST_WAIT)] = 60
 
 
-class ReadJobArgs(JobArgs):
+class JobReadArgs(JobArgs):
     offset: Count | None = None
     lines: Annotated[Count, Field(le=_MOST_LINES)] = 100
 
 
-class SendToJobArgs(JobArgs):
+class JobSendArgs(JobArgs):
     text: Annotated[str, Field(max_length=_LONGEST_TEXT)]
 
 
@@ -74,7 +74,7 @@ class _JobTool(Tool[ArgsT]):
         return ToolResult.from_text("\n".join([*before, *lines]), details={ENDED: job.id})
 
 
-class ListJobs(_JobTool[NoArgs]):
+class JobListTool(_JobTool[NoArgs]):
     name = "job_list"
     label = "Jobs"
     description = "List the background jobs."
@@ -91,18 +91,18 @@ class ListJobs(_JobTool[NoArgs]):
         return ToolResult.from_text("\n".join(lines) or "There are no jobs.")
 
 
-class WaitForJob(_JobTool[WaitForJobArgs]):
+class JobWaitTool(_JobTool[JobWaitArgs]):
     """Running out of time is a state, not an error. A word from the user ends the wait at once."""
 
     name = JOB_WAIT
     label = "Wait"
     description = "Wait for the end of a job, at most timeout seconds."
-    Args = WaitForJobArgs
+    Args = JobWaitArgs
     concurrency = "shared"
     effect = "nothing"
     repeatable = True
 
-    async def run(self, args: WaitForJobArgs, ctx: ToolContext) -> ToolResult:
+    async def run(self, args: JobWaitArgs, ctx: ToolContext) -> ToolResult:
         self._job(args.id)
         why = "the wait was over"
         begun = asyncio.get_running_loop().time()
@@ -119,17 +119,17 @@ class WaitForJob(_JobTool[WaitForJobArgs]):
         return await self._ended(job, _LINES_AFTER_WAIT)
 
 
-class ReadJob(_JobTool[ReadJobArgs]):
+class JobReadTool(_JobTool[JobReadArgs]):
     name = "job_read"
     label = "Job output"
     description = "Read the output of a job from line offset (from 1); without it, the last lines."
-    Args = ReadJobArgs
+    Args = JobReadArgs
     concurrency = "shared"
     effect = "nothing"
     repeatable = True
     output_limit = None
 
-    async def run(self, args: ReadJobArgs, ctx: ToolContext) -> ToolResult:
+    async def run(self, args: JobReadArgs, ctx: ToolContext) -> ToolResult:
         job = self._job(args.id)
         page = await asyncio.to_thread(self._book.read, args.id, args.offset, args.lines)
         lines = _fitting(page, from_end=args.offset is None)
@@ -137,7 +137,7 @@ class ReadJob(_JobTool[ReadJobArgs]):
         return ToolResult.from_text("\n".join([job_line(job), *lines, _note(page, first, len(lines), args.offset)]))
 
 
-class StopJob(_JobTool[JobArgs]):
+class JobStopTool(_JobTool[JobArgs]):
     """In order with every other call of its batch; allowed in plan mode, since it only ends what was allowed."""
 
     name = JOB_STOP
@@ -152,15 +152,15 @@ class StopJob(_JobTool[JobArgs]):
         return await self._ended(await self._book.stop(args.id, "stopped by the agent"), _LINES_AFTER_STOP)
 
 
-class SendToJob(_JobTool[SendToJobArgs]):
+class JobSendTool(_JobTool[JobSendArgs]):
     """Approved with the job, as one that takes input; what the job does with the text may change something."""
 
     name = "job_send"
     label = "To job"
     description = "Send text to a job that takes input."
-    Args = SendToJobArgs
+    Args = JobSendArgs
 
-    async def run(self, args: SendToJobArgs, ctx: ToolContext) -> ToolResult:
+    async def run(self, args: JobSendArgs, ctx: ToolContext) -> ToolResult:
         job = self._job(args.id)
         if self._book.send(args.id, args.text):
             return ToolResult.from_text(f"Sent to {job.id}.")
@@ -171,7 +171,7 @@ class SendToJob(_JobTool[SendToJobArgs]):
         raise Failed(f"{job.id} has not read what it was sent before; nothing was sent.")
 
 
-JOB_TOOLS: tuple[type[_JobTool[Any]], ...] = (ListJobs, WaitForJob, ReadJob, StopJob, SendToJob)
+JOB_TOOLS: tuple[type[_JobTool[Any]], ...] = (JobListTool, JobWaitTool, JobReadTool, JobStopTool, JobSendTool)
 """In the order the model sees them."""
 
 

@@ -11,7 +11,7 @@ from codeagent.core.tool import Failed, InvalidArgs, ToolArgs, ToolContext, Tool
 from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, TextFile, read_text, shown
-from codeagent.tools.edit.hunks import FileChange
+from codeagent.tools.edit.hunks import PendingChange
 from codeagent.tools.edit.match import NoMatch, find, line_of
 from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, Lines, ReadState, after_change
 
@@ -51,7 +51,7 @@ class EditArgs(PathArgs):
 
 
 @dataclass(frozen=True)
-class _Edited(FileChange):
+class _Edited(PendingChange):
     """A change, and what the model knows and is told about it."""
 
     seen: tuple[Lines, ...]

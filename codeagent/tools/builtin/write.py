@@ -5,7 +5,7 @@ from codeagent.core.tool import Failed, ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotEncodable, NotText, TextFile, read_text, shown
-from codeagent.tools.edit.hunks import FileChange
+from codeagent.tools.edit.hunks import PendingChange
 from codeagent.tools.edit.reads import NOTHING, Lines, joined
 
 _NEW = TextFile(b"", "", "utf-8", b"")
@@ -16,7 +16,7 @@ class WriteArgs(PathArgs):
     append: bool = False
 
 
-class Write(ChangeTool[WriteArgs, FileChange]):
+class Write(ChangeTool[WriteArgs, PendingChange]):
     name = "write"
     label = "Write"
     description = (
@@ -25,7 +25,7 @@ class Write(ChangeTool[WriteArgs, FileChange]):
     )
     Args = WriteArgs
 
-    def _answer(self, args: WriteArgs, change: FileChange) -> ToolResult:
+    def _answer(self, args: WriteArgs, change: PendingChange) -> ToolResult:
         lines = change.after.count("\n") + (not change.after.endswith("\n") and change.after != "")
         known = _known_after(change, lines) if args.append else ((1, lines),)
         whole = change.known.whole or not args.append
@@ -36,11 +36,11 @@ class Write(ChangeTool[WriteArgs, FileChange]):
         block = diff_block(change.path, change.before, change.after)
         return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
-    def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> FileChange:
+    def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> PendingChange:
         path = ctx.workspace.resolve(args.path)
         old = self._present(path, ctx)
         if old is None:
-            return FileChange(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
+            return PendingChange(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
         seen = self._known(path, old, ctx, again=again)
         if not args.append and not (seen.whole or seen.stale):
             reason = f"{path} was read only in part; nothing was written."
@@ -51,12 +51,12 @@ class Write(ChangeTool[WriteArgs, FileChange]):
             raise Failed(f"{path} is {error}; it is not replaced by text. Remove it first if that is meant.") from None
         if args.append:
             added = args.content if "\r\n" in args.content else _with_newlines_of(there, args.content)
-            return FileChange(path, old, there, there.text + added, old + _encoded(there, added, path), seen)
+            return PendingChange(path, old, there, there.text + added, old + _encoded(there, added, path), seen)
         content = _with_newlines_of(there, args.content)
-        return FileChange(path, old, there, content, there.bom + _encoded(there, content, path), seen)
+        return PendingChange(path, old, there, content, there.bom + _encoded(there, content, path), seen)
 
 
-def _known_after(change: FileChange, lines: int) -> tuple[Lines, ...]:
+def _known_after(change: PendingChange, lines: int) -> tuple[Lines, ...]:
     """What the model knows of `lines` lines after appending to a file that may have been read only in part."""
     begun = change.before != "" and not change.before.endswith("\n")
     return joined([*change.known.lines, (change.before.count("\n") + 1 + begun, lines)])

@@ -19,7 +19,7 @@ _STALE = (
 
 
 @dataclass(frozen=True)
-class FileChange:
+class PendingChange:
     """One file's content before and after."""
 
     path: str
@@ -84,7 +84,7 @@ def binding(path: str, content: bytes | None) -> str:
     return f"{path}\n{'new' if content is None else digest(content)}"
 
 
-def taken_by_hunk(change: FileChange, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
+def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
     """Apply the hunks that the user took; None if all were taken, or nobody was asked hunk by hunk.
 
     Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks, WorkspaceError.
@@ -119,7 +119,7 @@ def taken_by_hunk(change: FileChange, ctx: ToolContext, reads: ReadTracker) -> T
     return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
 
-def _hunks(change: FileChange, ctx: ToolContext) -> list[Hunk]:
+def _hunks(change: PendingChange, ctx: ToolContext) -> list[Hunk]:
     """The hunks that the answers are about, at their place in the whole file. Raises Failed."""
     part = change.region
     hunks = [replace(hunk, start=hunk.start + part.first) for hunk in cut(part.before, part.after)]
@@ -132,7 +132,7 @@ def _hunks(change: FileChange, ctx: ToolContext) -> list[Hunk]:
     return hunks
 
 
-def _settled(change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
+def _settled(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
     """The answers with the file's newlines; True or False if the user's own lines amount to that."""
     found: list[HunkAnswer] = []
     total = change.before.count("\n") + 1
@@ -146,7 +146,7 @@ def _settled(change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAn
     return found
 
 
-def _with_newlines_of(change: FileChange, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool) -> tuple[str, ...]:
+def _with_newlines_of(change: PendingChange, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool) -> tuple[str, ...]:
     """Lines that end as those of the file do; `at_end`: no newline comes after the last."""
     if _only_crlf(change):
         ended = len(lines) - at_end
@@ -156,20 +156,20 @@ def _with_newlines_of(change: FileChange, hunk: Hunk, lines: tuple[str, ...], *,
     return tuple(line.removesuffix("\r") for line in lines)
 
 
-def _only_crlf(change: FileChange) -> bool:
+def _only_crlf(change: PendingChange) -> bool:
     text = change.before if "\n" in change.before else change.after
     both = text.count("\r\n")
     return both > 0 and both == text.count("\n")
 
 
-def _landed(change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
+def _landed(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
     text = landed(change.before, hunks, answers)
     at_end = hunks[-1].start + len(hunks[-1].old) == change.before.count("\n") + 1
     # Where the user removed the last lines, the carriage return of the line before goes with its newline.
     return text.removesuffix("\r") if answers[-1] == () and at_end and _only_crlf(change) else text
 
 
-def _with_content(change: FileChange, text: str) -> FileChange:
+def _with_content(change: PendingChange, text: str) -> PendingChange:
     try:
         return replace(change, after=text, data=change.file.bom + change.file.encode(text))
     except NotEncodable as error:
@@ -188,7 +188,7 @@ def _what_was_taken(answers: Sequence[HunkAnswer]) -> str:
 
 
 def _known(
-    change: FileChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer], *, told: bool
+    change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer], *, told: bool
 ) -> tuple[tuple[Lines, ...], bool]:
     """The lines of the new content that the model knows, and whether that is all; `told`: the diff shows all."""
     runs = ((1, change.before.count("\n") + 1),) if change.known.whole else change.known.lines

@@ -76,14 +76,14 @@ NO_FILES = InputFiles()
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReadVerdict:
     reads: bool
     opened: InputFiles = NO_FILES
     secret: str | None = None
     """Why the user is asked although it only reads: what it reads may be a secret."""
 
 
-_ASKS = Verdict(reads=False)
+_ASKS = ReadVerdict(reads=False)
 
 
 _SED = program(
@@ -107,7 +107,7 @@ _AWK = program(
 )
 
 
-def judge(command: SimpleCommand) -> Verdict:
+def judge(command: SimpleCommand) -> ReadVerdict:
     """Whether the command changes nothing, runs nothing else and ends by itself; what is unknown is asked about."""
     judged = _judge(command.words)
     for word in command.reads:
@@ -115,39 +115,39 @@ def judge(command: SimpleCommand) -> Verdict:
             return _ASKS
         reason = secret_named(word)
         if reason is not None:
-            return Verdict(reads=False, secret=reason)
+            return ReadVerdict(reads=False, secret=reason)
     return judged
 
 
-def _judge(words: Sequence[Word]) -> Verdict:
+def _judge(words: Sequence[Word]) -> ReadVerdict:
     if not words or not words[0].plain or words[0].globs:
         return _ASKS
     if words[0].text != "echo" and any(word.expands for word in words):
         return _ASKS
     name, rest = SYSTEM_FOLDER.sub("", words[0].text) if words[0].text.startswith("/") else words[0].text, words[1:]
     if len(rest) == 1 and rest[0].text in VERSION_FLAGS.get(name, ()):
-        return Verdict(reads=True)
+        return ReadVerdict(reads=True)
     match name:
         case "echo":
-            return Verdict(reads=True)  # what is not a flag is printed
+            return ReadVerdict(reads=True)  # what is not a flag is printed
         case "git":
             return _git(rest)
         case "find":
             runs = any(word.text.startswith(("-exec", "-ok")) for word in rest)
-            return Verdict(reads=find_reads(rest, _reads_each), opened=InputFiles(whole=runs))
+            return ReadVerdict(reads=find_reads(rest, _reads_each), opened=InputFiles(whole=runs))
         case "test":
-            return Verdict(reads=test_reads(rest))
+            return ReadVerdict(reads=test_reads(rest))
         case "[" | "[[":
             closed = bool(rest) and rest[-1].text == name.replace("[", "]")
-            return Verdict(reads=closed and test_reads(rest[:-1]))
+            return ReadVerdict(reads=closed and test_reads(rest[:-1]))
         case "tar":
-            return Verdict(reads=tar_lists(rest))
+            return ReadVerdict(reads=tar_lists(rest))
         case "sed":
             return _by(_SED, rest)
         case "awk" | "gawk" | "mawk":
             return _by(_AWK, rest)
         case "command":
-            return Verdict(reads=_only_looks_up(rest))
+            return ReadVerdict(reads=_only_looks_up(rest))
         case "time":
             return _ASKS if not rest or rest[0].text.startswith("-") else _judge(rest)
         case "timeout":
@@ -159,7 +159,7 @@ def _judge(words: Sequence[Word]) -> Verdict:
             return _ASKS if known is None else _by(known, rest, sweeps=name in _SWEEP)
 
 
-def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> Verdict:
+def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> ReadVerdict:
     found = parse_flags(known, words)
     if found is None or any(never_ends(word) for word in [*found.operands, *map(Word, _values(found))]):
         return _ASKS
@@ -167,13 +167,13 @@ def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> Verdi
         for word in files_of(known, found):
             reason = secret_named(word)
             if reason is not None:
-                return Verdict(reads=False, secret=reason)
+                return ReadVerdict(reads=False, secret=reason)
     sweeps = known.opens and (sweeps or found.has("-r", "-R", "--recursive", "--dereference-recursive"))
     without = len(found.operands) <= (0 if found.has(*known.pattern_flags) else known.patterns)
-    return Verdict(reads=True, opened=InputFiles(tuple(files_of(known, found)), sweeps, sweeps and without))
+    return ReadVerdict(reads=True, opened=InputFiles(tuple(files_of(known, found)), sweeps, sweeps and without))
 
 
-def _git(words: Sequence[Word]) -> Verdict:
+def _git(words: Sequence[Word]) -> ReadVerdict:
     """Judge the flags in front of the subcommand, then the subcommand."""
     at = _past_flags(_GIT_FLAGS, words)
     if at is None or at >= len(words) or not words[at].plain:
@@ -186,7 +186,7 @@ def _git(words: Sequence[Word]) -> Verdict:
     return replace(judged, opened=replace(judged.opened, whole=sweeping))
 
 
-def _after(known: Program, words: Sequence[Word], operand: re.Pattern[str]) -> Verdict:
+def _after(known: Program, words: Sequence[Word], operand: re.Pattern[str]) -> ReadVerdict:
     """Judge what a wrapper runs behind its flags and one operand."""
     at = _past_flags(known, words)
     if at is None or at + 1 >= len(words) or operand.fullmatch(words[at].text) is None:
@@ -194,7 +194,7 @@ def _after(known: Program, words: Sequence[Word], operand: re.Pattern[str]) -> V
     return _judge(words[at + 1 :])
 
 
-def _xargs(words: Sequence[Word]) -> Verdict:
+def _xargs(words: Sequence[Word]) -> ReadVerdict:
     """Judge xargs, which adds words nobody knows yet: only to a program that reads whatever its flags are."""
     at = _past_flags(_XARGS, words)
     if at is None or at >= len(words):

@@ -53,7 +53,7 @@ _PLAINLY = 10
 
 
 @dataclass
-class Runs:
+class PossibleRuns:
     """Collects what is found, in the order it is found."""
 
     script: Callable[[str], None]

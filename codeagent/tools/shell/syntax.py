@@ -11,7 +11,7 @@ from tree_sitter import Language, Node, Parser
 
 from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey
 from codeagent.tools.shell.read_only import judge, read_deed
-from codeagent.tools.shell.runs import Runs, is_plain
+from codeagent.tools.shell.runs import PossibleRuns, is_plain
 from codeagent.tools.shell.strict import strict_commands
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
@@ -119,7 +119,7 @@ class _Finder:
     """Collects what a line runs, with the command lines that its commands are given as text."""
 
     def __init__(self) -> None:
-        self.runs = Runs(self._script)
+        self.runs = PossibleRuns(self._script)
         self.parts: list[str] = []
         """Of the command lines within."""
         self._scripts: set[str] = set()
