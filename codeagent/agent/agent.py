@@ -28,7 +28,7 @@ from codeagent.agent.shell import Shell
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.budget import Budget, Effort, said_effort
-from codeagent.core.checkpoints import Checkpoints
+from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.jobs import JobBook
@@ -38,7 +38,6 @@ from codeagent.core.model import Model, ModelInUse, ModelOpener
 from codeagent.core.notices import ActFailed, ModelChanged
 from codeagent.core.policy import Rule
 from codeagent.core.queued import Queued
-from codeagent.core.rewind import Rewind
 from codeagent.core.toolbox import Toolbox
 from codeagent.tools.catalog import CatalogChange
 
@@ -92,7 +91,7 @@ class Agent:
         )
         sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
         self._shell = Shell(sandbox, around.outputs, emitter, lock, self._queue.add_note)
-        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, past.line, past.moments)
+        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, past.line, past.timeline)
         self._context = RunContext(
             root=around.workspace.root,
             line=past.line,

@@ -10,16 +10,24 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.pause import WorkspaceLock
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.acts import Restore, RestoreFile
-from codeagent.core.checkpoints import Checkpoints, FileChange, Node, Snapshot
+from codeagent.core.checkpoints import (
+    ChangedFile,
+    Changes,
+    Checkpoints,
+    FileChange,
+    Node,
+    Point,
+    PointCause,
+    RestoreKind,
+    Snapshot,
+)
 from codeagent.core.errors import CheckpointError, SandboxError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, Notice
-from codeagent.core.line import Line
+from codeagent.core.history import PROMPT, BranchingHistory, CheckpointTimeline
 from codeagent.core.messages import Message
-from codeagent.core.moments import PROMPT, Moments
+from codeagent.core.notes import restored_note
 from codeagent.core.ports import Sandbox
-from codeagent.core.rewind import ChangedFile, Changes, Point, PointCause, RestoreKind
 from codeagent.core.sanitize import one_line, visible
-from codeagent.core.taken_back import restored_note
 
 _LABEL = 200
 _NO_STORE = "no checkpoints are kept here; nothing was changed"
@@ -37,12 +45,12 @@ class Checkpointing:
         emitter: Emitter,
         lock: WorkspaceLock,
         sandbox: Sandbox | None,
-        line: Line[Message],
-        moments: Moments,
+        line: BranchingHistory[Message],
+        timeline: CheckpointTimeline,
     ) -> None:
         """`store` None: no snapshots are kept."""
         self.store = store
-        self.moments = moments
+        self.timeline = timeline
         self.line = line
         self._emitter = emitter
         self._lock = lock
@@ -146,7 +154,7 @@ class Checkpointing:
             left_out=snapshot.left_out,
         )
         event = self._emitter.emit(created)
-        self.moments.add(event)
+        self.timeline.add(event)
         return event
 
     def _report(self, error: CheckpointError) -> None:
@@ -174,7 +182,7 @@ class Checkpointing:
 
 @dataclass
 class SessionRewind:
-    """Goes back to an earlier point: the files, the conversation, or both (the Rewind of `core.rewind`)."""
+    """Goes back to an earlier point: the files, the conversation, or both (the Rewind of `core.checkpoints`)."""
 
     checkpoints: Checkpointing
     emitter: Emitter
@@ -184,27 +192,27 @@ class SessionRewind:
     """The files that the last `Restore` changed."""
 
     def points(self) -> tuple[Point, ...]:
-        return self.checkpoints.moments.points
+        return self.checkpoints.timeline.points
 
     def undo_target(self, batches: int = 1) -> Point:
-        return self.checkpoints.moments.undo_target(batches)
+        return self.checkpoints.timeline.undo_target(batches)
 
     def redo_target(self) -> Point:
-        return self.checkpoints.moments.redo_target()
+        return self.checkpoints.timeline.redo_target()
 
     async def changes(self, since: str, until: str | None = None) -> Changes:
         await self.checkpoints.settled()
-        store, moments = self._store, self.checkpoints.moments
-        present = (await store.take()).id if until is None else moments.point(until).snapshot
-        found = await store.changes(moments.point(since).snapshot, present)
+        store, timeline = self._store, self.checkpoints.timeline
+        present = (await store.take()).id if until is None else timeline.point(until).snapshot
+        found = await store.changes(timeline.point(since).snapshot, present)
         edited = await self._edited(since, present) if until is None else set()
-        return Changes(_with_edits(found, edited), moments.left_out)
+        return Changes(_with_edits(found, edited), timeline.left_out)
 
     async def node(self, point: str | None, path: str) -> Node | None:
-        return await self._store.node(None if point is None else self.checkpoints.moments.point(point).snapshot, path)
+        return await self._store.node(None if point is None else self.checkpoints.timeline.point(point).snapshot, path)
 
     async def left_by_agent(self, path: str) -> Node | None:
-        snapshot = self.checkpoints.moments.left_by_agent
+        snapshot = self.checkpoints.timeline.left_by_agent
         return None if snapshot is None else await self._store.node(snapshot, path)
 
     def restore(self, act: Restore | RestoreFile) -> Awaitable[None]:
@@ -215,9 +223,9 @@ class SessionRewind:
         return self._restore(act) if isinstance(act, Restore) else self._restore_file(act)
 
     async def _restore(self, act: Restore) -> None:
-        target, conversation = self.checkpoints.moments.point(act.point), act.conversation
+        target, conversation = self.checkpoints.timeline.point(act.point), act.conversation
         if act.kind == "redo":
-            conversation = self.checkpoints.moments.redo_covers_conversation
+            conversation = self.checkpoints.timeline.redo_covers_conversation
         if conversation and not self.checkpoints.line.marked(act.point):
             raise CheckpointError("the conversation can go back to the beginning of a prompt only; nothing was changed")
         await self.checkpoints.settled()
@@ -258,7 +266,7 @@ class SessionRewind:
             before=before,
         )
         event = self.emitter.emit(restored)
-        self.checkpoints.moments.add(event)
+        self.checkpoints.timeline.add(event)
         if conversation:
             self.checkpoints.line.go_back(point)
         if (note := restored_note(event)) is not None:
@@ -266,9 +274,9 @@ class SessionRewind:
 
     async def _edited(self, since: str, present: str) -> set[str]:
         """The paths that somebody other than the agent changed since the point."""
-        moments = self.checkpoints.moments
-        spans = [(span.before, span.after) for span in moments.spans(since) if not span.agents]
-        latest = moments.latest
+        timeline = self.checkpoints.timeline
+        spans = [(span.before, span.after) for span in timeline.spans(since) if not span.agents]
+        latest = timeline.latest
         pairs = [*spans, *([(latest, present)] if latest is not None else [])]
         found: set[str] = set()
         for before, after in dict.fromkeys(pairs):

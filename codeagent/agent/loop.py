@@ -38,7 +38,7 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.line import Line
+from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from codeagent.core.model import Model, ModelRequest
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition
@@ -53,7 +53,7 @@ class RunContext:
 
     root: Path
     """The workspace folder."""
-    line: Line[Message]
+    line: BranchingHistory[Message]
     """The conversation."""
     call_ids: set[str]
     """The ids of all calls of the session so far."""

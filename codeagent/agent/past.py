@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from codeagent.core.history import BranchingHistory, CheckpointTimeline
 from codeagent.core.job import EndedJob
-from codeagent.core.line import Line
 from codeagent.core.messages import Message, UserMessage
-from codeagent.core.moments import Moments
 from codeagent.core.queued import Queued
 
 
@@ -13,11 +12,11 @@ from codeagent.core.queued import Queued
 class Past:
     """What an earlier process left in the session's log; empty for a new session."""
 
-    line: Line[Message] = field(default_factory=Line)
+    line: BranchingHistory[Message] = field(default_factory=BranchingHistory)
     """A valid transcript: every call in it has its result."""
     call_ids: frozenset[str] = frozenset()
     """Of every call there ever was, also of those that were taken back."""
-    moments: Moments = field(default_factory=Moments)
+    timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
     queued: tuple[Queued, ...] = ()
     """Typed and never delivered."""
     notes: tuple[UserMessage, ...] = ()

@@ -13,8 +13,8 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import OutputStream, UserMessage
+from codeagent.core.notes import SHELL, shell_note
 from codeagent.core.ports import Command, OutputStore, Sandbox
-from codeagent.core.shell import SHELL, shell_note
 from codeagent.core.tool import ToolResult
 from codeagent.tools.shell.run import run_command
 

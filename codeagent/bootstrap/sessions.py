@@ -23,7 +23,7 @@ def past_of(history: History) -> Past:
     return Past(
         line=history.line,
         call_ids=history.call_ids,
-        moments=history.moments,
+        timeline=history.timeline,
         queued=history.undelivered,
         notes=history.notes,
         jobs=history.jobs,

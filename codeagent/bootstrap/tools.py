@@ -13,8 +13,8 @@ from codeagent.bootstrap.sandboxes import SandboxKind, agrees_to
 from codeagent.config.trust import TrustFile
 from codeagent.core.commits import CommitRefused
 from codeagent.core.errors import ConfigError
+from codeagent.core.memory import Scratchpad
 from codeagent.core.ports import OutputStore, Workspace
-from codeagent.core.scratchpad import Scratchpad
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.repository import OutsideGit

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from codeagent.core.budget import Budget, Effort
-from codeagent.core.checkpoints import Node
+from codeagent.core.checkpoints import Node, RestoreKind
 from codeagent.core.policy import Decision, Mode, Rule
 from codeagent.core.queued import QueueKind
-from codeagent.core.rewind import RestoreKind
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from typing import Protocol
 
 from codeagent.core.acts import Act, Refused
 from codeagent.core.budget import Budget
+from codeagent.core.checkpoints import Rewind
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
 from codeagent.core.queued import Queued
-from codeagent.core.rewind import Rewind
 from codeagent.core.skills import NoSkills, Skills
 from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import Toolbox

@@ -12,10 +12,10 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.display import DisplayBlock, TextBlock
 from codeagent.core.hunks import HunkAnswer
 from codeagent.core.json_types import JsonObject, JsonValue
+from codeagent.core.memory import Scratchpad
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
 from codeagent.core.ports import Sandbox, Workspace
-from codeagent.core.scratchpad import Scratchpad
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]

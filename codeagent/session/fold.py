@@ -17,17 +17,14 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.history import BranchingHistory, CheckpointTimeline, walk
 from codeagent.core.job import EndedJob, Job
-from codeagent.core.job_note import job_note, told_by
 from codeagent.core.json_types import JsonObject
-from codeagent.core.line import Line
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
-from codeagent.core.moments import Moments, walk
+from codeagent.core.notes import job_note, restored_note, shell_note, told_by
 from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered
 from codeagent.core.policy import Mode
 from codeagent.core.queued import Queued
-from codeagent.core.shell import shell_note
-from codeagent.core.taken_back import restored_note
 
 AnyEvent = KnownEvent | UnknownEvent
 
@@ -56,7 +53,7 @@ class ToolDetails:
 class History:
     """What a session holds at its end."""
 
-    line: Line[Message]
+    line: BranchingHistory[Message]
     """What was said and not taken back; a mark for each point to which the conversation can go back.
 
     Valid for every provider (`transcript_problems` is empty), whatever the events were.
@@ -76,7 +73,7 @@ class History:
     """One sentence per message that had to be left out; empty for an undamaged log."""
     call_ids: frozenset[str]
     """Of every call there ever was, including those taken back."""
-    moments: Moments
+    timeline: CheckpointTimeline
     """What can be gone back to."""
 
     @property
@@ -107,7 +104,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         call_ids=frozenset(results)
         | {event.call_id for event in own if isinstance(event, ToolCallAdded)}
         | {call.id for call in told.calls},
-        moments=Moments(own),
+        timeline=CheckpointTimeline(own),
     )
 
 
@@ -122,9 +119,11 @@ class _Told:
     """How many messages there were after each event."""
 
 
-def _line(told: _Told, walked: Line[AnyEvent], tell: Callable[[list[AnyEvent]], _Told]) -> Line[Message]:
+def _line(
+    told: _Told, walked: BranchingHistory[AnyEvent], tell: Callable[[list[AnyEvent]], _Told]
+) -> BranchingHistory[Message]:
     """Rebuild the conversation with its marks, including those in what was undone, from which `redo` goes on."""
-    line: Line[Message] = Line()
+    line: BranchingHistory[Message] = BranchingHistory()
     line.items = told.messages
     known = {id(walked.items): told}
     for name, (items, length) in walked.marks().items():

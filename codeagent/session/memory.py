@@ -13,10 +13,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from codeagent.core.errors import SessionError
-from codeagent.core.memory import Found, Hit
+from codeagent.core.memory import Found, Hit, Note, ScratchpadFull
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
-from codeagent.core.scratchpad import Note, ScratchpadFull
 from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_small, replace_private
 from codeagent.session.records import unseal
@@ -141,7 +140,7 @@ class _Pages(BaseModel):
 
 
 class ScratchpadFile:
-    """The Scratchpad of `core.scratchpad`; every call reads the file again, so that two sessions may share it."""
+    """The Scratchpad of `core.memory`; every call reads the file again, so that two sessions may share it."""
 
     def __init__(self, path: Path, redactor: Redactor) -> None:
         self._path = path

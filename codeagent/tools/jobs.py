@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from codeagent.core.job import Job
-from codeagent.core.job_note import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.jobs import JobBook
+from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage
 from codeagent.core.tool import ArgsT, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.shell import SHELL
+from codeagent.core.notes import SHELL
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.schema import tool_schema

@@ -14,8 +14,8 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.job import Job
-from codeagent.core.job_note import job_note
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notes import job_note
 from codeagent.core.notices import JobListens
 from codeagent.tui.outcomes import SHELL, job_line
 from codeagent.tui.stage import Stage

@@ -18,7 +18,7 @@ _TOLD = {
     "(The user ran a command": "your command and its output",
     "(Your answer was": "",
 }
-"""How notes for the model begin (`agent.mode_notes`, `core.taken_back`, `core.shell`, `agent.loop`), and in short."""
+"""How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and in short."""
 _STATES: dict[str, CallState] = {
     "denied": "denied",
     "skipped": "skipped",

@@ -10,8 +10,9 @@ from typing import Any, get_args
 from codeagent.config.settings import Settings
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
+from codeagent.core.audit import decisions
 from codeagent.core.budget import Budget
-from codeagent.core.decisions import decisions
+from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CheckpointError, CodeagentError, SessionError
 from codeagent.core.events import (
     JobUpdated,
@@ -30,7 +31,6 @@ from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
 from codeagent.core.policy import Mode, Rule
 from codeagent.core.ports import OutputPage
-from codeagent.core.rewind import Rewind
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.bridge import Bridge

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pytest
 
 from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
+from codeagent.core.checkpoints import ChangedFile, RestoreKind, Rewind
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import Policy
-from codeagent.core.rewind import ChangedFile, RestoreKind, Rewind
 from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
 from codeagent.session.fold import fold
 from tests.agent.doubles import Do, Scene, Turn, of, scene

@@ -13,7 +13,7 @@ from codeagent.agent.past import Past
 from codeagent.core.acts import Answer, Background, FollowUp, Prompt, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
-from codeagent.core.job_note import job_note, told_by
+from codeagent.core.notes import job_note, told_by
 from codeagent.core.policy import Decision
 from codeagent.core.transcript import transcript_problems
 from codeagent.session.fold import fold

@@ -20,7 +20,7 @@ from codeagent.core.events import (
     ToolStarted,
     TurnFinished,
 )
-from codeagent.core.line import Line
+from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Mode, Policy, Rule
@@ -130,7 +130,7 @@ async def test_a_call_id_used_before_gets_a_new_one() -> None:
         AssistantMessage(calls=(ToolCall(id="call_1", name="do"),)),
         ToolMessage(call_id="call_1", name="do", content=()),
     )
-    past = Past(line=Line(said), call_ids=frozenset({"call_1"}))
+    past = Past(line=BranchingHistory(said), call_ids=frozenset({"call_1"}))
     s = scene(Turn("", (do("ok"),)), Turn("done"), past=past)
     events = await s.run()
     assert [result.call_id for result in of(events, ToolResultAdded)] == ["call_1_2"]

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
-from codeagent.core.decisions import decisions
+from codeagent.core.audit import decisions
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import BatchPlanned, KnownEvent, ToolCallAdded, ToolResultAdded, ToolStarted, UnknownEvent
 from codeagent.core.ledger import LedgerRow

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.errors import SessionError
+from codeagent.core.memory import Note, ScratchpadFull
 from codeagent.core.redact import Redactor
-from codeagent.core.scratchpad import Note, ScratchpadFull
 from codeagent.session.memory import ScratchpadFile, project_scratchpad
 
 NOTHING = Redactor({})

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from codeagent.core.acts import Refused, Restore, RestoreFile
-from codeagent.core.checkpoints import Node
+from codeagent.core.checkpoints import ChangedFile, Changes, Node, Point
 from codeagent.core.errors import CheckpointError
-from codeagent.core.rewind import ChangedFile, Changes, Point
 
 _START = 1_790_000_000.0
 

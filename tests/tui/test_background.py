@@ -1,8 +1,8 @@
 """What runs in the background shows on the stage: on its card, in the list of jobs, and in the status."""
 
 from codeagent.core.events import JobFinished, MessageAdded
-from codeagent.core.job_note import job_note
 from codeagent.core.messages import UserMessage
+from codeagent.core.notes import job_note
 from codeagent.tui.background import Background
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import Stage

@@ -12,7 +12,7 @@ from codeagent.agent.queue import MessageQueue
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
 from codeagent.core.job import EndedJob, Job
-from codeagent.core.job_note import job_answer, job_note, told_by
+from codeagent.core.notes import job_answer, job_note, told_by
 from codeagent.core.notices import JobListens
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.sanitize import one_line

@@ -14,11 +14,10 @@ from textual.containers import Vertical
 from textual.events import Key, Resize
 
 from codeagent.core.acts import RestoreFile
-from codeagent.core.checkpoints import Node
+from codeagent.core.checkpoints import ChangedFile, Changes, Node
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CheckpointError
 from codeagent.core.hunks import Hunk, cut, landed
-from codeagent.core.rewind import ChangedFile, Changes
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.diff_page import DiffPage
 from codeagent.tui.session_client import SessionClient

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Literal, assert_never
 
 from codeagent.core.acts import Restore
+from codeagent.core.checkpoints import ChangedFile, Changes, Point, Rewind
 from codeagent.core.errors import CheckpointError
-from codeagent.core.rewind import ChangedFile, Changes, Point, Rewind
 from codeagent.core.sanitize import one_line
 from codeagent.tui.screens.commanded import Chat
 from codeagent.tui.screens.picker import Picker

@@ -15,8 +15,7 @@ from textual.screen import ModalScreen
 from codeagent.config.paths import PROJECT_FILE, user_config_file
 from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.core.ledger import LedgerRow
-from codeagent.core.ledger_words import decided_by
+from codeagent.core.ledger import LedgerRow, decided_by
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette

@@ -12,8 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
 
-from codeagent.core.checkpoints import Node
-from codeagent.core.rewind import ChangedFile, Changes, Rewind
+from codeagent.core.checkpoints import ChangedFile, Changes, Node, Rewind
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette

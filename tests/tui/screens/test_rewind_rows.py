@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.rewind import ChangedFile, Changes, Point
+from codeagent.core.checkpoints import ChangedFile, Changes, Point
 from codeagent.core.sanitize import one_line
 from codeagent.tui.screens.going_back import point_rows, prompt_said, prompts_since, way_rows
 from codeagent.tui.transcript.blocks import Prompt

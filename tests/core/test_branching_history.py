@@ -1,10 +1,10 @@
 """A line goes back and forgets nothing."""
 
-from codeagent.core.line import Line
+from codeagent.core.history import BranchingHistory
 
 
 def test_it_goes_back_to_a_mark_and_on_from_there() -> None:
-    line = Line("ab")
+    line = BranchingHistory("ab")
     line.mark("then")
     line.items += "cd"
     line.go_back("then")
@@ -13,7 +13,7 @@ def test_it_goes_back_to_a_mark_and_on_from_there() -> None:
 
 
 def test_a_mark_in_what_was_left_brings_it_back() -> None:
-    line = Line("ab")
+    line = BranchingHistory("ab")
     line.mark("early")
     line.items += "cd"
     line.mark("late")
@@ -24,7 +24,7 @@ def test_a_mark_in_what_was_left_brings_it_back() -> None:
 
 
 def test_a_mark_can_stand_for_the_moment_of_another() -> None:
-    line = Line("a")
+    line = BranchingHistory("a")
     line.mark("run")
     line.items.append("b")
     line.mark("point", like="run")

@@ -1,16 +1,49 @@
-"""The points of a session that can be gone back to, and which batches are in effect: read from its events."""
+"""Going back without forgetting: a history with branches, and the timeline of the checkpoints of a session."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from codeagent.core.checkpoints import Point
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, KnownEvent, RunStarted, UnknownEvent
-from codeagent.core.line import Line
-from codeagent.core.rewind import Point
 
+T = TypeVar("T")
 PROMPT = "prompt"
 """Mark of the conversation as it was before the last prompt."""
 Effects = tuple[str, ...]
+
+
+class BranchingHistory(Generic[T]):
+    """A list that goes back to earlier lengths without losing what came after.
+
+    `items` is the current branch; it is appended to and never cut: going back begins another list.
+    """
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        self.items = list(items)
+        self._marks: dict[str, tuple[list[T], int]] = {}
+
+    def mark(self, name: str, *, like: str | None = None) -> None:
+        """Mark the present, or the place of the mark `like` if it exists; a later mark of the same name replaces it."""
+        moment = None if like is None else self._marks.get(like)
+        self._marks[name] = moment or (self.items, len(self.items))
+
+    def marked(self, name: str) -> bool:
+        return name in self._marks
+
+    def marks(self) -> dict[str, tuple[list[T], int]]:
+        """Return every mark: its list, and the length the list had."""
+        return dict(self._marks)
+
+    def adopt(self, name: str, items: list[T], length: int) -> None:
+        """Set a mark in any list: the current one, or a branch that was left."""
+        self._marks[name] = (items, length)
+
+    def go_back(self, name: str) -> None:
+        """Return to the mark. Raises KeyError."""
+        items, length = self._marks[name]
+        self.items = items[:length]
 
 
 @dataclass(frozen=True)
@@ -21,7 +54,7 @@ class Span:
     """Id of a snapshot in the store."""
     after: str
     agents: bool
-    """A batch of the agent's, or going back; else somebody else changed something there, if anything."""
+    """A batch of the agent, or going back; otherwise any change was made by somebody else."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +68,11 @@ class _Undone:
     conversation: bool
 
 
-class Moments:
-    """Fed every event of the main agent, also those of earlier processes."""
+class CheckpointTimeline:
+    """The points that can be gone back to, and which batches are in effect; fed every event of the main agent."""
 
     def __init__(self, events: Iterable[KnownEvent | UnknownEvent] = ()) -> None:
-        self._line: Line[Point] = Line()
+        self._line: BranchingHistory[Point] = BranchingHistory()
         self._order: list[CheckpointCreated] = []
         self._created: dict[str, CheckpointCreated] = {}
         self._effects: Effects = ()
@@ -60,7 +93,7 @@ class Moments:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Those on the way to the present that can be gone back to, oldest first."""
+        """Return the points on the current branch that can be gone back to, oldest first."""
         return tuple(point for point in self._line.items if point.cause in ("prompt", "batch"))
 
     @property
@@ -104,7 +137,7 @@ class Moments:
         return _point(self._created[self._redo[-1].before])
 
     def spans(self, since: str) -> tuple[Span, ...]:
-        """What happened from a point on, in order. Raises CheckpointError."""
+        """Return what happened since a point, in order. Raises CheckpointError."""
         at = self._order.index(self.point(since))
         pairs = zip(self._order[at:], self._order[at + 1 :], strict=False)
         return tuple(Span(old.snapshot, new.snapshot, new.cause == "after") for old, new in pairs)
@@ -149,9 +182,9 @@ def _point(event: CheckpointCreated) -> Point:
     return Point(event.checkpoint_id, event.cause, event.ts, event.label, event.batch)
 
 
-def walk(events: Iterable[KnownEvent | UnknownEvent]) -> Line[KnownEvent | UnknownEvent]:
-    """The events on the way to the present; a mark for each point to which the conversation can go back."""
-    line: Line[KnownEvent | UnknownEvent] = Line()
+def walk(events: Iterable[KnownEvent | UnknownEvent]) -> BranchingHistory[KnownEvent | UnknownEvent]:
+    """Return the events of the current branch, with a mark for each point the conversation can go back to."""
+    line: BranchingHistory[KnownEvent | UnknownEvent] = BranchingHistory()
     for event in events:
         match event:
             case RunStarted():

@@ -1,0 +1,70 @@
+"""What the model is told of what happened around it: the user's commands, jobs that ended, files taken back.
+
+Each note is a pure function of what is logged, so that a log tells which notes were delivered.
+"""
+
+from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
+from codeagent.core.messages import UserMessage, text_of
+
+SHELL = "shell"
+"""The name of the user's own commands in tool events; no tool may have it, and no call of the model starts under it."""
+JOB_WAIT = "job_wait"
+JOB_STOP = "job_stop"
+ENDED = "job_ended"
+"""In the details of a result of these two tools: the id of the job whose end the result tells."""
+_MOST_FILES = 20
+
+
+def shell_note(result: ToolResultAdded) -> UserMessage | None:
+    """Return the message a shared command becomes; None for one that is not shared, and for every other result."""
+    if result.name != SHELL or result.details.get("shared") is not True:
+        return None
+    code = result.details.get("exit_code")
+    ending = "was stopped before it ended" if code is None else f"ended with exit code {code}"
+    text = f"(The user ran a command in the sandbox: {result.details.get('command')}\nIt {ending}. Its output:)\n"
+    return UserMessage.from_text(text + text_of(result.content), source="note")
+
+
+def job_note(finished: JobFinished) -> UserMessage:
+    """Return the message that tells the end of a job."""
+    return UserMessage.from_text(f"({job_end(finished)})", source="note")
+
+
+def job_end(finished: JobFinished) -> str:
+    """Say which job ended how, with the end of its output."""
+    lines = [f"{finished.job_id}, {finished.name} {finished.title}".strip() + f": {finished.status}"]
+    if finished.summary:
+        lines[0] += f", {finished.summary}"
+    if finished.tail:
+        lines.append("The end of its output:" if finished.handle else "Its output:")
+    return "\n".join([*lines, *job_answer(finished)])
+
+
+def job_answer(finished: JobFinished) -> list[str]:
+    """Return the end of what it returned or else printed, and where all of it is if there is more."""
+    lines = [finished.tail] if finished.tail else []
+    if finished.handle is not None:
+        lines.append(f'[output_read(id="{finished.handle}") shows all {finished.lines} lines]')
+    return lines
+
+
+def told_by(result: ToolResultAdded) -> str | None:
+    """Return the job whose end this result told the model; None for every other result."""
+    if result.name not in (JOB_WAIT, JOB_STOP) or result.is_error:
+        return None
+    ended = result.details.get(ENDED)
+    return ended if isinstance(ended, str) else None
+
+
+def restored_note(event: CheckpointRestored) -> UserMessage | None:
+    """Return the message for files that were restored; None if none was, or if the conversation went back as well."""
+    if not event.files or event.conversation:
+        return None
+    did = "brought back what had been taken back" if event.kind == "redo" else "took back changes"
+    shown = "\n".join(f"- {path}" for path in event.files[:_MOST_FILES])
+    more = f"\n- and {len(event.files) - _MOST_FILES} more" if len(event.files) > _MOST_FILES else ""
+    return UserMessage.from_text(
+        f"(The user {did}. These files are no longer as you left them; read them again before you change them:\n"
+        f"{shown}{more})",
+        source="note",
+    )
