@@ -60,11 +60,11 @@ def test_f28_earlier_sessions_of_this_workspace_are_searched_without_their_resul
     wanted = [("search_memory", {"query": words}) for words in ("pineapple", "pine-2apple", "find")]
     found, of_output, of_prompt = map(text_of, answers(product, *wanted))
     lines = found.splitlines()
-    assert "person: Where did the PINEAPPLE go?" in lines[0] and "you: The pineapple is ripe." in lines[1]
+    assert "user: Where did the PINEAPPLE go?" in lines[0] and "you: The pineapple is ripe." in lines[1]
     assert {line.split()[0] for line in lines[:-1]} < {folder.name for folder in product.sessions}
     assert lines[2:] == ["[2 earlier sessions of this workspace looked through.]"]
     assert of_output.startswith("[Nothing found.")
-    assert "person: find it" in of_prompt
+    assert "user: find it" in of_prompt
 
 
 def test_t34_no_secret_is_in_a_note(product: Product) -> None:
