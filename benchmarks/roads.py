@@ -21,7 +21,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.app import Folders as ScreenFolders
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from codeagent.tui.widgets import guard
@@ -102,7 +102,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
         return SessionClient(LocalLauncher(here.workspace), stage)
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
-    app = CodeagentApp(open_client, Wish(model=model, sandbox="off", proceed=True), folders)
+    app = CodeagentApp(open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders)
     road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
         await _until(lambda: app.chat.stage.status.now.phase == "idle")

@@ -78,8 +78,8 @@ def test_the_modes_of_the_screen_are_those_there_are() -> None:
 def test_a_folder_opens_the_screen_there_with_what_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opened: list[tuple[Path, dict[str, object]]] = []
 
-    def open_screen(workspace: Path, **wish: object) -> int:
-        opened.append((workspace, {name: value for name, value in wish.items() if value}))
+    def open_screen(workspace: Path, **options: object) -> int:
+        opened.append((workspace, {name: value for name, value in options.items() if value}))
         return 0
 
     monkeypatch.setattr("codeagent.commands.chat.open_screen", open_screen)

@@ -79,20 +79,20 @@ def require_terminal(instead: str) -> None:
         raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
 
 
-def open_screen(workspace: Path, **wish: Any) -> int:
-    """Show it until the user leaves; `wish` are fields of `tui.ports.Wish`."""
+def open_screen(workspace: Path, **options: Any) -> int:
+    """Show it until the user leaves; `options` are fields of `tui.ports.LaunchOptions`."""
     # Nothing of the screen is imported where another command, or --help, is asked for.
     import asyncio
 
     from codeagent.config.paths import config_dir, state_dir
     from codeagent.tui.app import Folders, run_app
-    from codeagent.tui.ports import Wish
+    from codeagent.tui.ports import LaunchOptions
 
     async def open_client(stage: "Stage") -> "SessionClient":
         return await asyncio.to_thread(_client, workspace, stage)
 
     folders = Folders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, Wish(**wish), folders)
+    return run_app(open_client, LaunchOptions(**options), folders)
 
 
 def _client(workspace: Path, stage: "Stage") -> "SessionClient":

@@ -47,8 +47,8 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         ) from error
     if args.headless:
         return _headless(args, repository)
-    wish = {"model": "demo", "mode": "ask", "sandbox": args.sandbox, "theme": args.theme, "prompt": DEMO_PROMPT}
-    code = open_screen(repository, **wish)
+    options = {"model": "demo", "mode": "ask", "sandbox": args.sandbox, "theme": args.theme, "prompt": DEMO_PROMPT}
+    code = open_screen(repository, **options)
     _say_where(repository)
     return code
 

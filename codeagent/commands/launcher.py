@@ -21,7 +21,7 @@ from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_s
 from codeagent.session.fold import last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
-from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.git import git_status
 
@@ -48,27 +48,27 @@ class LocalLauncher:
     def workspace(self) -> Path:
         return self._workspace
 
-    def settings(self, wish: Wish) -> Settings:
+    def settings(self, options: LaunchOptions) -> Settings:
         """With what was chosen in the session that is resumed, where no flag says otherwise.
 
         Raises ConfigError, SessionError.
         """
         given = argparse.Namespace(
-            model=wish.model,
-            api_base=wish.api_base,
-            fallback_model=wish.fallback_model,
-            thinking=wish.thinking,
-            mode=wish.mode,
-            sandbox=wish.sandbox,
-            theme=wish.theme,
+            model=options.model,
+            api_base=options.api_base,
+            fallback_model=options.fallback_model,
+            thinking=options.thinking,
+            mode=options.mode,
+            sandbox=options.sandbox,
+            theme=options.theme,
         )
         settings = settings_of(given, self._workspace)
-        return settings if wish.resume is None else self._as_recorded(settings, wish, self.find(wish.resume))
+        return settings if options.resume is None else self._as_recorded(settings, options, self.find(options.resume))
 
-    async def missing(self, settings: Settings, wish: Wish) -> Missing | None:
-        if wish.resume is None and not wish.proceed and (odd := self._odd_place()):
+    async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
+        if options.resume is None and not options.proceed and (odd := self._odd_place()):
             return Missing("place", odd)
-        if settings.sandbox.kind == "docker" and (asked := await asyncio.to_thread(self._git_question, wish)):
+        if settings.sandbox.kind == "docker" and (asked := await asyncio.to_thread(self._git_question, options)):
             return Missing("git", asked)
         if settings.model is None:
             return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
@@ -146,12 +146,12 @@ class LocalLauncher:
         facts = git_status(self._workspace)
         return facts.branch, facts.changes
 
-    def _as_recorded(self, settings: Settings, wish: Wish, session_id: str) -> Settings:
+    def _as_recorded(self, settings: Settings, options: LaunchOptions, session_id: str) -> Settings:
         events = self.recorded(session_id)
         changes: dict[str, object] = {}
-        if wish.mode is None and (mode := last_mode(events)) is not None:
+        if options.mode is None and (mode := last_mode(events)) is not None:
             changes["mode"] = mode
-        if wish.model is None and (last := last_model(events)) is not None:
+        if options.model is None and (last := last_model(events)) is not None:
             name, api_base, chosen = last
             if chosen:
                 changes |= {"model": name, "api_base": api_base}
@@ -159,14 +159,14 @@ class LocalLauncher:
                 changes["model"] = name
         return settings.model_copy(update=changes)
 
-    def _git_question(self, wish: Wish) -> str:
+    def _git_question(self, options: LaunchOptions) -> str:
         """About a git directory outside the workspace; empty where there is none, or the user has answered."""
         elsewhere = git_elsewhere(self._workspace, config_dir())
         if elsewhere is None or elsewhere.answer is not None:
             return ""
-        if wish.read_git is None:
+        if options.read_git is None:
             return f"this is a worktree or a submodule, whose git directory is elsewhere, at {elsewhere.git.directory}"
-        elsewhere.keep(wish.read_git)
+        elsewhere.keep(options.read_git)
         return ""
 
     def _odd_place(self) -> str:

@@ -20,7 +20,7 @@ from codeagent.tui.crash import record_survived
 from codeagent.tui.drafts import Draft, own_draft
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.screens.chat import ChatScreen
 from codeagent.tui.screens.host import OpenClient
@@ -58,7 +58,12 @@ class CodeagentApp(GuardedApp):
     TITLE = "codeagent"
 
     def __init__(
-        self, open_client: OpenClient, wish: Wish, folders: Folders, *, clock: Callable[[], float] = time.time
+        self,
+        open_client: OpenClient,
+        options: LaunchOptions,
+        folders: Folders,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock` gives seconds since the epoch."""
         # Textual takes NO_COLOR for grey; only a theme without colours of its own has none.
@@ -68,13 +73,13 @@ class CodeagentApp(GuardedApp):
         self.themes = Themes([folders.config / "themes"])
         self.keys = Keymap()
         self.palette = Palette()
-        self.chat = ChatScreen(self, wish)
+        self.chat = ChatScreen(self, options)
         self._switch = ThemeSwitch(self, self.themes, paint=self._paint, tell=self._remark)
         self._clock = clock
         self._left: ChatScreen | None = None
         self._redactor = Redactor(os.environ)
         # Before the first frame: a theme that changes later draws everything anew.
-        for name in (DEFAULT_THEME, wish.theme):
+        for name in (DEFAULT_THEME, options.theme):
             if name is not None and (problem := self.use_theme(name)):
                 self._remark(problem)
 
@@ -107,8 +112,8 @@ class CodeagentApp(GuardedApp):
     def get_default_screen(self) -> Screen[None]:
         return self.chat
 
-    async def change_to(self, wish: Wish) -> None:
-        before, self.chat = self.chat, ChatScreen(self, wish)
+    async def change_to(self, options: LaunchOptions) -> None:
+        before, self.chat = self.chat, ChatScreen(self, options)
         self._left = before
         await before.end()
         if before is not self.screen_stack[0]:
@@ -165,9 +170,9 @@ class CodeagentApp(GuardedApp):
         self.chat.stage.document.remark(text, "warning")
 
 
-def run_app(open_client: OpenClient, wish: Wish, folders: Folders) -> int:
+def run_app(open_client: OpenClient, options: LaunchOptions, folders: Folders) -> int:
     """The whole life of the screen; returns the process's exit code."""
-    app = CodeagentApp(open_client, wish, folders)
+    app = CodeagentApp(open_client, options, folders)
     code = run_guarded(app, folders.state, app.redact)
     if code == 0:
         sys.stdout.write(app.redact(_farewell(app.chat)))

@@ -7,7 +7,7 @@ from typing import Protocol
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.runtime import Runtime, SessionSummary
-from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 
 
 class Launcher(Protocol):
@@ -16,10 +16,10 @@ class Launcher(Protocol):
     @property
     def workspace(self) -> Path: ...
 
-    def settings(self, wish: Wish) -> Settings:
+    def settings(self, options: LaunchOptions) -> Settings:
         """Flags, environment and files. Raises ConfigError."""
 
-    async def missing(self, settings: Settings, wish: Wish) -> Missing | None:
+    async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         """What stands in the way: the folder, a model, its key. Local servers are probed only then."""
 
     async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:

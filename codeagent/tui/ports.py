@@ -7,7 +7,7 @@ from codeagent.core.budget import Effort
 
 
 @dataclass(frozen=True)
-class Wish:
+class LaunchOptions:
     """What the command line asked for; None leaves it to the settings."""
 
     model: str | None = None

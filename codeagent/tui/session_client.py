@@ -34,9 +34,9 @@ from codeagent.core.ports import OutputPage
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.facts import About, Facts, facts_about, sandbox_words
+from codeagent.tui.info_pages import About, InfoSources, info_page, sandbox_words
 from codeagent.tui.launcher import Launcher
-from codeagent.tui.ports import Missing, ModelRow, SessionRow, Wish
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.stage import Stage
 from codeagent.tui.widgets.status import MODE_MEANS
 
@@ -61,7 +61,7 @@ class SessionClient:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
 
-    async def open(self, wish: Wish) -> Missing | None:
+    async def open(self, options: LaunchOptions) -> Missing | None:
         """Read settings, show the recorded session if one is resumed, begin to start model and sandbox.
 
         Returns before they are ready, with what has to be there first. Raises CodeagentError.
@@ -69,18 +69,18 @@ class SessionClient:
         gc.freeze()  # what was imported stays: later searches for garbage, which stop everything, pass over it
         before = self._launcher.workspace
         try:
-            resume = None if wish.resume is None else await asyncio.to_thread(self._launcher.enter, wish.resume)
+            resume = None if options.resume is None else await asyncio.to_thread(self._launcher.enter, options.resume)
         except SessionError as error:
             self._stage.document.remark(str(error), "warning")
             return Missing("session", str(error))
-        settings = await asyncio.to_thread(self._launcher.settings, wish)
+        settings = await asyncio.to_thread(self._launcher.settings, options)
         name = self._launcher.workspace.name or str(self._launcher.workspace)
         self._stage.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
         self._stage.prefer(settings.theme, settings.bell)
-        self._stepping = wish.step
-        self._stage.status.set(stepping=wish.step)
+        self._stepping = options.step
+        self._stage.status.set(stepping=options.step)
         self._spawn(self._refresh_git())
-        if (missing := await self._launcher.missing(settings, wish)) is not None:
+        if (missing := await self._launcher.missing(settings, options)) is not None:
             return missing
         if resume is not None:
             await self._show_recorded(resume, live=False)
@@ -175,7 +175,7 @@ class SessionClient:
         self._agent()
         settings = await self._present_settings()
         settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
-        return await self._launcher.missing(settings, Wish(proceed=True))
+        return await self._launcher.missing(settings, LaunchOptions(proceed=True))
 
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key and keep it; shows, and returns, how it went and where it is. Raises CodeagentError."""
@@ -207,9 +207,9 @@ class SessionClient:
         results = (event for event in recorded if isinstance(event, ToolResultAdded) and event.call_id == call_id)
         return next((text_of(result.content) for result in results), None)
 
-    def facts(self, about: About) -> str:
+    def info_page(self, about: About) -> str:
         """Markdown for the slash command of that name."""
-        return facts_about(about, Facts(self._launcher.workspace, self._stage, self._settings, self._runtime))
+        return info_page(about, InfoSources(self._launcher.workspace, self._stage, self._settings, self._runtime))
 
     async def close(self) -> None:
         """End the run, the model's connections and the sandbox; idempotent, and never stopped half way."""
@@ -356,7 +356,7 @@ class SessionClient:
     async def _present_settings(self) -> Settings:
         if self._settings is not None:
             return self._settings
-        return await asyncio.to_thread(self._launcher.settings, Wish())
+        return await asyncio.to_thread(self._launcher.settings, LaunchOptions())
 
     def _tell(self, text: str) -> None:
         self._stage.status.set(notice=text)

@@ -22,7 +22,7 @@ from codeagent.core.notices import ModelChanged
 from codeagent.core.runtime import Runtime
 from codeagent.llm.providers import KeyTrial, LocalServer
 from codeagent.session.repair import check_recording
-from codeagent.tui.ports import ModelRow, Wish
+from codeagent.tui.ports import LaunchOptions, ModelRow
 from tests.e2e.product import Product, calls, read, say
 from tests.servers import Turn, openai_server
 
@@ -69,8 +69,8 @@ def script(product: Product, *turns: Any) -> str:
     return product.script(*turns)
 
 
-async def opened(here: LocalLauncher, resume: str | None = None, **wish: Any) -> Runtime:
-    settings = here.settings(Wish(sandbox="off", resume=resume, **wish))
+async def opened(here: LocalLauncher, resume: str | None = None, **options: Any) -> Runtime:
+    settings = here.settings(LaunchOptions(sandbox="off", resume=resume, **options))
     return await here.open(settings, resume=resume, tell=lambda text: None)
 
 
@@ -89,7 +89,7 @@ def test_flags_go_before_what_the_file_says(product: Product) -> None:
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('model = "m"\nmode = "plan"\ntheme = "ink"\nbell = false\n')
-    settings = launcher(product).settings(Wish(mode="auto", api_base="http://127.0.0.1:1"))
+    settings = launcher(product).settings(LaunchOptions(mode="auto", api_base="http://127.0.0.1:1"))
     assert (settings.model, settings.mode, settings.theme, settings.bell) == ("m", "auto", "ink", False)
     assert settings.api_base == "http://127.0.0.1:1"
 
@@ -98,16 +98,16 @@ async def test_a_folder_without_a_repository_is_asked_about_unless_the_person_sa
     product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(model="demo")
-    found = await LocalLauncher(tmp_path).missing(settings, Wish())
+    found = await LocalLauncher(tmp_path).missing(settings, LaunchOptions())
     assert found is not None and found.kind == "place" and "no git repository" in found.text
-    assert await LocalLauncher(tmp_path).missing(settings, Wish(proceed=True)) is None
+    assert await LocalLauncher(tmp_path).missing(settings, LaunchOptions(proceed=True)) is None
     below = product.workspace / "src"
     below.mkdir()
-    assert await LocalLauncher(below).missing(settings, Wish()) is None
+    assert await LocalLauncher(below).missing(settings, LaunchOptions()) is None
     monkeypatch.setenv("HOME", str(product.workspace))
-    found = await launcher(product).missing(settings, Wish())
+    found = await launcher(product).missing(settings, LaunchOptions())
     assert found is not None and "home folder" in found.text
-    found = await LocalLauncher(Path("/")).missing(settings, Wish())
+    found = await LocalLauncher(Path("/")).missing(settings, LaunchOptions())
     assert found is not None and "root" in found.text
 
 
@@ -125,12 +125,12 @@ def linked(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("product")
 async def test_a_git_directory_outside_the_folder_is_asked_about_once(linked: Path) -> None:
     settings = Settings(model="demo")
-    found = await LocalLauncher(linked).missing(settings, Wish())
+    found = await LocalLauncher(linked).missing(settings, LaunchOptions())
     assert found is not None and (found.kind, f"{linked.parent}/main/.git" in found.text) == ("git", True)
     unconfined = Settings(model="demo", sandbox=SandboxSettings(kind="off"))
-    assert await LocalLauncher(linked).missing(unconfined, Wish()) is None
-    assert await LocalLauncher(linked).missing(settings, Wish(read_git=False)) is None
-    assert await LocalLauncher(linked).missing(settings, Wish()) is None, "a no is kept, too"
+    assert await LocalLauncher(linked).missing(unconfined, LaunchOptions()) is None
+    assert await LocalLauncher(linked).missing(settings, LaunchOptions(read_git=False)) is None
+    assert await LocalLauncher(linked).missing(settings, LaunchOptions()) is None, "a no is kept, too"
 
 
 async def test_without_a_model_the_local_servers_are_offered(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ async def test_without_a_model_the_local_servers_are_offered(product: Product, m
         return (ollama, LocalServer("vLLM", "http://127.0.0.1:8000/v1", ("openai/gpt-oss-20b",)))
 
     monkeypatch.setattr(launching, "local_servers", some)
-    found = await launcher(product).missing(Settings(), Wish())
+    found = await launcher(product).missing(Settings(), LaunchOptions())
     assert found is not None and found.kind == "model"
     assert found.servers == (
         ModelRow("ollama/qwen3", "Ollama on this machine", True),
@@ -162,7 +162,7 @@ async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is
 ) -> None:
     ring = Ring()
     here, settings = launcher(product, ring), Settings(model="anthropic/claude-sonnet-4-5")
-    found = await here.missing(settings, Wish())
+    found = await here.missing(settings, LaunchOptions())
     assert found is not None and (found.kind, found.variable) == ("key", "ANTHROPIC_API_KEY")
     monkeypatch.setattr(launching, "try_key", tried("refused"))
     with pytest.raises(ConfigError, match="refused by loopback, so it was not kept"):
@@ -171,10 +171,10 @@ async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is
     monkeypatch.setattr(launching, "try_key", tried("accepted"))
     said = await here.keep_key("ANTHROPIC_API_KEY", KEY)
     assert said == "ANTHROPIC_API_KEY: accepted by loopback; kept in the system's keyring"
-    assert await here.missing(settings, Wish()) is None
+    assert await here.missing(settings, LaunchOptions()) is None
     ring.clear()
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    assert await here.missing(settings, Wish()) is None
+    assert await here.missing(settings, LaunchOptions()) is None
 
 
 async def test_models_begin_with_the_one_in_use_and_say_what_is_missing(
@@ -227,9 +227,9 @@ async def test_a_conversation_is_opened_run_listed_and_resumed_with_the_mode_cho
     await runtime.close()
     await runtime.close()
     assert here.find("last") == here.find(summary.id[:10]) == summary.id
-    settings = here.settings(Wish(resume="last"))
+    settings = here.settings(LaunchOptions(resume="last"))
     assert (settings.mode, settings.model) == ("plan", summary.model)
-    assert here.settings(Wish(resume="last", mode="ask", model="demo")).mode == "ask"
+    assert here.settings(LaunchOptions(resume="last", mode="ask", model="demo")).mode == "ask"
     again = await opened(here, resume=summary.id, model=script(product, say("Still text.")))
     assert [event.mode for event in await to_the_end(again, "and now?") if isinstance(event, RunStarted)] == ["plan"]
     await again.close()
@@ -314,7 +314,7 @@ async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from
     [notice] = [event for event in recorded if isinstance(event, ModelChanged)]
     assert (notice.model, notice.api_base) == (other, None)
     await runtime.close()
-    assert here.settings(Wish(resume="last")).model == other
+    assert here.settings(LaunchOptions(resume="last")).model == other
 
 
 async def test_the_model_is_not_changed_during_a_run(product: Product) -> None:
@@ -333,7 +333,7 @@ async def test_the_model_is_not_changed_during_a_run(product: Product) -> None:
 
 async def test_opening_that_is_given_up_leaves_no_session_and_no_lock(product: Product) -> None:
     here = launcher(product)
-    settings = here.settings(Wish(model="demo", sandbox="off"))
+    settings = here.settings(LaunchOptions(model="demo", sandbox="off"))
     for delay in (0.0, 0.001, 0.005, 0.02):
         opening = asyncio.ensure_future(here.open(settings, resume=None, tell=lambda text: None))
         await asyncio.sleep(delay)
@@ -357,7 +357,7 @@ async def test_what_happened_while_it_was_opened_reaches_the_first_reader(
 ) -> None:
     here = launcher(product)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{product.home}/no.sock")
-    settings = here.settings(Wish(model="demo"))
+    settings = here.settings(LaunchOptions(model="demo"))
     runtime = await here.open(settings, resume=None, tell=lambda text: None)
     assert runtime.sandbox is None and runtime.sandbox_info is None
     first = await anext(aiter(runtime.agent.events()))
@@ -392,7 +392,7 @@ async def test_in_the_container_a_command_of_the_persons_is_stopped_whole_and_th
     product: Product,
 ) -> None:
     here = launcher(product)
-    runtime = await here.open(here.settings(Wish(model="demo")), resume=None, tell=lambda text: None)
+    runtime = await here.open(here.settings(LaunchOptions(model="demo")), resume=None, tell=lambda text: None)
     try:
         events = runtime.agent.events()
         command = "touch here; (trap '' TERM; sleep 307.5) & setsid sleep 307.5 & echo started; sleep 307.5"

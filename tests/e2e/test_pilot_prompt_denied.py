@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.tui.app import CodeagentApp, Folders
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.blocks import Remark
@@ -37,7 +37,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
         return SessionClient(LocalLauncher(product.workspace), stage)
 
     folders = Folders(product.home / "state", product.home / "config", product.workspace)
-    app = CodeagentApp(open_client, Wish(model=model, sandbox="off", proceed=True), folders)
+    app = CodeagentApp(open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders)
     async with app.run_test(size=(80, 24)) as pilot:
         stage = app.chat.stage
 

@@ -12,7 +12,7 @@ from codeagent.core.display import DiffBlock, FilesBlock, MarkdownBlock, Questio
 from codeagent.core.events import Notice, SteerQueued
 from codeagent.tui.app import Folders, run_app
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.ports import Missing, ModelRow, SessionRow, Wish
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from tests.security.terminal_payloads import END, PAYLOADS
@@ -33,7 +33,7 @@ class RecordedClient:
         self._stage = stage
         self._texts = texts
 
-    async def open(self, wish: Wish) -> Missing | None:
+    async def open(self, options: LaunchOptions) -> Missing | None:
         self._task = asyncio.create_task(self._show())
         return None
 
@@ -67,7 +67,7 @@ class RecordedClient:
     async def full_output(self, call_id: str) -> str | None:
         return "\n".join(self._texts)
 
-    def facts(self, about: str) -> str:
+    def info_page(self, about: str) -> str:
         return "\n\n".join(self._texts)
 
     async def close(self) -> None:
@@ -144,7 +144,7 @@ def main(folder: Path, shown: list[int]) -> int:
         client: Any = RecordedClient(stage, texts)
         return client  # type: ignore[no-any-return]  # what it leaves out answers None, by __getattr__
 
-    return run_app(open_client, Wish(), Folders(folder / "state", folder / "config", folder))
+    return run_app(open_client, LaunchOptions(), Folders(folder / "state", folder / "config", folder))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.queued import Queued
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from tests.fakes import FakeOutputs
 from tests.tui.fake_jobs import FakeJobs
 
@@ -95,10 +95,12 @@ class FakeLauncher:
     closed: int = 0
     kept: list[tuple[str, str]] = field(default_factory=list)
 
-    def settings(self, wish: Wish) -> Settings:
-        return Settings.model_validate({"model": wish.model or "demo", "mode": wish.mode or "ask", "theme": self.theme})
+    def settings(self, options: LaunchOptions) -> Settings:
+        return Settings.model_validate(
+            {"model": options.model or "demo", "mode": options.mode or "ask", "theme": self.theme}
+        )
 
-    async def missing(self, settings: Settings, wish: Wish) -> Missing | None:
+    async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return self.lacks
 
     async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:

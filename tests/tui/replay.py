@@ -19,7 +19,7 @@ from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp, Folders
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.ports import Missing, ModelRow, SessionRow, Wish
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from tests.tui.fake_launcher import FakeLauncher
@@ -91,7 +91,7 @@ class ReplayClient(SessionClient):
         """Why it does not start."""
         self.past = FakeRewind()
 
-    async def open(self, wish: Wish) -> Missing | None:
+    async def open(self, options: LaunchOptions) -> Missing | None:
         if self._missing is not None:
             missing, self._missing = self._missing, None
             self.shown = True
@@ -191,7 +191,7 @@ class ReplayClient(SessionClient):
     async def full_output(self, call_id: str) -> str | None:
         return "\n".join(f"line {number}" for number in range(1, 1001))
 
-    def facts(self, about: str) -> str:
+    def info_page(self, about: str) -> str:
         return f"# {about.capitalize()}\n\n| | |\n| --- | --- |\n| model | demo |\n"
 
     async def close(self) -> None:
@@ -208,7 +208,7 @@ class ReplayApp(CodeagentApp):
         *,
         now: float,
         missing: Missing | None = None,
-        wish: Wish | None = None,
+        options: LaunchOptions | None = None,
         starts: asyncio.Event | None = None,
         **status: Any,
     ) -> None:
@@ -221,7 +221,7 @@ class ReplayApp(CodeagentApp):
             return self.clients[-1]
 
         folders = Folders(folder / "state", folder / "config", Path("/home/ada/acme-api"))
-        super().__init__(open_client, wish or Wish(), folders, clock=lambda: now)
+        super().__init__(open_client, options or LaunchOptions(), folders, clock=lambda: now)
 
     @property
     def settled(self) -> bool:

@@ -28,7 +28,7 @@ from codeagent.core.acts import (
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
 from codeagent.core.queued import Queued
-from codeagent.tui.ports import Missing, Wish
+from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.screens.first_run import FirstRun
 from codeagent.tui.screens.picker import Picker
 from codeagent.tui.transcript.blocks import Remark
@@ -299,7 +299,7 @@ async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> No
         first = app.chat
         await enter(pilot, "/resume 20261119")
         await until(pilot, lambda: len(app.clients) == 2 and app.clients[1].shown)
-        assert app.chat is not first and app.chat.wish.resume == "20261119"
+        assert app.chat is not first and app.chat.launch_options.resume == "20261119"
         assert app.clients[0].told == [("close",)]
         await write(pilot, "go on", "enter")
         assert app.clients[1].told == [Prompt("go on")]
@@ -316,7 +316,7 @@ async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line
         app.chat.stage.prefer("paper", False)
         await pilot.pause()
         assert app.theme == "paper"
-        app.chat.wish = Wish(theme="paper")
+        app.chat.launch_options = LaunchOptions(theme="paper")
         app.chat.stage.prefer("dusk", True)
         await pilot.pause()
         assert app.theme == "paper"
@@ -376,13 +376,13 @@ async def test_a_session_that_cannot_be_resumed_leaves_a_choice_and_no_dead_scre
     tmp_path: Path, keys: list[str], resumed: str | None
 ) -> None:
     missing = Missing("session", "session 2026 is in use by process 4242")
-    app = ReplayApp([], tmp_path, now=0.0, missing=missing, wish=Wish(resume="2026"))
+    app = ReplayApp([], tmp_path, now=0.0, missing=missing, options=LaunchOptions(resume="2026"))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await until(pilot, lambda: isinstance(app.screen, Picker))
         await pilot.press(*keys)
         await until(pilot, lambda: app.chat.client is not None)
-        assert app.chat.wish.resume == resumed
+        assert app.chat.launch_options.resume == resumed
         await write(pilot, "go", "enter")
         assert app.told == [Prompt("go")]
 

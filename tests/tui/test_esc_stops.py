@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import Stop
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.widgets.find_bar import FindBar
 from tests.effort import times
 from tests.tui.replay import ReplayApp
@@ -59,7 +59,7 @@ class OneScreen:
         while app.screen is not app.chat:
             app.pop_screen()
         app.clients.clear()
-        await app.change_to(Wish())
+        await app.change_to(LaunchOptions())
         await app.chat.ready()
         await self._pilot.pause()
         recording = Recording().run("x")

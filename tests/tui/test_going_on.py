@@ -16,7 +16,7 @@ from textual.widget import Widget
 from codeagent.core.acts import Prompt
 from codeagent.tui import commands
 from codeagent.tui.commands import COMMANDS, Command
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.screens.info import TextScreen
 from codeagent.tui.screens.page import Page
 from codeagent.tui.transcript.blocks import Remark
@@ -176,7 +176,7 @@ async def test_an_end_while_one_conversation_takes_the_place_of_another_ends_bot
             ended.append(1)
 
         first.close = close  # type: ignore[method-assign]  # it takes its time
-        app.run_worker(app.change_to(Wish()))
+        app.run_worker(app.change_to(LaunchOptions()))
         await until(pilot, lambda: app.chat._opened is not first)
         app.exit()
         asyncio.get_running_loop().call_later(0, may_end.set)

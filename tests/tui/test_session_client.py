@@ -14,7 +14,7 @@ from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.queued import Queued
 from codeagent.tui.launcher import Launcher
-from codeagent.tui.ports import Missing, ModelRow, Wish
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.blocks import Prompt as Said
@@ -30,18 +30,20 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def opened(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[SessionClient, Stage, list[str]]:
+async def opened(
+    launcher: FakeLauncher, options: LaunchOptions | None = None
+) -> tuple[SessionClient, Stage, list[str]]:
     stage, given_back = Stage(), []
     stage.give_back = given_back.append
     port: Launcher = launcher
     client = SessionClient(port, stage)
-    assert await client.open(wish or Wish()) is None
+    assert await client.open(options or LaunchOptions()) is None
     return client, stage, given_back
 
 
-async def ready(launcher: FakeLauncher, wish: Wish | None = None) -> tuple[SessionClient, Stage, list[str]]:
+async def ready(launcher: FakeLauncher, options: LaunchOptions | None = None) -> tuple[SessionClient, Stage, list[str]]:
     launcher.ready.set()
-    client, stage, given_back = await opened(launcher, wish)
+    client, stage, given_back = await opened(launcher, options)
     await until(lambda: stage.status.now.phase == "idle")
     return client, stage, given_back
 
@@ -60,7 +62,7 @@ async def test_theme_and_bell_of_the_settings_reach_the_screen() -> None:
     told: list[tuple[str | None, bool]] = []
     stage.prefer = lambda theme, bell: told.append((theme, bell))
     client = SessionClient(launcher, stage)
-    await client.open(Wish())
+    await client.open(LaunchOptions())
 
     assert told == [("paper", True)]
     await client.close()
@@ -92,14 +94,14 @@ async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
     lacks = Missing("model", "no model is set")
     client = SessionClient(FakeLauncher(lacks=lacks), Stage())
 
-    assert await client.open(Wish()) == lacks
+    assert await client.open(LaunchOptions()) == lacks
     assert not client.running
     await client.close()
 
 
 async def test_a_session_of_another_folder_is_continued_there_and_that_is_said() -> None:
     launcher = FakeLauncher(elsewhere=Path("/home/ada/other"))
-    client, stage, _ = await opened(launcher, Wish(resume="2026"))
+    client, stage, _ = await opened(launcher, LaunchOptions(resume="2026"))
     assert stage.status.now.workspace == "other"
     said = [block.text for block in stage.document.blocks if isinstance(block, Remark)]
     assert said == ["this session belongs to /home/ada/other: working there"]
@@ -112,7 +114,7 @@ async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_s
 ) -> None:
     stage = Stage()
     client = SessionClient(launcher, stage)
-    missing = await client.open(Wish(resume=wanted))
+    missing = await client.open(LaunchOptions(resume=wanted))
     assert missing is not None and missing.kind == "session"
     assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [missing.text]
     await client.close()
@@ -120,14 +122,14 @@ async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_s
 
 async def test_a_pause_that_a_crash_ended_is_no_longer_offered() -> None:
     recording = Recording().run("go").notice("run.paused", "paused before batch 1", batch=1, why="asked", calls=[])
-    client, stage, _ = await opened(FakeLauncher(log=recording.events), Wish(resume="2026"))
+    client, stage, _ = await opened(FakeLauncher(log=recording.events), LaunchOptions(resume="2026"))
     assert stage.boundary.now is None
     await client.close()
 
 
 async def test_a_resumed_session_is_on_the_stage_before_anything_has_started() -> None:
     launcher = FakeLauncher(log=tuple(looked_around().events))
-    client, stage, _ = await opened(launcher, Wish(resume="2026"))
+    client, stage, _ = await opened(launcher, LaunchOptions(resume="2026"))
 
     assert isinstance(stage.document.blocks[0], Said)
     await client.close()
@@ -136,7 +138,7 @@ async def test_a_resumed_session_is_on_the_stage_before_anything_has_started() -
 async def test_what_opening_wrote_to_the_log_is_shown_once() -> None:
     recording = looked_around()
     launcher = FakeLauncher(log=tuple(recording.events))
-    client, stage, _ = await opened(launcher, Wish(resume="2026"))
+    client, stage, _ = await opened(launcher, LaunchOptions(resume="2026"))
     before = len(stage.document.blocks)
 
     launcher.log = tuple(recording.finish("interrupted", error="the process ended before the run did").events)
@@ -177,7 +179,7 @@ async def test_a_start_that_fails_by_a_mistake_is_told(monkeypatch: pytest.Monke
     stage = Stage()
     stage.failed = failed.append
     client = SessionClient(launcher, stage)
-    await client.open(Wish())
+    await client.open(LaunchOptions())
     with pytest.raises(CodeagentError, match="not started"):
         await client.start_up()
     assert [type(error) for error in failed] == [ZeroDivisionError]
@@ -313,10 +315,10 @@ async def test_what_is_not_text_is_refused_while_it_starts_and_changes_nothing()
 async def test_every_page_of_facts_can_be_shown_at_any_time(about: str) -> None:
     launcher = FakeLauncher()
     client, _, _ = await opened(launcher)
-    early = client.facts(about)  # type: ignore[arg-type]  # one of the literals
+    early = client.info_page(about)  # type: ignore[arg-type]  # one of the literals
     launcher.ready.set()
 
-    assert early.startswith("# ") and client.facts(about).startswith("# ")  # type: ignore[arg-type]  # likewise
+    assert early.startswith("# ") and client.info_page(about).startswith("# ")  # type: ignore[arg-type]  # likewise
     await client.close()
 
 
@@ -371,7 +373,7 @@ async def test_without_a_sandbox_no_tool_is_shown_as_sandboxed() -> None:
 
 async def test_jobs_of_a_process_that_died_are_lost_in_the_session_that_goes_on() -> None:
     launcher = FakeLauncher(log=tuple(background().events))
-    client, stage, _ = await opened(launcher, Wish(resume=SESSION))
+    client, stage, _ = await opened(launcher, LaunchOptions(resume=SESSION))
 
     assert [(row.id, row.status) for row in stage.jobs.rows] == [("job-1", "lost")]
     assert stage.status.now.jobs == 0

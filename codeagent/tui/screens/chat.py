@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.commands import COMMANDS
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
 from codeagent.tui.screens.answered_cards import AnsweredCards
@@ -74,7 +74,7 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+b", "command('background')", "background", id="chat.background", show=False, priority=True),
     ]
 
-    def __init__(self, host: Host, wish: Wish) -> None:
+    def __init__(self, host: Host, options: LaunchOptions) -> None:
         super().__init__()
         self.stage = Stage()
         self.client: SessionClient | None = None
@@ -89,7 +89,7 @@ class ChatScreen(Screen[None]):
         self._lanes = LanesView(self.stage.lanes)
         self._draft = host.draft
         self._host = host
-        self.wish = wish
+        self.launch_options = options
         self._cancelled_at = -AGAIN
         self._typed_at = self.composer.last_typed
         self._opened: SessionClient | None = None
@@ -113,7 +113,7 @@ class ChatScreen(Screen[None]):
         for model in (self.stage.status, self.stage.lanes, self.stage.desk, self.stage.boundary):
             model.watch(self._sync_composer)
         self.composer.set_text(self._draft.load())
-        self.composer.insert_back(self.wish.prompt)
+        self.composer.insert_back(self.launch_options.prompt)
         self.composer.focus()
         for trouble in (self._draft.trouble, self._history.trouble):
             if trouble:
@@ -137,15 +137,15 @@ class ChatScreen(Screen[None]):
     async def _connect(self) -> None:
         from codeagent.tui.screens.opening import greet, open_conversation  # screens that the first frame does not need
 
-        greet(self.stage, self._host, self.wish)
+        greet(self.stage, self._host, self.launch_options)
         try:
             self._opened = await self._host.open_client(self.stage)
-            wish = await open_conversation(self.app, self._opened, self.wish)
-            if wish is None:
+            options = await open_conversation(self.app, self._opened, self.launch_options)
+            if options is None:
                 self._host.quit()
                 return
-            self.wish = wish
-            greet(self.stage, self._host, wish)
+            self.launch_options = options
+            greet(self.stage, self._host, options)
         except Exception as error:
             self._sending.refused = str(error)
             if isinstance(error, CodeagentError):
@@ -186,7 +186,7 @@ class ChatScreen(Screen[None]):
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""
         self._cards.ring(bell)
-        if theme is None or self.wish.theme is not None or theme == self._host.theme_name:
+        if theme is None or self.launch_options.theme is not None or theme == self._host.theme_name:
             return
         if problem := self._host.use_theme(theme):
             self.stage.document.remark(problem, "warning")

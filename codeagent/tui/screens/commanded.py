@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.app import App
 
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.stage import Stage
 from codeagent.tui.transcript.view import TranscriptView
 from codeagent.tui.widgets.boundary_card import BoundaryCard
@@ -31,7 +31,7 @@ class Chat(Protocol):
     @property
     def boundary_card(self) -> BoundaryCard: ...
 
-    wish: Wish
+    launch_options: LaunchOptions
     """What a conversation that follows this one begins with."""
 
     async def ready(self) -> "SessionClient":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.ports import Wish
+from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.stage import Stage
 from codeagent.tui.themes import Themes
 from codeagent.tui.widgets.boundary_acts import BoundaryAct
@@ -60,7 +60,7 @@ class Host(Protocol):
     def use_theme(self, name: str) -> str:
         """Draw everything in that theme; returns what is wrong with it, and keeps the present one then."""
 
-    async def change_to(self, wish: Wish) -> None:
+    async def change_to(self, options: LaunchOptions) -> None:
         """Leave this conversation for another."""
 
     def quit(self) -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import visible
-from codeagent.tui.ports import Missing, Wish
+from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.screens.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
 from codeagent.tui.screens.host import Host
 from codeagent.tui.screens.page import Guarded
@@ -71,79 +71,79 @@ class GitQuestion(FolderQuestion):
     HINTS: ClassVar[list[str]] = ["n no (the default)", "y yes, always for this folder"]
 
 
-def greet(stage: Stage, host: Host, wish: Wish) -> None:
+def greet(stage: Stage, host: Host, options: LaunchOptions) -> None:
     """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning."""
 
     def say() -> None:
         key = host.keys.shown("composer.keys")
         stage.document.greet(greeting(stage.status.now, host.folders.workspace, key))
 
-    if wish.resume is None:
+    if options.resume is None:
         stage.status.watch(say)
         say()
 
 
-async def open_conversation(app: App[Any], client: SessionClient, wish: Wish) -> Wish | None:
+async def open_conversation(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions | None:
     """What it was opened with in the end; None where the person left. Call it from a worker. Raises CodeagentError."""
-    while (missing := await client.open(wish)) is not None:
-        following = await _ask(app, client, wish, missing)
+    while (missing := await client.open(options)) is not None:
+        following = await _ask(app, client, options, missing)
         if following is None:
             return None
-        wish = following
-    return wish
+        options = following
+    return options
 
 
-async def _ask(app: App[Any], client: SessionClient, wish: Wish, missing: Missing) -> Wish | None:
+async def _ask(app: App[Any], client: SessionClient, options: LaunchOptions, missing: Missing) -> LaunchOptions | None:
     match missing.kind:
         case "place":
-            return replace(wish, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
+            return replace(options, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
         case "git":
             answer = await app.push_screen_wait(GitQuestion(missing.text))
-            return replace(wish, read_git=bool(answer))
+            return replace(options, read_git=bool(answer))
         case "model" | "key":
             way = await app.push_screen_wait(FirstRun(missing, client.keep_key))
-            return None if way is None else await _taken(app, client, wish, way)
+            return None if way is None else await _taken(app, client, options, way)
         case "session":
-            return await _instead(app, client, wish)
+            return await _instead(app, client, options)
         case "error":
             raise CodeagentError(missing.text)
         case _:
             assert_never(missing.kind)
 
 
-async def _instead(app: App[Any], client: SessionClient, wish: Wish) -> Wish:
+async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:
     """What to open where a session cannot be continued; the transcript says why it cannot."""
     ways = (
         PickerRow("new", "Start a new session", "in this folder"),
         PickerRow("other", "Resume another session", "of this folder"),
-        PickerRow("again", "Try again", f"to open {wish.resume}"),
+        PickerRow("again", "Try again", f"to open {options.resume}"),
     )
     while (way := await app.push_screen_wait(Picker("How would you like to start?", ways))) == "other":
         rows = session_rows([row for row in await client.sessions() if not row.in_use], time.time())
         if (chosen := await app.push_screen_wait(Picker("Resume a session", rows))) is not None:
-            return replace(wish, resume=chosen)
-    return wish if way == "again" else replace(wish, resume=None)
+            return replace(options, resume=chosen)
+    return options if way == "again" else replace(options, resume=None)
 
 
-async def _taken(app: App[Any], client: SessionClient, wish: Wish, way: WayOn) -> Wish | None:
+async def _taken(app: App[Any], client: SessionClient, options: LaunchOptions, way: WayOn) -> LaunchOptions | None:
     match way:
         case KeyKept():
-            return await _with_key(app, client, wish)
+            return await _with_key(app, client, options)
         case ServerChosen(row=row):
-            return replace(wish, model=row.name, api_base=row.api_base)
+            return replace(options, model=row.name, api_base=row.api_base)
         case AddressGiven(api_base=address):
-            return replace(wish, api_base=address)
+            return replace(options, api_base=address)
         case DemoChosen():
-            return replace(wish, model="demo", api_base=None)
+            return replace(options, model="demo", api_base=None)
         case _:
             assert_never(way)
 
 
-async def _with_key(app: App[Any], client: SessionClient, wish: Wish) -> Wish:
+async def _with_key(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:
     """A key alone is no model: where none was named, the person chooses among those it opens."""
-    if wish.model is not None:
-        return wish
+    if options.model is not None:
+        return options
     ready = [row for row in await client.models() if row.ready]
     chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
     row = next((row for row in ready if row.name == chosen), None)
-    return wish if row is None else replace(wish, model=row.name, api_base=row.api_base)
+    return options if row is None else replace(options, model=row.name, api_base=row.api_base)

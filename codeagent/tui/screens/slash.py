@@ -219,7 +219,7 @@ class Slash:
 
     async def _change_to(self, session: str | None) -> None:
         """Another conversation, with what this one was begun with."""
-        await self._host.change_to(replace(self._chat.wish, proceed=True, resume=session, prompt=""))
+        await self._host.change_to(replace(self._chat.launch_options, proceed=True, resume=session, prompt=""))
 
     async def _model(self, argument: str) -> None:
         models = {row.name: row for row in await (await self._chat.ready()).models()}
@@ -241,7 +241,7 @@ class Slash:
         elif (refused := await client.finish(SetModel(row.name, row.api_base))) is not None:
             self._chat.tell(refused.reason)
         else:
-            self._chat.wish = replace(self._chat.wish, model=row.name, api_base=row.api_base)
+            self._chat.launch_options = replace(self._chat.launch_options, model=row.name, api_base=row.api_base)
             self._chat.tell(f"model: {name}")
 
     async def _effort(self, argument: str) -> None:
@@ -283,7 +283,7 @@ class Slash:
 
     async def _facts(self, name: str) -> None:
         about = next(page for page in _PAGES if page == name)
-        await self._page(TextScreen(name.capitalize(), (await self._chat.ready()).facts(about)))
+        await self._page(TextScreen(name.capitalize(), (await self._chat.ready()).info_page(about)))
 
     async def _show_output(self, call_id: str) -> None:
         text = await (await self._chat.ready()).full_output(call_id)

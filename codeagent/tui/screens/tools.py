@@ -216,7 +216,7 @@ class ToolCommands:
         toolbox = client.toolbox
         match argument:
             case "" if toolbox is None:
-                await self._chat.app.push_screen_wait(TextScreen("Tools", client.facts("tools")))
+                await self._chat.app.push_screen_wait(TextScreen("Tools", client.info_page("tools")))
             case "" | "trust" if toolbox is not None:
                 await self._chat.app.push_screen_wait(ToolsScreen(client, toolbox, ask=bool(argument)))
             case "trust" | "distrust":

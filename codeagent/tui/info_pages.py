@@ -16,8 +16,8 @@ _CHARS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Where the pages get their facts from; None while codeagent is still starting."""
+class InfoSources:
+    """Where the pages get what they say from; None while codeagent is still starting."""
 
     workspace: Path
     stage: Stage
@@ -25,20 +25,20 @@ class Facts:
     runtime: Runtime | None
 
 
-def facts_about(about: About, facts: Facts) -> str:
+def info_page(about: About, sources: InfoSources) -> str:
     match about:
         case "status":
-            return _status(facts)
+            return _status(sources)
         case "cost":
-            return _cost(facts)
+            return _cost(sources)
         case "context":
-            return _context(facts)
+            return _context(sources)
         case "config":
-            return _config(facts)
+            return _config(sources)
         case "tools":
-            return _tools(facts)
+            return _tools(sources)
         case "skills":
-            return _skills(facts)
+            return _skills(sources)
         case _:
             assert_never(about)
 
@@ -52,11 +52,11 @@ def sandbox_words(info: SandboxInfo | None) -> str:
     return "docker, net off" if info.network in ("none", "off") else f"docker, net {info.network}"
 
 
-def _status(facts: Facts) -> str:
-    now = facts.stage.status.now
-    info = None if facts.runtime is None else facts.runtime.sandbox_info
+def _status(sources: InfoSources) -> str:
+    now = sources.stage.status.now
+    info = None if sources.runtime is None else sources.runtime.sandbox_info
     rows = [
-        ("folder", str(facts.workspace)),
+        ("folder", str(sources.workspace)),
         ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
         ("model", now.model or "none"),
         ("mode", now.mode),
@@ -69,8 +69,8 @@ def _status(facts: Facts) -> str:
     return _table("Status", rows)
 
 
-def _cost(facts: Facts) -> str:
-    now = facts.stage.status.now
+def _cost(sources: InfoSources) -> str:
+    now = sources.stage.status.now
     cost = "not known for this model" if now.cost_usd is None else f"${now.cost_usd:.4f}"
     rows = [
         ("cost", cost),
@@ -83,32 +83,32 @@ def _cost(facts: Facts) -> str:
     return _table("Cost of this session", rows)
 
 
-def _context(facts: Facts) -> str:
-    now = facts.stage.status.now
+def _context(sources: InfoSources) -> str:
+    now = sources.stage.status.now
     window = now.context_window
     used = f"{now.context_tokens:,}" + (f" of {window:,} ({_share(now.context_tokens, window)})" if window else "")
     rows = [("tokens in use", used)]
-    if facts.runtime is not None:
+    if sources.runtime is not None:
         tools = sum(
-            len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in facts.runtime.tools
+            len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in sources.runtime.tools
         )
-        rows.append(("system prompt", f"about {len(facts.runtime.system_prompt) // _CHARS_PER_TOKEN:,}"))
+        rows.append(("system prompt", f"about {len(sources.runtime.system_prompt) // _CHARS_PER_TOKEN:,}"))
         rows.append(("tool descriptions", f"about {tools // _CHARS_PER_TOKEN:,}"))
     return _table("Context", rows)
 
 
-def _config(facts: Facts) -> str:
-    if facts.settings is None:
+def _config(sources: InfoSources) -> str:
+    if sources.settings is None:
         return "# Settings\n\nNot read yet."
-    text = json.dumps(facts.settings.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    text = json.dumps(sources.settings.model_dump(mode="json"), indent=2, ensure_ascii=False)
     return f"# Settings in force\n\n```json\n{text}\n```"
 
 
-def _tools(facts: Facts) -> str:
-    if facts.runtime is None:
+def _tools(sources: InfoSources) -> str:
+    if sources.runtime is None:
         return "# Tools\n\nNot started yet."
     parts = ["# Tools"]
-    for tool in facts.runtime.tools:
+    for tool in sources.runtime.tools:
         parts.append(f"## {tool.name}\n\n{tool.description}")
     return "\n\n".join(parts)
 
@@ -127,8 +127,8 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "0%"
 
 
-def _skills(facts: Facts) -> str:
-    listed = () if facts.runtime is None else facts.runtime.skills.listed
+def _skills(sources: InfoSources) -> str:
+    listed = () if sources.runtime is None else sources.runtime.skills.listed
     if not listed:
         return "There are no skills here: folders with a `SKILL.md` below `.codeagent/skills` are listed."
     rows = [f"| {_cell(skill.name)} | {_cell(skill.description)} | {_cell(skill.where)} |" for skill in listed]
