@@ -1,16 +1,35 @@
-"""Where a conversation happens."""
+"""Where a conversation happens: its folders, and the sandbox its commands run in, never weaker than asked for."""
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
+from codeagent.config.settings import Settings
+from codeagent.config.trust import TrustFile
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
+from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor
+from codeagent.disk.repository import OutsideGit, repository_of
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.egress.internet import internet_of
+from codeagent.sandbox.host import HostSandbox
+from codeagent.sandbox.spec import SandboxSpec
+
+SandboxKind = Literal["docker", "host"]
+Tell = Callable[[str], None]
+_QUIET_SECONDS = 1.5
+"""Progress of the sandbox is shown when it takes longer than this, and then this often."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a conversation happens."""
+    """The folders and the environment of a conversation."""
 
     workspace: Path
     state_dir: Path
@@ -34,3 +53,107 @@ class Place:
     def redactor(self) -> Redactor:
         """Knows the environment's secrets, and every kept key that was used."""
         return Redactor(self.environment)
+
+
+@dataclass(frozen=True)
+class GitElsewhere:
+    """A git directory outside the workspace, and what the user said about it."""
+
+    git: OutsideGit
+    _book: TrustFile
+
+    @property
+    def answer(self) -> bool | None:
+        """Whether commands may read it; None if the user was not asked yet. Raises ConfigError."""
+        if self._book.trusts(self.git.digest):
+            return True
+        return False if self._book.trusts(self._refusal) else None
+
+    def keep(self, answer: bool) -> None:
+        """Remember the answer. Raises ConfigError."""
+        self._book.trust(self.git.digest if answer else self._refusal)
+
+    @property
+    def _refusal(self) -> str:
+        return sha256(f"not {self.git.digest}".encode()).hexdigest()
+
+
+def git_elsewhere(workspace: Path, config_dir: Path | None) -> GitElsewhere | None:
+    """Find a git directory outside the workspace, or None; blocks on small files. Raises ConfigError."""
+    repository = repository_of(workspace.resolve())
+    if config_dir is None or repository is None or repository.outside is None:
+        return None
+    return GitElsewhere(repository.outside, TrustFile(config_dir, workspace, Path.home(), "git.jsonl"))
+
+
+def agrees_to(git: OutsideGit, workspace: Path, config_dir: Path | None) -> bool:
+    """Tell whether the user agreed to this very directory; blocks on a small file. Raises ConfigError."""
+    elsewhere = git_elsewhere(workspace, config_dir)
+    return elsewhere is not None and elsewhere.git.digest == git.digest and elsewhere.answer is True
+
+
+@dataclass(frozen=True)
+class StartedSandbox:
+    """A sandbox that is ready, or why there is none."""
+
+    sandbox: Sandbox | None = None
+    kind: SandboxKind | None = None
+    info: SandboxInfo | None = None
+    trouble: SandboxUnavailable | None = None
+
+
+async def start_sandbox(
+    settings: Settings, place: Place, workspace: Workspace, session: str, tell: Tell, stack: AsyncExitStack
+) -> StartedSandbox:
+    """Start the sandbox that was asked for, and never a weaker one."""
+    if settings.sandbox.kind == "off":
+        host = HostSandbox(workspace.root, place.environment, place.state_dir)
+        stack.push_async_callback(host.close)
+        return StartedSandbox(host, "host", await host.start(tell))
+    container = docker_sandbox(settings, place, workspace.root, session)
+    stack.push_async_callback(container.close)
+    try:
+        return StartedSandbox(container, "docker", await container.start(_slow(tell)))
+    except SandboxUnavailable as error:
+        return StartedSandbox(trouble=error)
+
+
+def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> DockerSandbox:
+    """Make the container of one session, not started yet."""
+    elsewhere = git_elsewhere(root, place.config_dir)
+    agreed = frozenset({elsewhere.git.digest}) if elsewhere is not None and elsewhere.answer else frozenset[str]()
+    spec = SandboxSpec(
+        root=root,
+        state_dir=place.state_dir,
+        session=session,
+        home=Path.home(),
+        private=() if place.config_dir is None else (place.config_dir,),
+        agreed_git=agreed,
+        virtual_env=active_environment(root, place.environment),
+        python=None if (python := find_program("python3", root)) is None else Path(python),
+        docker_host=place.environment.get("DOCKER_HOST") or None,
+        image=settings.sandbox.image,
+        per_command=settings.sandbox.lifetime == "command",
+    )
+    return DockerSandbox(spec, internet_of(place.environment))
+
+
+def active_environment(root: Path, environment: Mapping[str, str]) -> Path | None:
+    """Return the activated virtual environment; None if it is not inside the workspace."""
+    given = environment.get("VIRTUAL_ENV", "")
+    if not Path(given).is_absolute():
+        return None
+    folder, top = Path(given).resolve(), root.resolve()
+    return folder if top in folder.parents and (folder / "pyvenv.cfg").is_file() else None
+
+
+def _slow(tell: Tell) -> Callable[[str], None]:
+    last = time.monotonic()
+
+    def progress(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _QUIET_SECONDS:
+            last = time.monotonic()
+            tell(text)
+
+    return progress

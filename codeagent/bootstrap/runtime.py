@@ -1,9 +1,10 @@
-"""Settings in, a running conversation out."""
+"""Settings in, a running conversation out, in a new session or a resumed one."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from codeagent.agent.agent import Agent
@@ -15,30 +16,32 @@ from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.past import Past
 from codeagent.agent.prompt import PromptBuilder
-from codeagent.bootstrap.describing import prompt_for
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
-from codeagent.bootstrap.place import Place
-from codeagent.bootstrap.sandboxes import StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.sessions import opened_session, past_of
-from codeagent.bootstrap.tools import ToolMakings, tracked_reads
+from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
+from codeagent.bootstrap.tools import ToolMakings, prompt_for, tracked_reads
 from codeagent.config.layers import parse_rules
 from codeagent.config.rules import RuleBookFile
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import KnownEvent
+from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
-from codeagent.session.fold import History
+from codeagent.session.fold import History, fold
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
+from codeagent.session.repair import check_recording, closing_events
 from codeagent.session.store import SessionStore
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.shell.rules import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
+
+_SHOWN = 3
+"""Problems of a damaged log that are listed when it is opened."""
 
 
 async def open_runtime(
@@ -50,10 +53,10 @@ async def open_runtime(
     observer: Callable[[KnownEvent], None],
     attended: bool,
 ) -> Runtime:
-    """A conversation, new or resumed; model library and container start side by side.
+    """Open a conversation, new or resumed; model library and container start side by side.
 
-    `tell` gets lines about a start that takes long; `observer` every event. `attended`: a user is there, so that
-    what is used up is asked about. Raises CodeagentError: nothing is left running then.
+    `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a
+    limit is reached. Raises CodeagentError, and then leaves nothing running.
     """
     if settings.model is None:
         raise ConfigError("no model is set")
@@ -107,14 +110,14 @@ def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
 
 
 def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Those that somebody wrote by hand: of a kept answer the tool may be gone."""
+    """Return the rules that were written by hand: the tool of a kept answer may be gone."""
     return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
 
 
 def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[tuple[str, str], ...]:
-    """Code and text of a notice for each rule that names no tool, where a file that is not loaded may have it.
+    """Return code and text of a notice for each rule whose tool is unknown but may be in a file that is not loaded.
 
-    Raises ConfigError where none can have it.
+    Raises ConfigError if no file can have it.
     """
     unknown = catalog.unknown(_written(rules))
     if unknown and catalog.complete:
@@ -123,7 +126,7 @@ def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[tuple[str, s
 
 
 def _uncounted(settings: Settings, attended: bool) -> tuple[tuple[str, str], ...]:
-    """Code and text of a notice about a budget that counts nothing. Raises ConfigError where nobody would read it."""
+    """Return a notice about a budget that counts nothing; if nobody would read it, raise ConfigError."""
     why = uncounted_budget(settings)
     if why and not attended:
         raise ConfigError(f"{why}; nothing was run")
@@ -131,7 +134,7 @@ def _uncounted(settings: Settings, attended: bool) -> tuple[tuple[str, str], ...
 
 
 def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:
-    """Codes and texts of the notices that a conversation begins with."""
+    """Yield codes and texts of the notices that a conversation begins with."""
     for problem in (*makings.instructions.problems, *makings.skills.problems):
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
@@ -141,7 +144,7 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
 
 
 def _runtime(agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, builder: PromptBuilder) -> Runtime:
-    """To be closed by the agent alone."""
+    """Make the runtime; so far its `close` closes only the agent."""
     return Runtime(
         agent=agent,
         workspace=around.workspace,
@@ -191,7 +194,7 @@ def _limits(settings: Settings) -> Limits:
 def _hooks(
     settings: Settings, place: Place, workspace: Workspace, tell: Tell
 ) -> tuple[Hooks, tuple[HookFileProblem, ...]]:
-    """Programs in the order of the configuration, then the functions of the user's files; runs those files."""
+    """Collect the programs in the order of the configuration, then the functions of the user's files, which it runs."""
     own = place.own_folder
     functions, problems = ((), ()) if own is None else load_python_hooks(own / "hooks", workspace.root)
     return Hooks((*_programs(settings, workspace), *functions), on_failure=tell), problems
@@ -203,3 +206,81 @@ def _programs(settings: Settings, workspace: Workspace) -> tuple[Hook, ...]:
     from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
     return command_hooks([CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks])
+
+
+def past_of(history: History) -> Past:
+    """Return what the agent goes on from."""
+    return Past(
+        line=history.line,
+        call_ids=history.call_ids,
+        timeline=history.timeline,
+        queued=history.undelivered,
+        notes=history.notes,
+        jobs=history.jobs,
+    )
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session that is held, and what it holds."""
+
+    log: SessionLog
+    history: History
+    troubles: tuple[tuple[str, str], ...] = ()
+    """Codes and texts of the notices it begins with."""
+
+
+async def opened_session(
+    store: SessionStore, resume: str | None, workspace: Workspace, stack: AsyncExitStack
+) -> Opened:
+    """Open a session; the stack closes it, even if the wait for it was cancelled."""
+    opening = asyncio.ensure_future(asyncio.to_thread(_open_session, store, resume, workspace))
+
+    async def close() -> None:
+        await asyncio.wait({opening})
+        if not opening.cancelled() and opening.exception() is None:
+            log = opening.result().log
+            log.close()
+            store.discard_if_empty(log.session_id)
+
+    stack.push_async_callback(close)
+    return await asyncio.shield(opening)
+
+
+def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> Opened:
+    """Raises SessionError, or ConfigError if the session belongs to another workspace."""
+    if resume is None:
+        return Opened(store.create(), fold(()))
+    log, recording = store.open(store.find(resume))
+    try:
+        _refuse_other_workspace(recording.events, workspace, log.session_id)
+        closing = closing_events(recording.events, log.session_id, log.next_seq, round(time.time(), 3))
+        for event in closing:
+            log.append(event)
+        history = fold((*recording.events, *closing))
+        return Opened(log, history, _damage(check_recording(recording, history).problems, log.session_id))
+    except BaseException:
+        log.close()
+        raise
+
+
+def _damage(problems: tuple[str, ...], session_id: str) -> tuple[tuple[str, str], ...]:
+    if not problems:
+        return ()
+    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    text = (
+        f"the log of this session is damaged: {'; '.join(problems[:_SHOWN])}{more}. What can be read of it goes on; "
+        f"codeagent sessions check {session_id} shows all that is wrong"
+    )
+    return (("session.damaged", visible(text)),)
+
+
+def _refuse_other_workspace(
+    events: tuple[KnownEvent | UnknownEvent, ...], workspace: Workspace, session_id: str
+) -> None:
+    there = next((event.workspace for event in reversed(events) if isinstance(event, RunStarted)), None)
+    if there is not None and there != str(workspace.root):
+        raise ConfigError(
+            f"session {session_id} belongs to another folder; nothing was run: "
+            f"codeagent {there} --resume {session_id}, or codeagent run with --cwd {there}"
+        )

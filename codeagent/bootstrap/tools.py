@@ -1,6 +1,7 @@
-"""The tools of a conversation: what is built in, and the catalog of what people add."""
+"""The tools of a conversation, built in and added, and the system prompt that describes them."""
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,18 +9,21 @@ from typing import Any
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
-from codeagent.bootstrap.place import Place
-from codeagent.bootstrap.sandboxes import SandboxKind, agrees_to
+from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
+from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.trust import TrustFile
 from codeagent.core.commits import CommitRefused
 from codeagent.core.errors import ConfigError
 from codeagent.core.memory import Scratchpad
 from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.repository import OutsideGit
 from codeagent.session.fold import History
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
+from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.builtin.bash import Bash
@@ -41,6 +45,7 @@ from codeagent.tools.registry import Loaded, ToolLoader
 from codeagent.tools.user.python import PythonLoader, entry_point_tools
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.commits import GitCommitter
+from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.instructions import Instructions, load_instructions
 from codeagent.workspace.skills import SkillFolders, open_skills
 
@@ -49,7 +54,7 @@ _BUILT_IN: tuple[type[Tool[Any]], ...] = (
     Bash, Read, Write, Edit, List, Search, OutputRead, AskUser, GitCommit, Python, *JOB_TOOLS, ScratchpadTool,
     SearchMemory, Info,
 )  # fmt: skip
-"""Every one that some conversation has; rules may name them all."""
+"""Every tool that some conversation has; rules may name them all."""
 _PROJECT_TOOLS = (".codeagent", "tools")
 
 
@@ -174,8 +179,44 @@ class ToolMakings:
 
 
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
-    """What the model has read in the session so far."""
+    """Return a tracker that knows what the model has read in the session so far."""
     reads = ReadTracker(workspace)
     for item in history.details:
         reads.restore(item.details)
     return reads
+
+
+def describe_tools(place: Place, kind: SandboxKind = "docker") -> ToolCatalog:
+    """Load the tools that a conversation with this sandbox would have. Raises CodeagentError."""
+    return _looked_at(_makings(place, kind))
+
+
+def describe_prompt(place: Place, kind: SandboxKind) -> str:
+    """Build the system prompt that a conversation there would have. Raises CodeagentError."""
+    makings = _makings(place, kind)
+    return prompt_for(makings)(tuple(_looked_at(makings)))
+
+
+def prompt_for(makings: ToolMakings) -> MakePrompt:
+    """Return a function from the tools in use to the system prompt. Blocks on small files."""
+    where = PromptEnvironment(
+        visible(str(makings.workspace.root)), f"{platform.system()} {platform.machine()}", makings.kind
+    )
+    instructions, skills = makings.instructions.text, makings.skills
+
+    def prompt(tools: Sequence[Tool[Any]]) -> str:
+        return system_prompt(tools, instructions, where, skills.listed)
+
+    return prompt
+
+
+def _looked_at(makings: ToolMakings) -> ToolCatalog:
+    catalog = makings.catalog()
+    catalog.look()
+    return catalog
+
+
+def _makings(place: Place, kind: SandboxKind) -> ToolMakings:
+    workspace = LocalWorkspace(place.workspace)
+    outputs = FileOutputs(place.state_dir / "none", Redactor({}))
+    return ToolMakings(place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None)

@@ -335,7 +335,7 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
 
 
 def _past(history: Any) -> Any:
-    from codeagent.bootstrap.sessions import past_of  # what a resumed session begins with
+    from codeagent.bootstrap.runtime import past_of  # what a resumed session begins with
 
     return past_of(history)
 
