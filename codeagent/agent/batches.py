@@ -100,11 +100,6 @@ class PlannedBatch:
         plans = [self._executor.plan(call) for call in self.left if self._executor.may_change(call)]
         return ", ".join(f"{plan.name} {plan.target}".strip() for plan in plans)
 
-    @property
-    def may_change(self) -> bool:
-        """Some call that is left may change files."""
-        return any(self._executor.may_change(call) for call in self.left)
-
     def tell(self) -> None:
         """Emit `batch.planned`."""
         plans = tuple(self._executor.plan(call) for call in self.left)
@@ -118,11 +113,6 @@ class PlannedBatch:
         because = f": {reason.strip()}" if reason.strip() else ""
         self.settled[call_id] = self._executor.refuse(call, Skipped(f"skipped by user{because}"), source="user")
         return True
-
-    def skip_all(self, reason: str) -> None:
-        """Skip the calls that are left; the model reads the reason."""
-        for call in self.left:
-            self.settled[call.id] = self._executor.refuse(call, Skipped(reason))
 
     def edit(self, call_id: str, arguments: str) -> bool:
         """Edit the arguments of a call; False where no such call is left. Raises ConfigError where they do not fit."""

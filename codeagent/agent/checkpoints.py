@@ -36,7 +36,7 @@ _NO_STORE = "no checkpoints are kept here; nothing was changed"
 class Checkpointing:
     """Takes snapshots one after the other: each waits for those before it, for the workspace lock and the freeze lock.
 
-    A snapshot that fails holds nothing up. It is reported once until one succeeds: what happens now cannot be undone.
+    A snapshot that fails holds nothing up. It is reported once in a row; what happens then cannot be undone.
     """
 
     def __init__(

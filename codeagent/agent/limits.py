@@ -48,7 +48,14 @@ class RunMeter:
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         """The run begins now; `clock` gives seconds that never go back."""
-        self._limits = limits
+        self._first: dict[str, float | None] = {
+            "max_turns": limits.max_turns,
+            "max_calls": limits.max_calls,
+            "max_cost_usd": limits.max_cost_usd,
+            "max_tokens": limits.max_tokens,
+            "max_seconds": limits.max_seconds,
+        }
+        """The limits of the run, before they were extended."""
         self._clock = clock
         self._started = clock()
         self._extended: dict[str, float] = {}
@@ -93,22 +100,12 @@ class RunMeter:
         if reached.limit == "max_seconds":
             self._extended["max_seconds"] = self._clock() - self._started
         else:
-            self._extended[reached.limit] = self._extended.get(reached.limit, 0.0) + (self._first(reached.limit) or 0.0)
+            self._extended[reached.limit] = self._extended.get(reached.limit, 0.0) + (self._first[reached.limit] or 0.0)
         self.refused = 0
 
     def _most(self, limit: str) -> float | None:
-        first = self._first(limit)
+        first = self._first[limit]
         return None if first is None else first + self._extended.get(limit, 0.0)
-
-    def _first(self, limit: str) -> float | None:
-        limits = self._limits
-        return {
-            "max_turns": limits.max_turns,
-            "max_calls": limits.max_calls,
-            "max_cost_usd": limits.max_cost_usd,
-            "max_tokens": limits.max_tokens,
-            "max_seconds": limits.max_seconds,
-        }[limit]
 
 
 class BudgetMeter:
@@ -172,7 +169,7 @@ class BudgetMeter:
         if spent >= self._allowed:
             return f"the budget of {self._total()} is used up"
         if spent + coming > self._allowed:
-            return f"the next request would pass the budget of {self._total()}"
+            return f"the next request would exceed the budget of {self._total()}"
         return None
 
     @property

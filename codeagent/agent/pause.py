@@ -39,7 +39,7 @@ class PauseGate:
             self._emitter.emit(RunPausing(text="pausing at the next boundary"))
 
     def resume(self) -> bool:
-        """Open the gate, also where the run had not come to it yet, with `run.resumed`; False: it was open."""
+        """Open the gate and emit `run.resumed`, even before the run has reached it; False where it was open."""
         if self._open.is_set():
             return False
         self._open.set()
@@ -47,19 +47,18 @@ class PauseGate:
         return True
 
     def end(self) -> None:
-        """Open the gate at the end of a run, which did not reach it."""
+        """Open the gate at the end of a run that did not reach it."""
         self._open.set()
 
-    async def wait(self, batch: int, token: CancelToken, calls: Sequence[str] = ()) -> bool:
-        """Wait until the gate is open; False where it was open already. Raises RunCancelled.
+    async def wait(self, batch: int, token: CancelToken, calls: Sequence[str] = ()) -> None:
+        """Wait until the gate is open. Raises RunCancelled.
 
         `batch` is the number of the next batch, `calls` the ids of its calls where it is planned.
         """
         asked = not self._open.is_set()
         if not asked and not (self._stepping and calls):
-            return False
+            return
         await self.hold("asked" if asked else "step", f"paused before batch {batch}", batch, token, calls)
-        return True
 
     async def hold(
         self, why: PauseReason, text: str, batch: int, token: CancelToken, calls: Sequence[str] = ()

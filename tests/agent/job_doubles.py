@@ -77,7 +77,7 @@ class Long(Tool[LongArgs]):
 
 
 class Asleep(Long):
-    """As `Long`; nothing but the person ends it."""
+    """As `Long`; only the user ends it."""
 
     name = "asleep"
     waits_for_user = True

@@ -10,7 +10,7 @@ Files = dict[str, str]
 
 
 class MemoryCheckpoints:
-    """`files` is the workspace; tests change it as the agent and the person would."""
+    """`files` is the workspace; tests change it as the agent and the user would."""
 
     def __init__(self, files: Files | None = None) -> None:
         self.files: Files = dict(files or {})

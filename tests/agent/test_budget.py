@@ -1,4 +1,4 @@
-"""What a person sets aside, what the next request takes of it, and the same call over and over."""
+"""The budget that the user sets, what the next request takes of it, and the same call over and over."""
 
 import pytest
 
@@ -52,7 +52,7 @@ async def test_the_run_pauses_before_the_request_that_would_pass_the_budget() ->
     await until(lambda: paused(s))
     assert len(s.model.requests) == 2
     assert paused(s)[0].why == "budget"
-    assert paused(s)[0].text == "the next request would pass the budget of 30 tokens"
+    assert paused(s)[0].text == "the next request would exceed the budget of 30 tokens"
     s.act(Stop())
     await to_the_end(s)
 

@@ -184,7 +184,7 @@ def check(s: Scene) -> None:
     assert len(of(events, RunFinished)) == 1
     after = events[events.index(of(events, RunFinished)[0]) + 1 :]
     typed = [e for e in after if getattr(e, "name", "") != "shell" and getattr(e, "code", "") != "mode.changed"]
-    assert {e.type for e in typed} <= {"steer.queued"}, "only what the person did too late comes after the end"
+    assert {e.type for e in typed} <= {"steer.queued"}, "only what the user did too late comes after the end"
     assert [e.seq for e in events] == sorted({e.seq for e in events})
 
 

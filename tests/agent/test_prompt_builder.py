@@ -1,4 +1,4 @@
-"""What a person says to a project's tools holds at once while nothing runs, and at the next boundary else."""
+"""Trusting a project's tools takes effect at once while nothing runs, and otherwise at the next boundary."""
 
 import asyncio
 from pathlib import Path

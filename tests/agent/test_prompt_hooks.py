@@ -1,4 +1,4 @@
-"""What a person writes is judged before any of it is sent; what is denied goes back to them (FEATURES F11)."""
+"""What the user writes is judged before any of it is sent; what is denied goes back to them (FEATURES F11)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The person's own commands: shown as tool events, told to the model only where shared, never left running."""
+"""The user's own commands: shown as tool events, read by the model only where shared, never left running."""
 
 import asyncio
 from collections.abc import Callable

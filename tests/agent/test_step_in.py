@@ -1,4 +1,4 @@
-"""Stepping in between batches: what waits, what a person may do to it, and what the model hears of it."""
+"""Stepping in between batches: what waits, what the user can do to it, and what the model reads of it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Calls side by side, the person's command alone, first come first served, and nobody is forgotten."""
+"""Calls run side by side, the user's command alone, first come, first served, and nobody is forgotten."""
 
 import asyncio
 
