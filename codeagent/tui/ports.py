@@ -20,7 +20,7 @@ class LaunchOptions:
     resume: str | None = None
     """A session's id, or the beginning of one."""
     proceed: bool = False
-    """The person said yes to a folder that is no project."""
+    """The user agreed to a folder that is not a project."""
     read_git: bool | None = None
     """What the user said about a git directory outside the workspace; None where that was not asked."""
     prompt: str = ""

@@ -1,4 +1,4 @@
-"""The chat screen: what the person does becomes a call on the conversation; what happens is drawn from the stage."""
+"""The chat screen: what the user does becomes acts of the session client; what happens is drawn from the stage."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What the person wants at a boundary is done on the conversation: from the card's keys and from commands."""
+"""What the user wants at a boundary, as acts: from the card's keys and from commands."""
 
 from typing import Literal, assert_never
 
