@@ -60,7 +60,7 @@ class CallRecord:
 
 
 def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]:
-    """In the order in which they were asked for; the person's own commands are among them."""
+    """In the order in which they were asked for; the user's own commands are among them."""
     rows: dict[str, CallRecord] = {}
     for event in events:
         match event:

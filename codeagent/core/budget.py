@@ -1,4 +1,4 @@
-"""What a person is willing to spend before they are asked again (FEATURES F32)."""
+"""What a user is willing to spend before they are asked again (FEATURES F32)."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Budget:
 
     kind: BudgetKind
     amount: float
-    """US dollars, tokens of input and output, seconds of work (waiting for the person not counted), or batches."""
+    """US dollars, tokens of input and output, seconds of work (waiting for the user not counted), or batches."""
 
     @classmethod
     def parse(cls, text: str) -> "Budget":

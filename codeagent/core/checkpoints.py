@@ -41,7 +41,7 @@ class FileChange:
 
 
 class Checkpoints(Protocol):
-    """A private store below the state folder; the person's own repository is never written to.
+    """A private store below the state folder; the user's own repository is never written to.
 
     Nothing but the store may change the workspace while one of these runs: the caller sees to it that no command
     does. All raise CheckpointError.

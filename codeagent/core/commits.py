@@ -38,7 +38,7 @@ class CommitPlan:
     skipped_hooks: tuple[str, ...]
     """Hooks of the repository that do not run for this commit."""
     unsigned: bool
-    """It is not signed, although the person's settings ask for it."""
+    """It is not signed, although the user's settings ask for it."""
     base: str
     """Changes with anything the commit is made from: the branch, the last commit, author, index, contents."""
     around: str = ""

@@ -42,7 +42,7 @@ ModelErrorKind = Literal[
 
 
 class CodeagentError(Exception):
-    """Base of everything codeagent raises; its text is one line a person can act on."""
+    """Base of everything codeagent raises; its text is one line a user can act on."""
 
 
 class ConfigError(CodeagentError):
@@ -84,7 +84,7 @@ class SandboxError(CodeagentError):
 
 
 class SandboxUnavailable(SandboxError):
-    """No sandbox can be had; `remedy` is what the person can do about it."""
+    """No sandbox can be had; `remedy` is what the user can do about it."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

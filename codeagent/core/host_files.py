@@ -1,8 +1,8 @@
-"""Files in which a program of the person's finds what to run, by name: what is written there runs outside the sandbox.
+"""Files in which a program of the user finds what to run, by name: what is written there runs outside the sandbox.
 
 A file is here if a command, or the name of code to load, stands in it and a tool takes it from there without being
 told: on entering the folder, on opening it, on a commit, an install, a build or a test, in continuous integration. Not
-here is what the person edits all day and nothing picks up by itself: source files, lists of packages, settings of
+here is what the user edits all day and nothing picks up by itself: source files, lists of packages, settings of
 formatters, `.gitignore`, `.editorconfig`.
 """
 

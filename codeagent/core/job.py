@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 JobStatus = Literal["running", "done", "failed", "stopped", "lost"]
-"""done: it ended well. failed: it ended with an error. stopped: by the model or the person, or with the session.
+"""done: it ended well. failed: it ended with an error. stopped: by the model or the user, or with the session.
 lost: the process that ran it is gone, and how it ended is unknown."""
 
 

@@ -73,7 +73,7 @@ ModelEvent = TextDelta | ReasoningDelta | CallClosed | Alive | Retrying | FellBa
 class Model(Protocol):
     @property
     def name(self) -> str:
-        """As the person gave it."""
+        """As the user gave it."""
 
     @property
     def context_window(self) -> int | None:

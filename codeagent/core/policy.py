@@ -14,7 +14,7 @@ Mode = Literal["ask", "accept-edits", "plan", "auto"]
 ApprovalSource = Literal["auto", "user", "rule", "hook", "flag"]
 """`auto`: nobody was asked, or nobody was there. `flag`: `--yes` answered in the user's place."""
 RuleOrigin = Literal["flag", "session", "saved", "user", "project"]
-"""Where a rule comes from: the command line, an answer for this session, an answer that was kept, the person's own
+"""Where a rule comes from: the command line, an answer for this session, an answer that was kept, the user's own
 configuration, the project's (which may only tighten)."""
 Answer = Literal["once", "session", "rule", "edit", "deny"]
 """`session`: this exact call is not asked about again in this session. `rule`: neither is what `Decision.rule` matches.
@@ -23,7 +23,7 @@ Answer = Literal["once", "session", "rule", "edit", "deny"]
 ALWAYS_ASKS = "this tool asks"
 """The reason where neither a rule nor the call itself gives one."""
 SAID_NO = "the user said no"
-"""How a denial of the person's begins, for the model; their reason follows a colon."""
+"""How a denial by the user begins, for the model; their reason follows a colon."""
 NETWORK = "network: "
 """How an allowing rule begins that is for calls with network access, as in `bash(network: pip install *)`."""
 HOLE = "\0"
@@ -51,7 +51,7 @@ class ApprovalKey:
     parts: tuple[str, ...]
     opaque: bool = False
     sensitive: str | None = None
-    """Why a person is asked even where the mode would not: shown with the question. For a path, only a rule that
+    """Why a user is asked even where the mode would not: shown with the question. For a path, only a rule that
     names it exactly answers for them."""
     reads_only: bool = False
     """All of it is known to only read, where it runs confined: asked about only where `Policy.ask_reads` says so."""
@@ -139,7 +139,7 @@ class Verdict:
     permission: Permission
     source: ApprovalSource
     reason: str
-    """A phrase for the person and, on a denial, for the model."""
+    """A phrase for the user and, on a denial, for the model."""
     rule: str | None = None
 
 
@@ -152,7 +152,7 @@ class Decision:
     """On a denial: what the model is told."""
     source: ApprovalSource = "user"
     rule: str = ""
-    """With `rule`: the rule that allows this call and others like it from now on, as the person left it."""
+    """With `rule`: the rule that allows this call and others like it from now on, as the user left it."""
     keep: bool = False
     """With `rule`: also in later sessions of this workspace."""
     arguments: str = ""

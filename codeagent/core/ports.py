@@ -71,7 +71,7 @@ class Workspace(Protocol):
         """The root directory's own descriptor, for the working directory of a child process."""
 
     def ignores(self) -> IgnoreRules:
-        """The ignore rules as they are now; made anew for each walk."""
+        """The ignore rules as they are now; read again for each walk."""
 
     def key(self, path: str) -> str:
         """One string for all spellings of a file, for scheduling only; never raises."""
@@ -227,7 +227,7 @@ class Sandbox(Protocol):
 
 @dataclass(frozen=True)
 class Reply:
-    """What the person said to a question."""
+    """What the user said to a question."""
 
     answer: str | None
     """None where they did not answer."""
@@ -243,7 +243,7 @@ class Asker(Protocol):
 
 
 class RuleBook(Protocol):
-    """The rules a person keeps for a workspace beyond one session; methods may block on a small file."""
+    """The rules a user keeps for a workspace beyond one session; methods may block on a small file."""
 
     def keep(self, rule: str) -> str:
         """Allow what it matches here from now on; returns where it is kept. Raises ConfigError."""

@@ -1,4 +1,4 @@
-"""Skills: how-tos of a person or a project, listed by name and read when they are needed (FEATURES F27)."""
+"""Skills: how-tos of a user or a project, listed by name and read when they are needed (FEATURES F27)."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -24,17 +24,17 @@ class SkillText:
     text: str
     """Markdown without its front matter, or the text of one of the files; hidden characters are escapes."""
     files: tuple[str, ...] = ()
-    """The other files: for a project's skill relative to the workspace, for a person's relative to its folder."""
+    """The other files: for a project's skill relative to the workspace, for a user's relative to its folder."""
 
 
 class Skills(Protocol):
-    """The skills there are; a person's come before a project's, each by name."""
+    """The skills there are; a user's come before a project's, each by name."""
 
     @property
     def listed(self) -> tuple[Skill, ...]: ...
 
     def read(self, name: str, file: str | None = None) -> SkillText:
-        """The body of a skill, or a text file of a person's skill, as it is on disk now; blocks.
+        """The body of a skill, or a text file of a user's skill, as it is on disk now; blocks.
 
         Raises KeyError for an unknown skill, WorkspaceError where there is no such file, it leads elsewhere, or is
         no text.

@@ -65,7 +65,7 @@ class ToolSet(Protocol):
 
 
 class TrustBook(Protocol):
-    """Which state of a workspace's own tool files the person has said yes to; methods may block on a small file."""
+    """Which state of a workspace's own tool files the user has said yes to; methods may block on a small file."""
 
     def trusts(self, digest: str) -> bool:
         """This very state of the files, in this very folder. Raises ConfigError where what is kept is damaged."""
