@@ -1,4 +1,4 @@
-"""The one path for every call: find, validate, hooks, policy, approval, run, result."""
+"""Executes calls, all of them on one path: find, validate, hooks, policy, approval, run, result."""
 
 import asyncio
 import json
@@ -197,8 +197,8 @@ class Executor:
             raise CallRefused(result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule)
         if too_often and not self._environment.attended:
             raise Failed(
-                f"Not executed: this is the same call {repeated} times in a row, and its result was not going to be "
-                "another. Do something else, or say what keeps you from it."
+                f"Not executed: this is the same call {repeated} times in a row, and its result would be the "
+                "same. Do something else, or say what keeps you from it."
             )
         if verdict.permission == "auto" and not too_often:
             return prepared, Permit(verdict.source, rule=verdict.rule)

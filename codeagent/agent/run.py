@@ -34,7 +34,7 @@ class Run:
         if prompt is None:
             await context.queue.admit(self.token, follow_up=True)
             begins = context.queue.deliverable or context.queue.wakes
-            return None if begins else "nothing of what was queued was sent"
+            return None if begins else "none of the queued text was sent"
         answer = await context.prompt_check.ask(prompt, "prompt", self.token)
         if isinstance(answer, Deny):
             return f"a hook denied the prompt, so it was not sent: {answer.reason}"
