@@ -8,6 +8,8 @@ import pytest
 from codeagent.core.acts import CancelCall, Prompt, Refused, RunShell, Stop
 from codeagent.core.errors import CodeagentError, SandboxUnavailable
 from codeagent.core.events import (
+    BatchPlanned,
+    KnownEvent,
     MessageAdded,
     RunFinished,
     TextDelta,
@@ -125,11 +127,14 @@ async def test_a_call_that_may_change_something_waits_for_the_command() -> None:
     async def wait() -> None:
         await gate.wait()
 
-    s = scene(Turn("", (do("ok"),)), Turn("done"), sandbox=FakeSandbox([wait]))
+    sandbox = FakeSandbox([wait])
+    s = scene(Turn("", (do("ok"),)), Turn("done"), sandbox=sandbox)
     command = asyncio.ensure_future(s.agent.finish(RunShell("make", shared=False)))
-    await asyncio.sleep(0.01)
+    await waiting(lambda: bool(sandbox.commands))
     s.act(Prompt("go"))
-    await asyncio.sleep(0.01)
+    await waiting(lambda: bool(of(s.journal.events, BatchPlanned)))
+    for _ in range(100):  # enough turns of the event loop for the call to begin, if it did not wait
+        await asyncio.sleep(0)
     assert s.tools["do"].log == []
     gate.set()
     await command
@@ -138,11 +143,12 @@ async def test_a_call_that_may_change_something_waits_for_the_command() -> None:
 
 
 async def test_an_abort_while_calls_wait_for_the_command_leaves_nothing_running_and_all_answered() -> None:
-    s = scene(Turn("", (do("ok"), do("ok"))), sandbox=FakeSandbox([30.0]))
+    sandbox = FakeSandbox([30.0])
+    s = scene(Turn("", (do("ok"), do("ok"))), sandbox=sandbox)
     command = asyncio.ensure_future(s.agent.finish(RunShell("sleep 30", shared=False)))
-    await asyncio.sleep(0.01)
+    await waiting(lambda: bool(sandbox.commands))
     s.act(Prompt("go"))
-    await asyncio.sleep(0.01)
+    await waiting(lambda: bool(of(s.journal.events, BatchPlanned)))
     s.act(Stop())
     await command
     await waiting(lambda: not s.agent.running)
@@ -155,8 +161,10 @@ async def test_an_abort_while_calls_wait_for_the_command_leaves_nothing_running_
 
 async def test_one_command_can_be_cancelled_by_its_id() -> None:
     s = scene(sandbox=FakeSandbox([("stdout", b"half\n"), 30.0]))
+    printed: list[KnownEvent] = []
+    s.agent.observe(lambda event: printed.extend(of([event], ToolUpdated)))
     command = asyncio.ensure_future(s.agent.finish(RunShell("sleep 30", shared=True)))
-    await asyncio.sleep(0.01)
+    await waiting(lambda: bool(printed))
     s.act(CancelCall(of(s.journal.events, ToolStarted)[0].call_id))
     await command
     assert text_of(result(s).content).startswith("half")
@@ -165,9 +173,10 @@ async def test_one_command_can_be_cancelled_by_its_id() -> None:
 
 
 async def test_a_waiter_that_gives_up_does_not_stop_it_and_its_end_is_recorded() -> None:
-    s = scene(sandbox=FakeSandbox([30.0]))
+    sandbox = FakeSandbox([30.0])
+    s = scene(sandbox=sandbox)
     command = asyncio.ensure_future(s.agent.finish(RunShell("sleep 30", shared=False)))
-    await asyncio.sleep(0.01)
+    await waiting(lambda: bool(sandbox.commands))
     command.cancel()
     with pytest.raises(asyncio.CancelledError):
         await command
@@ -178,9 +187,10 @@ async def test_a_waiter_that_gives_up_does_not_stop_it_and_its_end_is_recorded()
 
 
 async def test_closing_the_agent_stops_it() -> None:
-    s = scene(sandbox=FakeSandbox([30.0]))
+    sandbox = FakeSandbox([30.0])
+    s = scene(sandbox=sandbox)
     command = asyncio.ensure_future(s.agent.finish(RunShell("sleep 30", shared=False)))
-    await asyncio.sleep(0.01)
+    await waiting(lambda: bool(sandbox.commands))
     await s.agent.close()
     assert result(s).is_error
     await command
