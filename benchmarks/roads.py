@@ -21,10 +21,10 @@ from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.app import Folders as ScreenFolders
+from codeagent.tui.parts import guard
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
-from codeagent.tui.widgets import guard
 
 OURS = str(Path(codeagent.__file__).parent)
 COUNTED = """

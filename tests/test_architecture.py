@@ -65,12 +65,12 @@ def test_importing_the_engine_loads_no_screen_and_no_model_library() -> None:
 
 
 def test_the_vocabulary_and_the_first_frame_load_no_pydantic() -> None:
-    loaded = modules_after("import codeagent.core.events, codeagent.tui.app, codeagent.tui.screens.chat")
+    loaded = modules_after("import codeagent.core.events, codeagent.tui.app, codeagent.tui.pages.chat")
     assert loaded.isdisjoint({"pydantic", "pydantic_core", "yaml", "litellm", "docker", "git"})
 
 
 def test_the_first_frame_makes_no_event_but_those_it_shows() -> None:
-    loaded = modules_after("import codeagent.tui.app, codeagent.tui.screens.chat")
+    loaded = modules_after("import codeagent.tui.app, codeagent.tui.pages.chat")
     assert "codeagent.core.events" not in loaded
 
 

@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from codeagent.tui.widgets import guard
+from codeagent.tui.parts import guard
 
 ROOT = Path(__file__).parents[1]
 PRELOADED = (
@@ -41,7 +41,7 @@ PRELOADED = (
     "codeagent.tui.app",
     "codeagent.tui.session_client",
     "codeagent.tui.rendering.markdown_parser",
-    "codeagent.tui.screens.opening",
+    "codeagent.tui.pages.opening",
     "codeagent.llm.litellm_model",
     "codeagent.sandbox.launch",
     "litellm",

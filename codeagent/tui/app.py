@@ -20,10 +20,10 @@ from codeagent.tui.crash import record_survived
 from codeagent.tui.drafts import Draft, own_draft
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
+from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.host import OpenClient
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.screens.chat import ChatScreen
-from codeagent.tui.screens.host import OpenClient
 from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.themes import DEFAULT_THEME, Themes
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from codeagent.core.sanitize import one_line
 from codeagent.tui.nearest import alike
-from codeagent.tui.widgets.submission import CommandRow, SaidSlash, SaidUnknown, understand
+from codeagent.tui.parts.submission import CommandRow, SaidSlash, SaidUnknown, understand
 
 Group = Literal["conversation", "model and money", "screen", "about"]
 

@@ -36,9 +36,9 @@ from codeagent.core.toolbox import Toolbox
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.info_pages import About, InfoSources, info_page, sandbox_words
 from codeagent.tui.launcher import Launcher
+from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.stage import Stage
-from codeagent.tui.widgets.status import MODE_MEANS
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""

@@ -59,7 +59,7 @@ def stopped_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     remember_threads(monkeypatch)
-    for waits_for_the_next_key in ("screens.rewind_pages._PAUSE", "widgets.composer._PAUSE"):
+    for waits_for_the_next_key in ("pages.rewind_pages._PAUSE", "parts.composer._PAUSE"):
         monkeypatch.setattr(f"codeagent.tui.{waits_for_the_next_key}", 0)
     monkeypatch.setattr("textual.pilot.wait_for_idle", nothing_left_to_do)
     monkeypatch.setattr("textual.app.wait_for_idle", nothing_left_to_do)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from codeagent.tui.widgets.guard import Guard
+from codeagent.tui.parts.guard import Guard
 
 _now = 0.0
 

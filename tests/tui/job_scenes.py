@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
+from tests.tui.parts.cards import asking
 from tests.tui.replay import ReplayClient
 from tests.tui.scenes import Scene
 from tests.tui.scripts import Recording, looked_around
-from tests.tui.widgets.cards import asking
 
 SERVER = "npm run dev -- --port 8000"
 

@@ -14,9 +14,9 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.hunks import cut
 from codeagent.core.policy import Decision
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.widgets.approval import ApprovalCard
-from codeagent.tui.widgets.lanes import LanesView
-from codeagent.tui.widgets.status import StatusLine
+from codeagent.tui.parts.approval import ApprovalCard
+from codeagent.tui.parts.lanes import LanesView
+from codeagent.tui.parts.status import StatusLine
 from tests.tui.guards import long_enough
 from tests.tui.pictures import SIZES, Album
 from tests.tui.replay import settled

@@ -28,14 +28,14 @@ from codeagent.core.acts import (
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
 from codeagent.core.queued import Queued
+from codeagent.tui.pages.first_run import FirstRun
+from codeagent.tui.pages.picker import Picker
 from codeagent.tui.ports import LaunchOptions, Missing
-from codeagent.tui.screens.first_run import FirstRun
-from codeagent.tui.screens.picker import Picker
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.guards import long_enough
+from tests.tui.parts.cards import asking
 from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording, asks_to_edit, running_tests
-from tests.tui.widgets.cards import asking
 
 _KEYS = {" ": "space", "!": "exclamation_mark", "/": "slash", "-": "minus"}
 QUESTION = replace(asking("bash", "c9.1", "rm -rf build", TerminalBlock(command="rm -rf build"), reason=""), ts=0.0)

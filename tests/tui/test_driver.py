@@ -10,7 +10,7 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
 
 from codeagent.tui.driver import KeyReader
-from codeagent.tui.widgets.line_input import tell_alt_enter_from_enter
+from codeagent.tui.parts.line_input import tell_alt_enter_from_enter
 from tests.effort import times
 
 KEYS = {

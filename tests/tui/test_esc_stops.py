@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import Stop
 from codeagent.tui.bridge import Bridge
+from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.ports import LaunchOptions
-from codeagent.tui.widgets.find_bar import FindBar
 from tests.effort import times
 from tests.tui.replay import ReplayApp
 from tests.tui.scripts import MOVES, Recording

@@ -22,13 +22,13 @@ from codeagent.tui import keys
 from codeagent.tui.actions import ACTIONS, SCOPES
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import COMMANDS
-from codeagent.tui.screens import chat as chat_screen
-from codeagent.tui.screens.chat import ChatScreen
-from codeagent.tui.screens.hunk_review import HunkReview
-from codeagent.tui.screens.info import OutputScreen
-from codeagent.tui.screens.opening import FolderQuestion
+from codeagent.tui.pages import chat as chat_screen
+from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.hunk_review import HunkReview
+from codeagent.tui.pages.info import OutputScreen
+from codeagent.tui.pages.opening import FolderQuestion
+from codeagent.tui.parts import guard
 from codeagent.tui.stage import Paused, PlanReady
-from codeagent.tui.widgets import guard
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.job_scenes import TOOLBOX, every_state

@@ -7,9 +7,9 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from codeagent.core.acts import Restore
-from codeagent.tui.screens.picker import Picker
-from codeagent.tui.screens.rewind_pages import GoingBackPage, RewindPicker
-from codeagent.tui.widgets.guard import TOO_SOON
+from codeagent.tui.pages.picker import Picker
+from codeagent.tui.pages.rewind_pages import GoingBackPage, RewindPicker
+from codeagent.tui.parts.guard import TOO_SOON
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, enter, settled, until

@@ -16,11 +16,11 @@ from textual.widget import Widget
 from codeagent.core.acts import Prompt
 from codeagent.tui import commands
 from codeagent.tui.commands import COMMANDS, Command
+from codeagent.tui.pages.info import TextScreen
+from codeagent.tui.pages.page import Page
+from codeagent.tui.parts.composer import Composer
 from codeagent.tui.ports import LaunchOptions
-from codeagent.tui.screens.info import TextScreen
-from codeagent.tui.screens.page import Page
 from codeagent.tui.transcript.blocks import Remark
-from codeagent.tui.widgets.composer import Composer
 from tests.tui.replay import ReplayApp, settled, until
 from tests.tui.scripts import Recording
 

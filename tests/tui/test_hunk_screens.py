@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from codeagent.core.display import DiffBlock
-from codeagent.tui.screens.hunk_review import HunkReview
+from codeagent.tui.pages.hunk_review import HunkReview
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled

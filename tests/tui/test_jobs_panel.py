@@ -10,11 +10,11 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import Background, SendToJob, StopJob
 from codeagent.tui.bridge import Bridge
-from codeagent.tui.screens.chat import ChatScreen
-from codeagent.tui.screens.info import OutputScreen
-from codeagent.tui.screens.jobs import JobList, JobsScreen
-from codeagent.tui.screens.picker import Picker
-from codeagent.tui.widgets.output import JobTail
+from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.info import OutputScreen
+from codeagent.tui.pages.jobs import JobList, JobsScreen
+from codeagent.tui.pages.picker import Picker
+from codeagent.tui.parts.output import JobTail
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
 from tests.tui.replay import ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording
@@ -132,7 +132,7 @@ async def test_y_answers_the_question_and_nothing_else(tmp_path: Path) -> None:
 async def test_the_second_s_counts_only_for_two_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with panel(tmp_path) as (pilot, app):
         await pilot.press("s")
-        monkeypatch.setattr("codeagent.tui.screens.jobs.AGAIN", 0.0)
+        monkeypatch.setattr("codeagent.tui.pages.jobs.AGAIN", 0.0)
         await pilot.press("s")
         assert app.told == [] and "stop job-6?" in shown(app)
 

@@ -15,7 +15,7 @@ import codeagent.tui
 from codeagent.tui.actions import ACTIONS, SCOPES, TYPED
 from codeagent.tui.keymap import Keymap, KeymapError, load_keymap
 from codeagent.tui.keys import BadKey, shown, spelled
-from codeagent.tui.widgets.card_keys import card_key, keeps
+from codeagent.tui.parts.card_keys import card_key, keeps
 
 UNBOUND = ("card", "boundary", "plan")
 """Scopes of cards, which take no focus: keys reach them without Bindings."""

@@ -15,11 +15,11 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolCallAdded, ToolResultAdded
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import Rule
-from codeagent.tui.screens.permissions import PermissionList, PermissionsScreen, RuleEntry
-from codeagent.tui.screens.rule_editor import RuleEditor
-from codeagent.tui.widgets.guard import TOO_SOON
+from codeagent.tui.pages.permissions import PermissionList, PermissionsScreen, RuleEntry
+from codeagent.tui.pages.rule_editor import RuleEditor
+from codeagent.tui.parts.guard import TOO_SOON
+from tests.tui.pages.stand_in import MANNERS
 from tests.tui.replay import ReplayApp, ReplayClient, enter, settled, until
-from tests.tui.screens.stand_in import MANNERS
 from tests.tui.scripts import Recording
 
 RULES = (
@@ -70,7 +70,7 @@ def decided() -> Recording:
 @pytest.fixture
 def read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key comes too soon."""
-    monkeypatch.setattr("codeagent.tui.widgets.guard.QUIET", 0.0)
+    monkeypatch.setattr("codeagent.tui.parts.guard.QUIET", 0.0)
 
 
 @pytest.fixture(autouse=True)

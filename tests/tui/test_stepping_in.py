@@ -167,7 +167,7 @@ async def test_json_that_is_none_is_said_and_nothing_is_changed(
     async with chat(tmp_path, paused()) as (pilot, app):
         monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
         await pilot.press("alt+e")
-        await until(pilot, lambda: "no JSON" in shown(app))
+        await until(pilot, lambda: "not JSON" in shown(app))
         assert app.told == []
 
 

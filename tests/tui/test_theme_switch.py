@@ -8,7 +8,7 @@ import pytest
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.themes import built_in, bundled_folder
-from tests.tui.screens.stand_in import StandIn
+from tests.tui.pages.stand_in import StandIn
 
 
 def own_theme(folder: Path) -> Path:

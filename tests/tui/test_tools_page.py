@@ -9,8 +9,8 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import TrustTools
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.screens.info import TextScreen
-from codeagent.tui.screens.tools import ToolsScreen
+from codeagent.tui.pages.info import TextScreen
+from codeagent.tui.pages.tools import ToolsScreen
 from tests.tui.job_scenes import TOOLBOX
 from tests.tui.replay import ReplayApp, enter, settled, until
 

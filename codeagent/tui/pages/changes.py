@@ -1,0 +1,379 @@
+"""/diff: what changed since the session began, file by file, and how to take a part of it back."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rich.style import Style
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Key, Resize
+
+from codeagent.core.acts import RestoreFile
+from codeagent.core.checkpoints import ChangedFile, Changes, Node
+from codeagent.core.display import DiffBlock
+from codeagent.core.errors import CheckpointError
+from codeagent.core.hunks import Hunk, cut, landed
+from codeagent.tui.pages.diff_page import DiffPage
+from codeagent.tui.parts.card_keys import keymap_of
+from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows, line_end_notes
+from codeagent.tui.parts.marked_list import PickerList, PickerRow
+from codeagent.tui.parts.rows import Part
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.session_client import SessionClient
+
+_LARGEST = 2 << 20
+"""Bytes of a file up to which its lines are compared."""
+_LEFT_OUT = "\0"
+"""The key of the row about what is not compared; no path has it."""
+_EDITED = "you edited it, too"
+_WAIT = "the agent works: what changed can be undone when it is done, or after Esc"
+
+
+@dataclass(frozen=True)
+class ChangedFileView:
+    """`then` and `now` are what comparing was about; a restore is refused where `now` no longer holds."""
+
+    path: str
+    then: Node | None
+    now: Node | None
+    diff: DiffBlock | None
+    """None where there are no lines to compare."""
+    notes: tuple[str, ...]
+    """What happened to it that no line shows."""
+
+    def without_hunk(self, at: int) -> Node | None:
+        """The file as it is now, but for one hunk of `diff`, which is as it was. Raises IndexError."""
+        assert self.diff is not None
+        hunks = cut(self.diff.before, self.diff.after)
+        answers = [True] * len(hunks)
+        answers[at] = False
+        text = landed(self.diff.before, hunks, answers)
+        if text == self.diff.before or self.now is None:
+            return self.then
+        return replace(self.now, data=text.encode(errors="surrogateescape"))
+
+
+def changed_file(path: str, then: Node | None, now: Node | None) -> ChangedFileView:
+    """None: there was, or is, no such file. Bytes that are no UTF-8 are lone surrogates in the texts."""
+    before, after = _text(then), _text(now)
+    notes = tuple(note for note in (_kind_note(then, now),) if note)
+    if before is not None and after is not None:
+        ends = () if before != after or notes else ("it is as it was",)
+        return ChangedFileView(path, then, now, DiffBlock(path=path, before=before, after=after), (*notes, *ends))
+    return ChangedFileView(path, then, now, None, (*notes, *(what for what in (_what(then, now),) if what)))
+
+
+def _text(node: Node | None) -> str | None:
+    if node is None:
+        return ""
+    if node.kind == "link" or b"\0" in node.data or len(node.data) > _LARGEST:
+        return None
+    return node.data.decode(errors="surrogateescape")
+
+
+def _kind_note(then: Node | None, now: Node | None) -> str:
+    match then, now:
+        case None, None:
+            return "there is no such file, and there was none"
+        case None, Node(kind="executable"):
+            return "a new file, which may be run"
+        case None, Node(kind="link", data=data):
+            return f"a new link to {_target(data)}"
+        case None, _:
+            return "a new file"
+        case Node(kind="link", data=data), None:
+            return f"deleted; it was a link to {_target(data)}"
+        case _, None:
+            return "deleted"
+        case Node(kind="link", data=old), Node(kind="link", data=new):
+            return f"a link: it led to {_target(old)}, and leads to {_target(new)} now"
+        case Node(kind="link", data=data), _:
+            return f"a file now; it was a link to {_target(data)}"
+        case _, Node(kind="link", data=data):
+            return f"a link to {_target(data)} now; it was a file"
+        case Node(kind="file"), Node(kind="executable"):
+            return "it may be run now"
+        case Node(kind="executable"), Node(kind="file"):
+            return "it may no longer be run"
+        case _:
+            return ""
+
+
+def _what(then: Node | None, now: Node | None) -> str:
+    """Why there are no lines, where a file and not a link is the reason."""
+    files = [node for node in (then, now) if node is not None and node.kind != "link"]
+    if any(b"\0" in node.data for node in files):
+        return f"a binary file: {_sizes(then, now)}"
+    if any(len(node.data) > _LARGEST for node in files):
+        return f"too large to compare here: {_sizes(then, now)}"
+    return ""
+
+
+def _sizes(then: Node | None, now: Node | None) -> str:
+    words = [f"{len(node.data):,} bytes {when}" for node, when in ((then, "before"), (now, "now")) if node is not None]
+    return ", ".join(words)
+
+
+def _target(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What waits for a yes."""
+
+    view: ChangedFileView
+    node: Node | None
+    done: str
+
+
+class ChangesScreen(DiffPage[None]):
+    """Compares with the first moment there is to go back to; takes back only what is as it was shown.
+
+    `running`: the agent works. `clock` gives seconds that never go back.
+    """
+
+    DEFAULT_CSS = """
+    ChangesScreen > Vertical {
+        height: auto;
+        border-bottom: solid $panel;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right_square_bracket", "file(1)", "next file", show=False, id="hunks.next_file"),
+        Binding("left_square_bracket", "file(-1)", "file before", show=False, id="hunks.previous_file"),
+        Binding("x", "restore", "take the hunk back", show=False, id="hunks.restore"),
+        Binding("X", "restore_file", "take the whole file back", show=False, id="hunks.restore_file"),
+        Binding("y", "confirm", "yes, take it back", show=False, id="hunks.confirm"),
+    ]
+
+    def __init__(self, client: SessionClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__("What changed in this session", clock)
+        self._client = client
+        self._rewind = client.rewind
+        self._since = ""
+        self._changes = Changes(())
+        self._view: ChangedFileView | None = None
+        self._hunks: tuple[Hunk, ...] = ()
+        self._asked: _Asked | None = None
+        self._files = PickerList(())
+        self._place = Vertical()
+
+    def compose(self) -> ComposeResult:
+        yield self.title_row
+        with self._place:
+            yield self._files
+        yield self.pane
+        yield self.hint_row
+
+    def on_mount(self) -> None:
+        self._place.display = False
+        self._words("comparing …")
+        self._load()
+
+    def on_resize(self, event: Resize) -> None:
+        self._fit()
+
+    @property
+    def count(self) -> int:
+        return len(self._hunks)
+
+    def heading(self, at: int) -> Sequence[Part]:
+        return (
+            Part(f"hunk {at + 1} of {self.count}", 1, lambda palette: palette.strong),
+            Part(f"line {self._hunks[at].start + 1}", 0),
+        )
+
+    def draw(self) -> None:
+        paths = [file.path for file in self._changes.files]
+        at = paths.index(self._marked) + 1 if self._marked in paths else 0
+        self.title_row.tell(f"file {at} of {len(paths)}" if at else "")
+        standing: list[Part] = []
+        if self.count:
+            standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, _strong))
+        hints = [f"{self.key('hunks.close')} back"]
+        if self.count:
+            hints.append(f"{self.key('hunks.restore')} revert hunk")
+        if self._view is not None:
+            hints.append(f"{self.key('hunks.restore_file')} the file")
+        if len(self._keys()) > 1:
+            hints.append(f"{self.key('hunks.previous_file')} {self.key('hunks.next_file')} files")
+        if self.count:
+            hints += [
+                f"{self.key('hunks.next')} {self.key('hunks.previous')} hunks",
+                f"{self.key('hunks.split')} columns",
+                f"{self.key('hunks.full')} all lines",
+            ]
+        self.hint_row.show(standing, hints)
+        self.pane.refresh()
+
+    def lay(self) -> None:
+        self.pane.replace_hunks(self._rows())
+
+    def copied(self, at: int) -> str:
+        hunk = self._hunks[at]
+        return "\n".join([*(f"-{line}" for line in hunk.old), *(f"+{line}" for line in hunk.new)])
+
+    def on_key(self, event: Key) -> None:
+        """Anything but yes is a no."""
+        if self._asked is not None and event.key not in keymap_of(self).keys_of("hunks.confirm"):
+            self._asked = None
+            self.say("nothing was changed")
+            event.stop()
+            event.prevent_default()
+
+    def action_file(self, step: int) -> None:
+        self.say("")
+        self._files.move(step)
+
+    def action_restore(self) -> None:
+        view, at = self._shown, self.pane.current
+        if view is None or not self.count:
+            self.say(f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back")
+            return
+        what = f"hunk {at + 1} of {self.count} in {view.path}"
+        self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
+
+    def action_restore_file(self) -> None:
+        view = self._shown
+        if view is None:
+            self.say("there is no file here to restore")
+            return
+        edited = any(file.path == view.path and file.edited for file in self._changes.files)
+        what = f"take all of {view.path} back" + (f", though {_EDITED}" if edited else "")
+        self._ask(_Asked(view, view.then, view.path), what)
+
+    def action_confirm(self) -> None:
+        asked = self._asked
+        if asked is None:
+            return
+        if not self.guard.admits("y"):
+            self.say(TOO_SOON)
+            return
+        self._asked = None
+        self._put(asked)
+
+    @on(PickerList.Marked)
+    def _file_marked(self, message: PickerList.Marked) -> None:
+        message.stop()
+        self._asked = None
+        self._load_file(self._marked)
+
+    @on(PickerList.Clicked)
+    def _file_clicked(self, message: PickerList.Clicked) -> None:
+        message.stop()
+
+    def _ask(self, asked: _Asked, what: str) -> None:
+        if self._client.running:
+            self.say(_WAIT)
+            return
+        self._asked = asked
+        self.say(f"{what}? {self.key('hunks.confirm')} yes · any other key: no")
+
+    @work(exclusive=True, group="load")
+    async def _put(self, asked: _Asked) -> None:
+        if self._client.running:
+            self.say(_WAIT)
+            return
+        refused = await self._client.finish(RestoreFile(asked.view.path, asked.node, asked.view.now))
+        await self._reload()
+        self.say(f"undone: {asked.done} (/redo to restore)" if refused is None else refused.reason)
+
+    @work(exclusive=True, group="load")
+    async def _load(self) -> None:
+        await self._reload()
+
+    @work(exclusive=True, group="load")
+    async def _load_file(self, key: str) -> None:
+        await self._show(key)
+
+    async def _reload(self) -> None:
+        """Compare again; the marked file stays marked, or the one that is in its place now."""
+        before, at = self._marked, self._keys().index(self._marked) if self._marked in self._keys() else 0
+        try:
+            points = self._rewind.points()
+            self._since = points[0].id if points else ""
+            self._changes = await self._rewind.changes(self._since) if points else Changes(())
+        except CheckpointError as error:
+            self._changes = Changes(())
+            self._list("")
+            self._words(str(error))
+            return
+        keys = self._keys()
+        key = before if before in keys else keys[min(at, len(keys) - 1)] if keys else ""
+        self._list(key)
+        await self._show(key)
+
+    def _list(self, key: str) -> None:
+        self._files.show([self._row(each) for each in self._keys()], mark=key)
+        self._place.display = bool(self._keys())
+        self._fit()
+
+    async def _show(self, key: str) -> None:
+        """One file in the pane, or words where there is none."""
+        if not key:
+            self._words("no file differs from when this session began")
+        elif key == _LEFT_OUT:
+            self._words("these are not compared, and cannot be undone here:", *self._changes.left_out)
+        else:
+            try:
+                then, now = await self._rewind.node(self._since, key), await self._rewind.node(None, key)
+            except CheckpointError as error:
+                self._words(str(error))
+                return
+            view, self._hunks = await asyncio.to_thread(_compared, key, then, now)
+            self._view, diff = view, view.diff
+            self.pane.show_hunks(key, self._rows(), line_end_notes(diff) if diff else (), view.notes)
+            self.draw()
+
+    def _words(self, *words: str) -> None:
+        self._view, self._hunks = None, ()
+        self.pane.show_hunks("", (), words=words)
+        self.draw()
+
+    def _rows(self) -> tuple[HunkRows, ...]:
+        if self._view is None or self._view.diff is None:
+            return ()
+        news = [hunk.new for hunk in self._hunks]
+        return hunk_rows(self._view.diff, self._hunks, news, everything=self.shows_everything)
+
+    @property
+    def _shown(self) -> ChangedFileView | None:
+        """The marked file, once it is the one in the pane."""
+        return self._view if self._view is not None and self._view.path == self._marked else None
+
+    @property
+    def _marked(self) -> str:
+        return "" if self._files.marked is None else self._files.marked.key
+
+    def _keys(self) -> list[str]:
+        return [*(file.path for file in self._changes.files), *([_LEFT_OUT] if self._changes.left_out else [])]
+
+    def _row(self, key: str) -> PickerRow:
+        if key == _LEFT_OUT:
+            return PickerRow(key, "(not compared)", f"{len(self._changes.left_out)}", warn=True)
+        file = next(file for file in self._changes.files if file.path == key)
+        return PickerRow(key, key, _about(file), warn=file.edited)
+
+    def _fit(self) -> None:
+        """The list takes at most a quarter of the screen."""
+        self._files.styles.height = max(1, min(len(self._keys()), self.size.height // 4))
+
+
+def _compared(path: str, then: Node | None, now: Node | None) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
+    view = changed_file(path, then, now)
+    return view, () if view.diff is None else cut(view.diff.before, view.diff.after)
+
+
+def _about(file: ChangedFile) -> str:
+    return file.change + (f"; {_EDITED}" if file.edited else "")
+
+
+def _strong(palette: Palette) -> Style:
+    return palette.strong

@@ -1,0 +1,106 @@
+"""A page with a change of a file hunk by hunk: what the review of a call and `/diff` have in common."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.events import Key
+
+from codeagent.tui.pages.page import Page
+from codeagent.tui.parts.card_keys import keymap_of
+from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.parts.hunk_pane import HunkPane
+from codeagent.tui.parts.line_pane import LinePane
+from codeagent.tui.parts.pieces import SPLIT_FROM
+from codeagent.tui.parts.rows import Part
+
+ResultT = TypeVar("ResultT")
+
+
+class DiffPage(Page[ResultT], inherit_bindings=False):
+    """Keys go from hunk to hunk and scroll; none counts before the page could be read, but the one that closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "back", show=False, id="hunks.close"),
+        Binding("j", "hunk(1)", "next hunk", show=False, id="hunks.next"),
+        Binding("k", "hunk(-1)", "hunk before", show=False, id="hunks.previous"),
+        Binding("t", "split", "one column or two", show=False, id="hunks.split"),
+        Binding(
+            "f", "everything", "with all unchanged lines, or only those near a change", show=False, id="hunks.full"
+        ),
+        Binding("up", "turn('up')", "a line up", show=False, id="hunks.up"),
+        Binding("down", "turn('down')", "a line down", show=False, id="hunks.down"),
+        Binding("pageup,b", "turn('pageup')", "a page up", show=False, id="hunks.page_up"),
+        Binding("pagedown", "turn('pagedown')", "a page down", show=False, id="hunks.page_down"),
+        Binding("home,g", "turn('home')", "to the beginning", show=False, id="hunks.home"),
+        Binding("end,G", "turn('end')", "to the end", show=False, id="hunks.end"),
+        Binding("c,ctrl+c", "copy", "copy the selection, else the hunk", show=False, id="hunks.copy"),
+    ]
+
+    def __init__(self, title: str, clock: Callable[[], float]) -> None:
+        self.pane: HunkPane
+        super().__init__(title, HunkPane(self.heading), clock=clock)
+        self.shows_everything = False
+
+    @abstractmethod
+    def heading(self, at: int) -> Sequence[Part]:
+        """What the row above a hunk says."""
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Show in title and foot how it stands."""
+
+    @abstractmethod
+    def lay(self) -> None:
+        """Give the pane its rows again, as `shows_everything` says."""
+
+    @abstractmethod
+    def copied(self, at: int) -> str:
+        """A hunk as it is copied."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Hunks of the change that is shown."""
+
+    def on_mount(self) -> None:
+        self.draw()
+
+    def on_key(self, event: Key) -> None:
+        """A key that came too soon may have been meant for something else."""
+        if self.focused is None and not self.guard.quiet and event.key not in keymap_of(self).keys_of("hunks.close"):
+            self.say(TOO_SOON)
+            event.stop()
+            event.prevent_default()
+
+    def whole(self) -> str:
+        return self.copied(self.pane.current) if self.count else ""
+
+    def action_hunk(self, step: int) -> None:
+        self.say("")
+        if self.count:
+            self.pane.go_to_hunk(self.pane.current + step)
+        self.draw()
+
+    def action_split(self) -> None:
+        fits = self.pane.toggle_split()
+        self.say("" if fits else f"two columns need {SPLIT_FROM} cells; there are {self.pane.layout_width}")
+        self.draw()
+
+    def action_everything(self) -> None:
+        self.say("")
+        self.shows_everything = not self.shows_everything
+        self.lay()
+        self.draw()
+
+    @on(LinePane.Moved)
+    def _moved(self, event: LinePane.Moved) -> None:
+        event.stop()
+        self.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        if self.is_attached:
+            self.pane.look()
+            self.draw()

@@ -1,0 +1,354 @@
+"""A proposed change hunk by hunk: each is taken, left or rewritten, and only then it is applied."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import ClassVar
+
+from rich.style import Style
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Key, Paste
+from textual.message import Message
+from textual.widgets import TextArea
+
+from codeagent.core.display import DiffBlock
+from codeagent.core.hunks import HunkAnswer
+from codeagent.tui.pages.diff_page import DiffPage
+from codeagent.tui.parts.card_keys import keymap_of
+from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
+from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows, line_end_notes
+from codeagent.tui.parts.prompt_text import harmless
+from codeagent.tui.parts.rows import HintRow, Part, RuleRow
+from codeagent.tui.rendering.palette import Palette
+
+_STYLES: dict[Word, Callable[[Palette], Style]] = {
+    "accept": lambda palette: palette.success,
+    "reject": lambda palette: palette.error,
+    "edited": lambda palette: palette.warning,
+}
+_ODD = "it holds characters that are not seen: {key} edits it in your editor"
+
+
+class _Lines(TextArea):
+    """Tab indents; what is pasted cannot act. The cursor does not blink, because an idle screen draws nothing."""
+
+    DEFAULT_CSS = """
+    _Lines {
+        height: 1fr;
+        border: none;
+        padding: 0 1;
+        background: $surface;
+        &:focus { border: none; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(tab_behavior="indent", show_line_numbers=False, compact=True, highlight_cursor_line=False)
+        self.cursor_blink = False
+
+    async def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._replace_via_keyboard(harmless(event.text), *self.selection)
+
+
+class HunkText(Vertical):
+    """Hidden until `begin`. Gives the text in a message, and hides again."""
+
+    DEFAULT_CSS = """
+    HunkText {
+        dock: bottom;
+        height: 50%;
+        min-height: 5;
+        display: none;
+        background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "take", "take these lines", show=False, priority=True, id="lines.take"),
+        Binding("escape", "leave", "back to the hunks", show=False, priority=True, id="lines.leave"),
+        Binding("ctrl+g", "outside", "go on in $EDITOR", show=False, priority=True, id="lines.editor"),
+    ]
+
+    class Taken(Message):
+        """These lines are to stand in place of the hunk's new ones."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Left(Message):
+        """Nothing is changed; `text` is what was begun."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Outside(Message):
+        """The user wants to go on in their own editor."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._title = RuleRow(("─", "─"))
+        self._lines = _Lines()
+        self._foot = HintRow()
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._lines
+        yield self._foot
+
+    def begin(self, title: str, text: str) -> None:
+        """Show the text to be edited. It must be one that a field to write in shows as it is."""
+        keys = keymap_of(self)
+        self._title.show((Part(title, 1, lambda palette: palette.heading),))
+        self._foot.show(
+            (),
+            (
+                f"{keys.shown('lines.take')} takes these lines",
+                f"{keys.shown('lines.leave')} back",
+                f"{keys.shown('lines.editor')} in your editor",
+                "an empty text puts nothing there",
+            ),
+        )
+        self._lines.indent_type = "tabs" if any(row.startswith("\t") for row in text.split("\n")) else "spaces"
+        self._lines.load_text(text)
+        self._lines.move_cursor((0, 0))
+        self.display = True
+        self.take_focus()
+
+    def take_focus(self) -> None:
+        self._lines.focus()
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    def action_take(self) -> None:
+        self._end(self.Taken(self._lines.text))
+
+    def action_leave(self) -> None:
+        self._end(self.Left(self._lines.text))
+
+    def action_outside(self) -> None:
+        self._end(self.Outside(self._lines.text))
+
+    def _end(self, message: Message) -> None:
+        self.display = False
+        self.screen.set_focus(None)
+        self.post_message(message)
+
+
+class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
+    """Gives an answer for each of `core.hunks.cut` of the two texts; None where the user went back.
+
+    Enter applies once every hunk that is taken was on screen. `clock` gives seconds that never go back.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "switch", "take it or leave it out", show=False, id="hunks.toggle"),
+        Binding("a", "accept", "take it as it was proposed", show=False, id="hunks.accept"),
+        Binding("r", "reject", "leave it out", show=False, id="hunks.reject"),
+        Binding("A", "accept_all", "take all", show=False, id="hunks.accept_all"),
+        Binding("R", "reject_all", "leave all out", show=False, id="hunks.reject_all"),
+        Binding("e", "edit", "write its new lines yourself", show=False, id="hunks.edit"),
+        Binding("ctrl+g", "editor", "the same in $EDITOR", show=False, id="hunks.editor"),
+        Binding("enter", "apply", "apply what is taken", show=False, id="hunks.apply"),
+    ]
+
+    def __init__(self, diff: DiffBlock, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(f"Hunks of {diff.path}", clock)
+        self.sheet = HunkSheet(diff)
+        self._text = HunkText()
+        self._edited_at = 0
+
+    def compose(self) -> ComposeResult:
+        yield self.title_row
+        yield self.pane
+        yield self._text
+        yield self.hint_row
+
+    def on_mount(self) -> None:
+        self.pane.show_hunks(self.sheet.diff.path, self._rows(), line_end_notes(self.sheet.diff))
+
+    @property
+    def count(self) -> int:
+        return len(self.sheet)
+
+    def heading(self, at: int) -> Sequence[Part]:
+        word = self.sheet.word(at)
+        line = self.sheet.diff.start_line + self.sheet.hunks[at].start
+        return (
+            Part(f"hunk {at + 1} of {self.count}", 2, _strong),
+            Part(word, 3, _STYLES[word]),
+            Part(f"line {line}", 0),
+            Part("" if at in self.pane.seen else "not seen yet", 1),
+        )
+
+    def draw(self) -> None:
+        self.hint_row.display = not self._text.is_open
+        counts = self.sheet.counts()
+        taken = counts["accept"] + counts["edited"]
+        self.title_row.tell(f"hunk {self.pane.current + 1} of {self.count}" if self.count else "")
+        standing = [Part(f"{taken} of {self.count} hunks", 3, _strong)]
+        if counts["edited"]:
+            standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
+        why = self._why_not_yet()
+        standing.append(Part(why or f"{self.key('hunks.apply')} applies", 4, _warning if why else _strong))
+        hints = (
+            f"{self.key('hunks.close')} back",
+            f"{self.key('hunks.toggle')} toggles",
+            f"{self.key('hunks.edit')} edits",
+            f"{self.key('hunks.next')} {self.key('hunks.previous')} hunks",
+            f"{self.key('hunks.accept_all')} all",
+            f"{self.key('hunks.reject_all')} none",
+            f"{self.key('hunks.split')} columns",
+            f"{self.key('hunks.full')} all lines",
+        )
+        self.hint_row.show(standing, hints)
+        self.pane.refresh()
+
+    def lay(self) -> None:
+        self.pane.replace_hunks(self._rows())
+
+    def copied(self, at: int) -> str:
+        removed = [f"-{line}" for line in self.sheet.hunks[at].old]
+        return "\n".join([*removed, *(f"+{line}" for line in self.sheet.new_lines(at))])
+
+    def on_key(self, event: Key) -> None:
+        """What is typed for the lines never answers a hunk, also where a click took the focus from them."""
+        if self._text.is_open and self.focused is None:
+            self._text.take_focus()
+            event.stop()
+            event.prevent_default()
+
+    def action_switch(self) -> None:
+        self._answer(self.sheet.toggle)
+
+    def action_accept(self) -> None:
+        self._answer(self.sheet.accept)
+
+    def action_reject(self) -> None:
+        self._answer(self.sheet.reject)
+
+    def action_accept_all(self) -> None:
+        for at in range(self.count):
+            if self.sheet.word(at) == "reject":
+                self.sheet.toggle(at)
+        self._answered()
+
+    def action_reject_all(self) -> None:
+        for at in range(self.count):
+            self.sheet.reject(at)
+        self._answered()
+
+    def action_edit(self) -> None:
+        at = self.pane.current
+        if not self.count:
+            return
+        if not self.sheet.can_be_written_here(at):
+            self.say(_ODD.format(key=self.key("hunks.editor")))
+            return
+        self._edited_at = at
+        self._text.begin(f"the new lines of hunk {at + 1} of {self.count}", self.sheet.text(at))
+        self.draw()
+        self.call_after_refresh(self.pane.go_to_hunk, at)
+
+    def action_editor(self) -> None:
+        if self.count:
+            self._edited_at = self.pane.current
+            self._edit_outside(self.sheet.text(self.pane.current))
+
+    def action_apply(self) -> None:
+        why = self._why_not_yet()
+        if why:
+            self.say(why)
+        elif not self.guard.admits("enter"):
+            self.say(TOO_SOON)
+        else:
+            self.dismiss(self.sheet.answers)
+
+    @on(HunkText.Taken)
+    def _taken(self, event: HunkText.Taken) -> None:
+        event.stop()
+        self._write(event.text)
+
+    @on(HunkText.Left)
+    def _left(self, event: HunkText.Left) -> None:
+        event.stop()
+        if event.text != self.sheet.text(self._edited_at):
+            self.sheet.keep(self._edited_at, event.text)
+            self.say(f"not taken; {self.key('hunks.edit')} goes on with it")
+        self._answered(quietly=True)
+
+    @on(HunkText.Outside)
+    def _outside(self, event: HunkText.Outside) -> None:
+        event.stop()
+        self.sheet.keep(self._edited_at, event.text)
+        self._edit_outside(event.text)
+
+    @work(exclusive=True, group="editor")
+    async def _edit_outside(self, text: str) -> None:
+        try:
+            edited = await edit_in_editor(self.app, text, suffix=PurePath(self.sheet.diff.path).suffix or ".txt")
+        except EditorFailed as error:
+            self.say(str(error))
+            return
+        finally:
+            self.guard.close()
+        if edited == text:
+            self.say("your editor changed nothing")
+        else:
+            self._write(edited)
+
+    def _write(self, text: str) -> None:
+        at = self._edited_at
+        before = self.sheet.new_lines(at)
+        self.sheet.write(at, text)
+        if self.sheet.new_lines(at) != before:
+            self.pane.replace_hunks(self._rows(), changed=at)
+        self.guard.close()
+        self._answered()
+
+    def _answer(self, change: Callable[[int], None]) -> None:
+        if not self.count:
+            return
+        at = self.pane.current
+        before = self.sheet.new_lines(at)
+        change(at)
+        if self.sheet.new_lines(at) != before:
+            self.pane.replace_hunks(self._rows(), changed=at)
+        self._answered()
+
+    def _answered(self, *, quietly: bool = False) -> None:
+        if not quietly:
+            self.say("")
+        self.draw()
+
+    def _why_not_yet(self) -> str:
+        """What has to happen before anything is applied; empty where it can be."""
+        unseen = [at for at in range(self.count) if self.sheet.word(at) != "reject" and at not in self.pane.seen]
+        if not unseen:
+            return ""
+        what = "1 hunk was" if len(unseen) == 1 else f"{len(unseen)} hunks were"
+        return f"{what} not seen to the end: {self.key('hunks.next')} goes on"
+
+    def _rows(self) -> tuple[HunkRows, ...]:
+        news = [self.sheet.new_lines(at) for at in range(self.count)]
+        return hunk_rows(self.sheet.diff, self.sheet.hunks, news, everything=self.shows_everything)
+
+
+def _strong(palette: Palette) -> Style:
+    return palette.strong
+
+
+def _warning(palette: Palette) -> Style:
+    return palette.warning

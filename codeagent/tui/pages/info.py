@@ -1,0 +1,157 @@
+"""Pages that only tell something: facts as Markdown, every key, a whole output."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from codeagent.tui.actions import SCOPES
+from codeagent.tui.keymap import Keymap, KeyRow
+from codeagent.tui.pages.page import Page, TextPane
+from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.output import Found, OutputPane
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import Row, wrap
+
+_KEYS = 22
+"""Cells of the column of keys, where there is room for that."""
+_NAMED = 96
+"""Cells from which on there is room for the names that `keys.yaml` takes."""
+
+
+class TextScreen(Page[None]):
+    """Text of anybody's is only drawn, never obeyed."""
+
+    def __init__(self, title: str, markdown: str) -> None:
+        def piece(width: int, palette: Palette) -> Iterator[Line]:
+            from codeagent.tui.rendering.markdown import render_markdown  # loads a parser not needed at start-up
+
+            yield from render_markdown(markdown, width, palette)
+
+        super().__init__(title, TextPane([piece], markdown))
+
+
+class KeySheet(Page[None]):
+    """All keys in force, with the names by which a user may change them."""
+
+    def __init__(self, keymap: Keymap, *, file: str = "keys.yaml") -> None:
+        """`file` is where the user changes keys, as it is said to them."""
+        rows = keymap.rows()
+
+        def piece(width: int, palette: Palette) -> Iterator[Line]:
+            names = max(cell_len(_name(row)) for row in rows) if width >= _NAMED else 0
+            for scope, in_scope in groupby(rows, key=lambda row: row.scope):
+                yield line([(SCOPES[scope], palette.heading)])
+                for row in in_scope:
+                    yield from _drawn(row, width, names, palette)
+                yield line([])
+
+        plain = "\n".join(f"{row.keys}\t{row.about}\t{row.id}".rstrip() for row in rows)
+        super().__init__("Keys", TextPane([piece], plain), f"change them in {file}")
+
+
+def _drawn(row: KeyRow, width: int, names: int, palette: Palette) -> Iterator[Line]:
+    """Keys and what they do side by side, each in as many rows as it needs; behind them the name, where it fits."""
+    column = min(_KEYS, max(8, width // 3))
+    room = max(8, width - column - 4 - (names + 2 if names else 0))
+    keys = wrap([(row.keys, palette.accent if row.own else palette.strong)], column)
+    about = wrap([(row.about, palette.text)], room)
+    for at, (left, right) in enumerate(zip_longest(keys, about)):
+        parts: list[tuple[str, Style | None]] = [("  ", None), *_filled(left, column), ("  ", None)]
+        if at == 0 and names:
+            yield line([*parts, *_filled(right, room), ("  " + _name(row), palette.muted)])
+        else:
+            yield line([*parts, *(right.parts if right else ())])
+
+
+def _name(row: KeyRow) -> str:
+    return row.id + (", yours" if row.own else "")
+
+
+def _filled(row: Row | None, width: int) -> list[tuple[str, Style | None]]:
+    parts = list(row.parts) if row else []
+    return [*parts, (" " * max(0, width - sum(cell_len(text) for text, _ in parts)), None)]
+
+
+class OutputScreen(Page[None]):
+    """`/` searches; n and N go from match to match."""
+
+    DEFAULT_CSS = """
+    OutputScreen {
+        & > Horizontal { height: 1; display: none; padding: 0 1; }
+        & > Horizontal > Static { width: auto; color: $primary; }
+        & > Horizontal > LineInput { width: 1fr; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "find", "find", show=False, id="page.find"),
+        Binding("n", "next", "next match", show=False, id="page.next"),
+        Binding("N", "previous", "match before", show=False, id="page.previous"),
+        Binding("left", "turn('left')", "to the left", show=False, id="page.left"),
+        Binding("right", "turn('right')", "to the right", show=False, id="page.right"),
+    ]
+
+    def __init__(self, title: str, text: str | Sequence[str]) -> None:
+        """Text or lines, whatever is in them: colours are shown, everything else that acts is not obeyed."""
+        self.pane: OutputPane
+        pane = OutputPane(text)
+        count = len(pane.text)
+        super().__init__(title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["/ finds"])
+        self._bar = Horizontal(Static("find: ", markup=False), LineInput(compact=True, select_on_focus=True))
+
+    def compose(self) -> ComposeResult:
+        yield self.title_row
+        yield self.pane
+        yield self._bar
+        yield self.hint_row
+
+    def action_find(self) -> None:
+        self._bar.display = True
+        self.query_one(LineInput).focus()
+
+    def settle(self) -> None:
+        """While something is searched for, the hints are about that."""
+        if not self.query_one(LineInput).value:
+            super().settle()
+
+    def action_next(self) -> None:
+        self._tell(self.pane.next())
+
+    def action_previous(self) -> None:
+        self._tell(self.pane.next(backwards=True))
+
+    def action_close(self) -> None:
+        """Ends the search first, where there is one."""
+        if not self._bar.display and not self.query_one(LineInput).value:
+            self.dismiss(None)
+            return
+        self.query_one(LineInput).value = ""
+        self._bar.display = False
+        self.set_focus(None)
+        self.say("")
+
+    @on(LineInput.Changed)
+    def _searched(self, message: LineInput.Changed) -> None:
+        message.stop()
+        self._tell(self.pane.find(message.value))
+
+    @on(LineInput.Submitted)
+    def _settled(self, message: LineInput.Submitted) -> None:
+        message.stop()
+        self._bar.display = False
+        self.set_focus(None)
+
+    def _tell(self, found: Found | None) -> None:
+        sought = self.query_one(LineInput).value
+        if found is not None:
+            self.say(f"{found.number:,} of {found.total:,} · n next · N before · Esc ends the search")
+        else:
+            self.say(f"nothing found for '{sought}'" if sought else "")

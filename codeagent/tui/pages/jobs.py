@@ -1,0 +1,347 @@
+"""What runs in the background, and what did: read along, stop it, send it text."""
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Resize
+from textual.timer import Timer
+from textual.widgets import Input
+
+from codeagent.core.acts import SendToJob, StopJob
+from codeagent.core.errors import CodeagentError
+from codeagent.core.job import Job, JobStatus
+from codeagent.tui.job_board import JobBoard
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.pages.escape import AGAIN
+from codeagent.tui.pages.info import OutputScreen
+from codeagent.tui.pages.page import Panel
+from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.output import JobTail
+from codeagent.tui.parts.rows import HintKey, HintKeys, Part, TitleRow, cut_end, fit, flat, joined_width, styled
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.stage import Stage
+from codeagent.tui.transcript.spelling import counted, whole
+
+_WORD = 7
+"""Cells of `running` and `stopped`."""
+_LONGEST_ID = 10
+_TOGETHER = 0.05
+"""Seconds within which changes are drawn as one."""
+_SMALL = 30
+"""Rows of a screen that is covered whole."""
+_WRITING = (HintKey("Enter", "sends it", "keep"), HintKey("Esc", "ends writing", "close"))
+
+
+def parts_of(row: Job, width: int, now: float, palette: Palette) -> Parts:
+    """The row in at most `width` cells; `now` in seconds since the epoch."""
+    name = cut_end(flat(row.id), _LONGEST_ID)
+    head = f"{name:<6}  "
+    room = max(0, width - cell_len(head) - _WORD - 2)
+    facts = fit(_facts(row, now), room * 3 // 5)
+    beside = joined_width(facts) if facts and joined_width(facts) <= room * 3 // 5 else 0
+    about = max(0, room - beside - (2 if beside else 0))
+    parts: Parts = [
+        (head, palette.text),
+        (f"{row.status:<{_WORD}}  ", state_style(row.status, palette)),
+        (set_cell_size(cut_end(flat(row.title), about), about), palette.text),
+    ]
+    return [*parts, ("  ", None), *styled(facts, palette)] if beside else parts
+
+
+def state_style(state: JobStatus, palette: Palette) -> Style:
+    return {
+        "running": palette.running,
+        "done": palette.success,
+        "failed": palette.error,
+        "stopped": palette.warning,
+        "lost": palette.warning,
+    }[state]
+
+
+def ports_text(row: Job) -> str:
+    """`port 8000`, `ports 8000, 8001`; empty where it listens on none."""
+    if not row.ports:
+        return ""
+    return f"port{'s' if len(row.ports) > 1 else ''} {', '.join(map(str, row.ports))}"
+
+
+def _facts(row: Job, now: float) -> tuple[Part, ...]:
+    return (
+        Part(ports_text(row), 3, lambda palette: palette.accent),
+        Part(f"exit {row.exit_code}" if row.exit_code else "", 2, lambda palette: palette.error),
+        Part(counted(row.lines, "line", "lines") if row.lines else "", 0),
+        Part("" if row.status == "lost" else whole(row.seconds(now)), 1),
+    )
+
+
+class JobList(MarkedList[Job]):
+    """`clock` gives seconds since the epoch."""
+
+    def __init__(self, board: JobBoard, marked: str = "", *, clock: Callable[[], float]) -> None:
+        """`marked` is the id of the job the mark begins on; the newest that runs where there is no such job."""
+        rows = [row.id for row in board.rows]
+        running = [row.id for row in board.rows if row.status == "running"]
+        super().__init__(board.rows, mark=marked if marked in rows else (running or rows or [""])[-1])
+        self._board = board
+        self._clock = clock
+
+    def key(self, row: Job) -> object:
+        return row.id
+
+    @property
+    def marked(self) -> Job | None:
+        """As it is now, also where the list was not drawn since."""
+        marked = super().marked
+        return None if marked is None else self._board.get(marked.id)
+
+    def sync(self) -> None:
+        """Draw the jobs as they are now; the mark stays on its job."""
+        self.show(self._board.rows)
+
+    def parts(self, row: Job, width: int, palette: Palette, *, marked: bool) -> Parts:
+        return parts_of(row, width, self._clock(), palette)
+
+
+class JobsScreen(Panel[None]):
+    """Lies over the lower part of the conversation, which goes on; on a small screen over all of it."""
+
+    DEFAULT_CSS = """
+    JobsScreen {
+        & > Vertical { height: 75%; }
+        & > Vertical.-whole { height: 100%; }
+        & JobTail { padding: 0 1 0 3; }
+        & LineInput { display: none; }
+        & LineInput.-open { display: block; }
+    }
+    """
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,o", "output", "the whole output", show=False, id="jobs.output"),
+        Binding("s", "stop", "stop", show=False, id="jobs.stop"),
+        Binding("y", "yes", "yes, stop it", show=False, id="jobs.yes"),
+        Binding("i", "send", "send text", show=False, id="jobs.send"),
+        Binding("up,k", "mark(-1)", "job above", show=False, id="jobs.up"),
+        Binding("down,j", "mark(1)", "job below", show=False, id="jobs.down"),
+        Binding("pageup,b", "turn('pageup')", "a page up", show=False, id="jobs.page_up"),
+        Binding("pagedown,space", "turn('pagedown')", "a page down", show=False, id="jobs.page_down"),
+        Binding("home,g", "turn('home')", "to the beginning", show=False, id="jobs.home"),
+        Binding("end,G", "turn('end')", "to the end", show=False, id="jobs.end"),
+        Binding("left", "turn('left')", "to the left", show=False, id="jobs.left"),
+        Binding("right", "turn('right')", "to the right", show=False, id="jobs.right"),
+        Binding("escape,q,ctrl+t,ctrl+c", "close", "close", show=False, id="jobs.close"),
+    ]
+
+    def __init__(
+        self,
+        stage: Stage,
+        client: SessionClient,
+        keymap: Keymap,
+        *,
+        marked: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`marked` is the id of the job the mark begins on. `clock` gives seconds since the epoch."""
+        super().__init__()
+        self._stage = stage
+        self._client = client
+        self._title = TitleRow("Jobs")
+        self._list = JobList(stage.jobs, marked, clock=clock)
+        self._about = TitleRow("")
+        self._tail = JobTail(stage.jobs)
+        self._line = LineInput(placeholder="text for the job", compact=True)
+        self._writing_to = ""
+        """Id of the job that is written to; empty while nothing is written."""
+        self._asked = ("", -AGAIN)
+        """Which job it was asked about whether to stop it, and when, in seconds that never go back."""
+        self._pending: Timer | None = None
+        self._ticker: Timer | None = None
+        self._shown_keys = keymap
+        self._hints = HintKeys(self._keys())
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self._title
+            yield self._list
+            yield self._about
+            yield self._tail
+            yield self._line
+            yield self._hints
+
+    def on_mount(self) -> None:
+        self._stage.jobs.watch(self._changed)
+        self._stage.desk.watch(self._changed)
+        self._sync()
+
+    def on_unmount(self) -> None:
+        self._stage.jobs.unwatch(self._changed)
+        self._stage.desk.unwatch(self._changed)
+
+    @property
+    def ticking(self) -> bool:
+        """A timer runs."""
+        return self._ticker is not None
+
+    def on_resize(self, event: Resize) -> None:
+        whole = event.size.height < _SMALL
+        self.query_one(Vertical).set_class(whole, "-whole")
+        self._list.styles.max_height = max(1, (event.size.height if whole else event.size.height * 3 // 4) // 3)
+
+    def action_mark(self, step: int) -> None:
+        if not self._writing_to:
+            self._forget()
+            self._list.move(step)
+
+    def action_turn(self, key: str) -> None:
+        self._forget()
+        self._tail.turn(key)
+
+    def action_output(self) -> None:
+        if (row := self._list.marked) is not None and not self._writing_to:
+            self._forget()
+            self.app.run_worker(self._open_output(row))
+
+    def action_stop(self) -> None:
+        row = self._list.marked
+        if row is None:
+            return
+        if row.status != "running":
+            self._hints.tell(f"{row.id} runs no more")
+            return
+        asked, when = self._asked
+        if asked == row.id and time.monotonic() - when < AGAIN:
+            self.action_yes()
+            return
+        self._asked = (row.id, time.monotonic())
+        self._hints.tell(f"stop {row.id}? s again within 2 s, or y, stops it; any other key leaves it")
+
+    def action_yes(self) -> None:
+        asked, _ = self._asked
+        self._forget()
+        if asked:
+            self.app.run_worker(self._stop(asked))  # of the app: closing the panel must not end it half way
+
+    def action_send(self) -> None:
+        row = self._list.marked
+        self._forget()
+        if row is None:
+            return
+        if not row.takes_input:
+            self._hints.tell(f"{row.id} takes no text")
+            return
+        self._writing_to = row.id
+        self._line.add_class("-open")
+        self._line.focus()
+        self._hints.show(_WRITING)
+
+    def action_close(self) -> None:
+        if not self._writing_to:
+            self.dismiss(None)
+            return
+        self._writing_to = ""
+        self._line.remove_class("-open")
+        self._hints.tell("")
+        self._hints.show(self._keys())
+        self.set_focus(None)
+
+    @on(HintKeys.Picked)
+    def _picked(self, message: HintKeys.Picked) -> None:
+        message.stop()
+        match message.action:
+            case "stop":
+                self.action_stop()
+            case "output":
+                self.action_output()
+            case "send":
+                self.action_send()
+            case "keep":
+                self._send(self._line.value)
+            case _:
+                self.action_close()
+
+    @on(Input.Submitted)
+    def _submitted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self._send(message.value)
+
+    @on(JobList.Marked)
+    @on(JobList.Clicked)
+    def _marked(self, message: JobList.Marked | JobList.Clicked) -> None:
+        message.stop()
+        self._forget()
+        self._sync()
+
+    def _send(self, text: str) -> None:
+        refused = self._client.do(SendToJob(self._writing_to, text))
+        if refused is not None:
+            self._hints.tell(refused.reason)
+            return
+        self._line.value = ""
+        self._hints.tell(f"sent to {self._writing_to}")
+
+    async def _stop(self, job_id: str) -> None:
+        self._hints.tell(f"stopping {job_id}")
+        refused = await self._client.finish(StopJob(job_id))
+        self._hints.tell("" if refused is None else refused.reason)
+
+    async def _open_output(self, row: Job) -> None:
+        try:
+            text = await self._client.job_output(row.id)
+        except CodeagentError as error:
+            self._hints.tell(str(error))
+            return
+        if text is None:
+            self._hints.tell("only the end of what it printed was kept")
+            return
+        self.app.push_screen(OutputScreen(f"{row.id} · {row.title}", text))
+
+    def _forget(self) -> None:
+        """What was asked is not answered, and what was said was read."""
+        self._asked = ("", -AGAIN)
+        self._hints.tell("")
+
+    def _changed(self) -> None:
+        if self._pending is None and self.is_attached:
+            self._pending = self.set_timer(_TOGETHER, self._sync)
+
+    def _sync(self) -> None:
+        """Draw the jobs as they are now; a timer runs only while a duration counts."""
+        self._pending = None
+        running, count = self._stage.jobs.running, len(self._stage.jobs.rows)
+        waits = ("approval needed: Esc to return",) if self._stage.desk.waiting else ()
+        self._title.tell(" · ".join([*waits, f"{running} running", f"{count} in all"]))
+        self._list.sync()
+        if (row := self._list.marked) is not None:
+            self._about.name_it(f"{row.id} · {row.title}")
+            self._about.tell(row.summary or (f"{ports_text(row)} inside the sandbox" if row.ports else ""))
+            self._tail.show(row.id)
+        if not self._writing_to:
+            self._hints.show(self._keys())
+        if running and self._ticker is None:
+            self._ticker = self.set_interval(1.0, self._tick)
+        elif not running and self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
+
+    def _tick(self) -> None:
+        self._stage.jobs.count(self._client.job_lines())
+        self._list.sync()
+
+    def _keys(self) -> tuple[HintKey, ...]:
+        """What can be done with the marked job."""
+        row = self._list.marked
+        names = [("output", "whole output")]
+        if row is not None and row.status == "running":
+            names.append(("stop", "stop"))
+        if row is not None and row.takes_input:
+            names.append(("send", "send text"))
+        keys = [HintKey(self._shown_keys.shown(f"jobs.{name}"), words, name) for name, words in names]
+        return (*keys, HintKey(self._shown_keys.shown("jobs.close"), "closes", "close"))

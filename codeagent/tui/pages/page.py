@@ -1,0 +1,156 @@
+"""What lies over the conversation until it is closed: pages to read, and panels over its lower part."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Paste
+from textual.screen import ModalScreen
+
+from codeagent.tui.clipboard import copy
+from codeagent.tui.parts.card_keys import keymap_of
+from codeagent.tui.parts.guard import Guard
+from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
+from codeagent.tui.parts.rows import HintRow, TitleRow
+
+ResultT = TypeVar("ResultT")
+
+
+class Guarded(ModalScreen[ResultT]):
+    """A screen with a guard: closed while the screen could not be read yet, after a paste, and after another window.
+
+    `clock` gives seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.guard = Guard(clock)
+
+    def on_mount(self) -> None:
+        self.guard.close()
+        self.watch(self.app, "app_focus", self._window_came_back, init=False)
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        self.guard.close()
+
+    def key(self, action: str) -> str:
+        """The key in force for an action, as a user reads it."""
+        return keymap_of(self).shown(action)
+
+    def _window_came_back(self, focused: bool) -> None:
+        if focused:
+            self.guard.close()
+
+
+class Panel(Guarded[ResultT]):
+    """Lies over the lower part of the conversation, which goes on."""
+
+    DEFAULT_CSS = """
+    Panel {
+        align: left bottom;
+        background: transparent;
+        & > Vertical {
+            height: auto;
+            background: $surface;
+            color: $foreground;
+        }
+        & LineInput { margin: 0 1 0 3; }
+    }
+    """
+
+
+class TextPane(LinePane):
+    """Pieces to read, and what a copy of all of them is."""
+
+    DEFAULT_CSS = """
+    TextPane { padding: 1 2 0 2; }
+    """
+
+    def __init__(self, pieces: Sequence[Piece], plain: str) -> None:
+        super().__init__()
+        self._begin = tuple(pieces)
+        self._plain = plain
+
+    def on_mount(self) -> None:
+        self.show(self._begin)
+
+    def change(self, pieces: Sequence[Piece], plain: str) -> None:
+        """Show these instead, from their beginning."""
+        self._plain = plain
+        self.show(pieces)
+
+    def everything(self) -> str:
+        return self._plain
+
+
+class Page(Guarded[ResultT]):
+    """Covers the conversation: keys scroll and copy; Esc closes it and gives the focus back."""
+
+    DEFAULT_CSS = """
+    Page {
+        layout: vertical;
+        background: $background;
+        color: $foreground;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "close", show=False, id="page.close"),
+        Binding("up,k", "turn('up')", "a line up", show=False, id="page.up"),
+        Binding("down,j", "turn('down')", "a line down", show=False, id="page.down"),
+        Binding("pageup,b", "turn('pageup')", "a page up", show=False, id="page.page_up"),
+        Binding("pagedown,space", "turn('pagedown')", "a page down", show=False, id="page.page_down"),
+        Binding("home,g", "turn('home')", "to the beginning", show=False, id="page.home"),
+        Binding("end,G", "turn('end')", "to the end", show=False, id="page.end"),
+        Binding("c,ctrl+c", "copy", "copy the selection, else everything", show=False, id="page.copy"),
+    ]
+    AUTO_FOCUS = ""
+
+    def __init__(
+        self,
+        title: str,
+        pane: Pane,
+        note: str = "",
+        hints: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`hints` say what other keys do here, besides those of every page."""
+        super().__init__(clock)
+        self.pane = pane
+        self.title_row = TitleRow(title, note)
+        self.hint_row = HintRow(["Esc closes", "PgUp PgDn scroll", *hints, "c copies"])
+
+    def compose(self) -> ComposeResult:
+        yield self.title_row
+        yield self.pane
+        yield self.hint_row
+
+    def say(self, text: str) -> None:
+        """One line in place of the hints; empty brings them back."""
+        self.hint_row.tell(text)
+
+    def settle(self) -> None:
+        """Forget what was said in place of the hints: it was read."""
+        self.say("")
+
+    def whole(self) -> str:
+        """What is copied where nothing is selected."""
+        return self.pane.everything()
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_turn(self, key: str) -> None:
+        self.settle()
+        self.pane.turn(key)
+
+    def action_copy(self) -> None:
+        selected = self.get_selected_text()
+        try:
+            said = copy(self.app, selected or self.whole())
+        except OSError as problem:
+            said = f"not copied: the file for it cannot be written ({problem.strerror})"
+        self.say(said)
+        self.clear_selection()

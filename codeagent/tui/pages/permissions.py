@@ -1,0 +1,364 @@
+"""What is allowed here, and everything that was allowed or denied so far."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import ClassVar, assert_never
+
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from codeagent.config.paths import PROJECT_FILE, user_config_file
+from codeagent.core.acts import AllowRule, RevokeRule
+from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.ledger import LedgerRow, decided_by
+from codeagent.core.policy import Permission, Rule, RuleOrigin
+from codeagent.tui.pages.page import Page, TextPane
+from codeagent.tui.pages.rule_editor import RuleEditor
+from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.rows import HintRow, TitleRow, cut_end, cut_middle, flat
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import wrap
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.stage import Stage
+
+WORDS: dict[Permission, str] = {"auto": "allow", "prompt": "ask", "deny": "deny"}
+ORIGINS: dict[RuleOrigin, str] = {
+    "flag": "the command line",
+    "session": "this session",
+    "saved": "kept for this folder",
+    "user": "your config.toml",
+    "project": "the project's config.toml",
+}
+_OUTCOME = 9
+"""Cells of `cancelled`, the longest outcome."""
+_WORD = 5
+_ROOMY = 90
+"""Cells from which on there is room for the rule or the reason behind a decision."""
+_FEW = 20
+"""Cells that are worth it."""
+_LABEL = 10
+_LOOK = 0.5
+"""Seconds between two looks at whether something happened; nothing is drawn where nothing did."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A row that cannot be marked."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class RuleEntry:
+    rule: Rule
+
+
+@dataclass(frozen=True)
+class DecisionEntry:
+    row: LedgerRow
+
+
+Entry = Heading | RuleEntry | DecisionEntry
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Cells that a word takes in all rows."""
+
+    origin: int = 0
+    who: int = 0
+    tool: int = 0
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> "Columns":
+        rows = [entry.row for entry in entries if isinstance(entry, DecisionEntry)]
+        who = max((cell_len(decided_by(row)) for row in rows), default=0)
+        tool = max((cell_len(flat(row.tool)) for row in rows), default=0)
+        origins = (len(ORIGINS[entry.rule.origin]) for entry in entries if isinstance(entry, RuleEntry))
+        return cls(max(origins, default=0), who, min(tool, 12))
+
+
+def entries_of(rules: Sequence[Rule], decisions: Sequence[LedgerRow]) -> tuple[Entry, ...]:
+    """Both parts, each below its heading: rules as they were given, decisions the newest first."""
+    return (
+        Heading("Rules in force" if rules else "Rules in force: none; n writes one"),
+        *(RuleEntry(rule) for rule in rules),
+        Heading(""),
+        Heading("Decisions so far, the newest first" if decisions else "Decisions so far: none"),
+        *(DecisionEntry(row) for row in reversed(decisions)),
+    )
+
+
+def parts_of(entry: Entry, width: int, columns: Columns, palette: Palette) -> Parts:
+    """The row in at most `width` cells."""
+    match entry:
+        case Heading(text):
+            return [(cut_end(text, width), palette.heading)]
+        case RuleEntry(rule):
+            return _rule(rule, width, columns, palette)
+        case DecisionEntry(row):
+            return _decision(row, width, columns, palette)
+        case _:
+            assert_never(entry)
+
+
+def clock(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def outcome_style(row: LedgerRow, palette: Palette) -> Style:
+    return {"allowed": palette.success, "denied": palette.error, "cancelled": palette.muted}[row.outcome]
+
+
+def _rule(rule: Rule, width: int, columns: Columns, palette: Palette) -> Parts:
+    styles = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
+    room = width - _WORD - 2
+    beside = columns.origin + 2 if room - columns.origin - 2 >= _FEW else 0
+    text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
+    parts: Parts = [(f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]), (text, palette.text)]
+    return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
+
+
+def _decision(row: LedgerRow, width: int, columns: Columns, palette: Palette) -> Parts:
+    who = set_cell_size(decided_by(row), columns.who)
+    tool = set_cell_size(cut_end(flat(row.tool), columns.tool), columns.tool)
+    parts: Parts = [
+        (f"{clock(row.at)}  ", palette.muted),
+        (f"{row.outcome:<{_OUTCOME}}  ", outcome_style(row, palette)),
+        (f"{who}  ", palette.text),
+        (f"{tool}  ", palette.strong),
+    ]
+    room = width - sum(cell_len(text) for text, _ in parts)
+    target, why = flat(row.target or row.what), flat(row.rule or row.reason)
+    if not why or width < _ROOMY or room < 2 * _FEW:
+        return [*parts, (cut_end(target, room), palette.text)]
+    target = set_cell_size(cut_end(target, room * 3 // 5), room * 3 // 5)
+    return [*parts, (target, palette.text), (f"  {cut_end(why, room - cell_len(target) - 2)}", palette.muted)]
+
+
+class PermissionList(MarkedList[Entry]):
+    """Fills the screen it is on."""
+
+    DEFAULT_CSS = """
+    PermissionList {
+        height: 1fr;
+        scrollbar-gutter: stable;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._columns = Columns()
+
+    def is_heading(self, row: Entry) -> bool:
+        return isinstance(row, Heading)
+
+    def show(self, rows: Sequence[Entry], *, mark: object = None) -> None:
+        self._columns = Columns.of(rows)
+        super().show(rows, mark=mark)
+
+    def other_part(self) -> None:
+        """From the rules to the newest decision, from the decisions to the first rule."""
+        here = type(self.marked)
+        other = [at for at in self._places() if type(self._rows[at]) is not here]
+        if other:
+            self._mark(other[0])
+
+    def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Parts:
+        if isinstance(row, Heading):
+            return [(" ", None), *parts_of(row, max(0, width - 4), self._columns, palette)]
+        return parts_of(row, width, self._columns, palette)
+
+
+class PermissionPage(Page[None]):
+    """A rule or a decision, whole."""
+
+    def __init__(self, entry: RuleEntry | DecisionEntry) -> None:
+        title, facts, whole = _rule_facts(entry.rule) if isinstance(entry, RuleEntry) else _decision_facts(entry.row)
+        said = [(label, text) for label, text in facts if text]
+
+        def piece(width: int, palette: Palette) -> Iterator[Line]:
+            for label, text in said:
+                rows = wrap([(text, palette.text)], max(8, width - _LABEL - 2))
+                for name, row in zip_longest([label], rows, fillvalue=None):
+                    beside: list[tuple[str, Style | None]] = [(f"{name or '':<{_LABEL}}  ", palette.muted)]
+                    yield line([*beside, *(row.parts if row else [])])
+            yield line([])
+            for row in wrap([(whole, palette.code)], max(8, width), words=False):
+                yield line(row.parts, joins=row.joins)
+
+        plain = "\n".join([*(f"{label}: {text}" for label, text in said), "", whole])
+        super().__init__(title, TextPane([piece], plain))
+
+
+Facts = Sequence[tuple[str, str]]
+"""Labels and what stands beside them."""
+
+
+def _rule_facts(rule: Rule) -> tuple[str, Facts, str]:
+    """Title, facts, and below them every character of the rule."""
+    return "Rule", [("does", WORDS[rule.permission]), ("from", ORIGINS[rule.origin])], str(rule)
+
+
+def _decision_facts(row: LedgerRow) -> tuple[str, Facts, str]:
+    """Title, facts, and below them all that was decided about."""
+    kept = ", also in later sessions in this folder" if row.keep else ""
+    facts = [
+        ("when", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))),
+        ("outcome", row.outcome),
+        ("who", decided_by(row)),
+        ("tool", row.tool),
+        ("rule", row.rule and row.rule + kept),
+        ("why", row.reason),
+        ("as a rule", row.proposal),
+    ]
+    return "Decision", facts, row.what
+
+
+class PermissionsScreen(ModalScreen[None]):
+    """Covers the conversation, which goes on; what happens meanwhile shows."""
+
+    DEFAULT_CSS = """
+    PermissionsScreen {
+        layout: vertical;
+        background: $background;
+        color: $foreground;
+        & PermissionList { padding: 1 0 0 0; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "close", show=False, id="permissions.close"),
+        Binding("up,k", "move(-1)", "row above", show=False, id="permissions.up"),
+        Binding("down,j", "move(1)", "row below", show=False, id="permissions.down"),
+        Binding("pageup,b", "page(-1)", "a page up", show=False, id="permissions.page_up"),
+        Binding("pagedown,space", "page(1)", "a page down", show=False, id="permissions.page_down"),
+        Binding("tab", "other_part", "rules or decisions", show=False, id="permissions.part"),
+        Binding("enter", "show", "all of the marked one", show=False, id="permissions.show"),
+        Binding("x", "revoke", "revoke the marked rule", show=False, id="permissions.revoke"),
+        Binding("n", "new", "write a new rule", show=False, id="permissions.new"),
+        Binding("p", "propose", "make a rule of the marked decision", show=False, id="permissions.propose"),
+    ]
+    AUTO_FOCUS = ""
+
+    def __init__(self, client: SessionClient, stage: Stage) -> None:
+        super().__init__()
+        self._client = client
+        self._stage = stage
+        self._known: object = None
+        self._title = TitleRow("Permissions")
+        self._list = PermissionList()
+        self._hints = HintRow(
+            ["Esc closes", "Enter all of it", "x revokes", "n new rule", "p rule of a decision", "Tab next part"]
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._list
+        yield self._hints
+
+    async def on_mount(self) -> None:
+        await self._refresh()
+        self.set_interval(_LOOK, self._look)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_move(self, step: int) -> None:
+        self._hints.tell("")
+        self._list.move(step)
+
+    def action_page(self, direction: int) -> None:
+        self._hints.tell("")
+        self._list.page(direction)
+
+    def action_other_part(self) -> None:
+        self._hints.tell("")
+        self._list.other_part()
+
+    def action_show(self) -> None:
+        if (entry := self._list.marked) is not None and isinstance(entry, RuleEntry | DecisionEntry):
+            self.app.push_screen(PermissionPage(entry))
+
+    async def action_revoke(self) -> None:
+        match self._list.marked:
+            case RuleEntry(rule) if rule.origin in ("session", "saved"):
+                await self._revoke(rule)
+            case RuleEntry(rule):
+                self._hints.tell(_elsewhere(rule))
+            case _:
+                self._hints.tell("x revokes a rule; Tab goes to the rules")
+
+    def action_new(self) -> None:
+        self._write("New rule", "")
+
+    def action_propose(self) -> None:
+        match self._list.marked:
+            case DecisionEntry(row) if row.proposal:
+                self._write("A rule of this decision", row.proposal)
+            case DecisionEntry():
+                self._hints.tell("no rule can be made of this one; n writes one")
+            case _:
+                self._hints.tell("p makes a rule of a decision; Tab goes to the decisions")
+
+    async def _revoke(self, rule: Rule) -> None:
+        refused = await self._client.finish(RevokeRule(rule))
+        await self._refresh()
+        self._hints.tell(f"asked about again: {rule}" if refused is None else refused.reason)
+
+    def _write(self, title: str, rule: str) -> None:
+        async def allow(text: str, keep: bool) -> None:
+            if (refused := await self._client.finish(AllowRule(text, keep))) is not None:
+                raise ConfigError(refused.reason)
+
+        async def done(said: str | None) -> None:
+            if said:
+                await self._refresh()
+                self._hints.tell(said)
+
+        self.app.push_screen(RuleEditor(title, rule, allow), done)
+
+    async def _look(self) -> None:
+        if self._moment() != self._known:
+            await self._refresh()
+
+    def _moment(self) -> object:
+        """Something that differs once there may be other rules or decisions."""
+        now = self._stage.status.now
+        try:
+            return self._stage.desk.waiting, now.phase, now.batch, self._client.rules
+        except CodeagentError:
+            return None
+
+    async def _refresh(self) -> None:
+        try:
+            await self._load()
+        except CodeagentError as error:
+            self._hints.tell(str(error))
+
+    async def _load(self) -> None:
+        """Raises CodeagentError."""
+        self._known = self._moment()
+        rules, decisions = self._client.rules, await self._client.decisions()
+        self._list.show(entries_of(rules, decisions))
+        self._title.tell(f"{_count(len(rules), 'rule')} · {_count(len(decisions), 'decision')}")
+
+
+def _elsewhere(rule: Rule) -> str:
+    """Where a rule is taken out that the screen cannot revoke."""
+    match rule.origin:
+        case "flag":
+            return "it came with the command line, and ends with this process"
+        case "project":
+            return f"it stands in the project's {PROJECT_FILE}: take it out there"
+        case _:
+            return f"it stands in {user_config_file()}: take it out there"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,181 @@
+"""Chooses one of many: commands, sessions, models, themes."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Resize
+
+from codeagent.core.sanitize import one_line
+from codeagent.tui.commands import COMMANDS
+from codeagent.tui.pages.page import Panel
+from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.marked_list import PickerList, PickerRow
+from codeagent.tui.parts.rows import HintRow, TitleRow
+from codeagent.tui.ports import ModelRow, SessionRow
+from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
+
+Preview = Callable[[str], None]
+"""Is told the key of the row that is marked, while the user still chooses."""
+_AROUND = 3
+"""Rows of the panel besides the list."""
+_DAY = 86_400.0
+
+
+def _no_preview(key: str) -> None:
+    """Nothing changes before a row is taken."""
+
+
+class Picker(Panel[str | None]):
+    """Lies over the lower part of the conversation; gives the key of the row that was taken, None after Esc."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "take the marked row", show=False, priority=True, id="picker.choose"),
+        Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="picker.close"),
+        Binding("up,ctrl+p", "move(-1)", "row above", show=False, priority=True, id="picker.up"),
+        Binding("down,ctrl+n", "move(1)", "row below", show=False, priority=True, id="picker.down"),
+        Binding("pageup", "page(-1)", "a page up", show=False, priority=True, id="picker.page_up"),
+        Binding("pagedown", "page(1)", "a page down", show=False, priority=True, id="picker.page_down"),
+    ]
+
+    def __init__(
+        self, title: str, rows: Sequence[PickerRow], *, marked: str = "", on_highlight: Preview = _no_preview
+    ) -> None:
+        """`marked` is the key of the row the mark begins on."""
+        super().__init__()
+        self._preview = on_highlight
+        self._total = len(rows)
+        self._title = TitleRow(title, f"{len(rows)}")
+        self._list = PickerList(rows, marked)
+        self._hints = HintRow(["Enter takes it", "Esc closes", "Up and Down move"])
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self._title
+            yield LineInput(placeholder="type to narrow the list", compact=True)
+            yield self._list
+            yield self._hints
+
+    def on_mount(self) -> None:
+        self.query_one(LineInput).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """The height stays while the list is narrowed, so that nothing moves under the eyes."""
+        most = max(1, event.size.height * 3 // 4 - _AROUND)
+        self._list.styles.height = min(max(1, self._total), most)
+
+    def tell(self, text: str) -> None:
+        """One line in place of the hints; empty brings them back."""
+        self._hints.tell(text)
+
+    def action_choose(self) -> None:
+        if self._list.marked is not None:
+            self.dismiss(self._list.marked.key)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_move(self, step: int) -> None:
+        self._list.move(step)
+
+    def action_page(self, direction: int) -> None:
+        self._list.page(direction)
+
+    @on(LineInput.Changed)
+    def _narrow(self, message: LineInput.Changed) -> None:
+        message.stop()
+        self._list.narrow(message.value)
+        count = self._list.count
+        self._title.tell(f"{count} of {self._total}" if count != self._total else f"{count}")
+
+    @on(PickerList.Marked)
+    def _marked(self, message: PickerList.Marked) -> None:
+        message.stop()
+        if self._list.marked is not None:
+            self._preview(self._list.marked.key)
+
+    @on(PickerList.Clicked)
+    def _clicked(self, message: PickerList.Clicked) -> None:
+        message.stop()
+        self.action_choose()
+
+
+def session_rows(sessions: Sequence[SessionRow], now: float) -> list[PickerRow]:
+    """`now` in seconds since the epoch; one that is open elsewhere is marked as such."""
+    return [
+        PickerRow(
+            row.id,
+            one_line(row.prompt, 60) or "(nothing said)",
+            f"{_ago(row.modified, now)} · {row.model}" + (" · in use elsewhere" if row.in_use else ""),
+            warn=row.in_use,
+        )
+        for row in sessions
+    ]
+
+
+def model_rows(models: Iterable[ModelRow]) -> list[PickerRow]:
+    return [PickerRow(row.name, row.name, row.about, warn=not row.ready) for row in models]
+
+
+def _ago(then: float, now: float) -> str:
+    seconds = max(0.0, now - then)
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    if seconds < _DAY:
+        return f"{seconds // 3600:.0f} h ago"
+    return time.strftime("%Y-%m-%d", time.localtime(then))
+
+
+def palette_rows(themes: Iterable[str], models: Iterable[ModelRow], *, running: bool) -> tuple[PickerRow, ...]:
+    """Rows whose key is the line that does it: `/theme paper`. `running`: only what works while the agent does."""
+    commands = [
+        PickerRow(f"/{row.name}", f"/{row.name}", row.about) for row in COMMANDS if row.while_running or not running
+    ]
+    looks = [PickerRow(f"/theme {name}", f"/theme {name}", "theme") for name in themes]
+    ready = () if running else (row for row in models if row.ready)
+    return (*commands, *looks, *(PickerRow(f"/model {row.name}", f"/model {row.name}", row.about) for row in ready))
+
+
+class ThemePicker(Picker):
+    """Gives the name of the theme that was taken; after Esc the one before is in force again."""
+
+    def __init__(self, themes: Themes, current: str, use: Callable[[str], str]) -> None:
+        """`use` draws everything in a theme, and returns what is wrong with it, empty where nothing is."""
+        super().__init__(
+            "Themes", [_row(themes, name) for name in themes.names()], marked=current, on_highlight=self._try
+        )
+        self._before = current
+        self._use = use
+        self._problem = ""
+
+    def action_choose(self) -> None:
+        """A theme that cannot be used is not taken."""
+        if not self._problem:
+            super().action_choose()
+
+    def action_close(self) -> None:
+        self._use(self._before)
+        super().action_close()
+
+    def _try(self, name: str) -> None:
+        self._problem = self._use(name)
+        self.tell(self._problem)
+
+
+def _row(themes: Themes, name: str) -> PickerRow:
+    try:
+        theme = themes.get(name)
+    except ThemeError as problem:
+        return PickerRow(name, name, str(problem), warn=True)
+    words = ["the terminal's own colours" if theme.textual.ansi else "dark" if theme.dark else "light"]
+    if themes.is_own(name):
+        words.append("yours")
+    elif name == DEFAULT_THEME:
+        words.append("the default")
+    return PickerRow(name, name, " · ".join(words))

@@ -1,0 +1,254 @@
+"""What waits to be read by the agent: each text can be edited, moved, and taken back into the composer."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Resize
+from textual.widgets import Input
+
+from codeagent.core.acts import Refused, Reorder, Rewrite, TakeBack
+from codeagent.core.errors import CodeagentError
+from codeagent.core.queued import Queued
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.pages.page import Panel
+from codeagent.tui.parts.call_edit import fits_line
+from codeagent.tui.parts.external_editor import edit_in_editor
+from codeagent.tui.parts.lanes import in_lanes, lane_of, text_parts, title_parts
+from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.rows import HintKey, HintKeys, TitleRow
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.stage import Lanes
+
+_AROUND = 3
+"""Rows of the panel besides the list."""
+_GONE = "the agent has read it meanwhile"
+_WRITING = (HintKey("Enter", "keeps it", "keep"), HintKey("Esc", "leaves it as it was", "close"))
+
+
+class QueueList(MarkedList[Queued | str]):
+    """Texts, each lane below its title."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__(_rows(lanes))
+        self._lanes = lanes
+
+    @property
+    def text(self) -> Queued | None:
+        """The marked one."""
+        return self.marked if isinstance(self.marked, Queued) else None
+
+    def sync(self) -> None:
+        """Show what waits now; whatever changed, the mark stays on its text, or near where it was."""
+        self.show(_rows(self._lanes))
+
+    def is_heading(self, row: Queued | str) -> bool:
+        return isinstance(row, str)
+
+    def key(self, row: Queued | str) -> object:
+        return row if isinstance(row, str) else row.id
+
+    def parts(self, row: Queued | str, width: int, palette: Palette, *, marked: bool) -> Parts:
+        return title_parts(row, width, palette) if isinstance(row, str) else text_parts(row, width, palette)
+
+    def place(self, step: int) -> int | None:
+        """Where among all that waits, from 0, the marked text has to go to change places within its lane."""
+        item, items = self.text, [row for row in self._rows if isinstance(row, Queued)]
+        if item is None:
+            return None
+        at = items.index(item) + step
+        if not 0 <= at < len(items) or lane_of(items[at]) != lane_of(item):
+            return None
+        return self._lanes.items.index(items[at])
+
+
+def _rows(lanes: Lanes) -> list[Queued | str]:
+    rows: list[Queued | str] = []
+    for title, waiting in in_lanes(lanes.items):
+        rows += [title, *waiting]
+    return rows
+
+
+class QueuePage(Panel[None]):
+    """Lies over the lower part of the conversation; closes when nothing waits any more."""
+
+    DEFAULT_CSS = """
+    QueuePage {
+        & LineInput { display: none; }
+        & LineInput.-open { display: block; }
+    }
+    """
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e,enter", "edit", "edit", show=False, id="queue.edit"),
+        Binding("K,alt+up", "shift(-1)", "earlier", show=False, id="queue.earlier"),
+        Binding("J,alt+down", "shift(1)", "later", show=False, id="queue.later"),
+        Binding("x,delete", "take_back", "take back", show=False, id="queue.take_back"),
+        Binding("up,k", "mark(-1)", "text above", show=False, id="queue.up"),
+        Binding("down,j", "mark(1)", "text below", show=False, id="queue.down"),
+        Binding("escape,q,ctrl+c", "close", "close", show=False, id="queue.close"),
+    ]
+
+    def __init__(self, lanes: Lanes, client: SessionClient, keymap: Keymap, restore: Callable[[str], None]) -> None:
+        """`restore` puts text of the user's that would be lost into the composer."""
+        super().__init__()
+        self._lanes = lanes
+        self._client = client
+        self._restore = restore
+        self._title = TitleRow("What waits to be read", f"{len(lanes.items)}")
+        self._list = QueueList(lanes)
+        self._line = LineInput(compact=True, select_on_focus=False)
+        self._edited: Queued | None = None
+        """What is written in the line."""
+        names = (("edit", "edit"), ("later", "later"), ("earlier", "earlier"), ("take_back", "take it back"))
+        keys = [HintKey(keymap.shown(f"queue.{name}"), words, name) for name, words in names]
+        self._keys = (*keys, HintKey(keymap.shown("queue.close"), "closes", "close"))
+        self._hints = HintKeys(self._keys)
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self._title
+            yield self._list
+            yield self._line
+            yield self._hints
+
+    def on_mount(self) -> None:
+        self._lanes.watch(self._sync)
+
+    def on_unmount(self) -> None:
+        self._lanes.unwatch(self._sync)
+
+    def on_resize(self, event: Resize) -> None:
+        self._list.styles.max_height = max(1, event.size.height * 3 // 4 - _AROUND)
+
+    def action_mark(self, step: int) -> None:
+        if self._edited is None:
+            self._hints.tell("")
+            self._list.move(step)
+
+    def action_shift(self, step: int) -> None:
+        item = self._list.text
+        if self._edited is not None or item is None:
+            return
+        place = self._list.place(step)
+        if place is None:
+            self._hints.tell("it is the first of its lane" if step < 0 else "it is the last of its lane")
+            return
+        self._hints.tell("")
+        self._tell(self._client.do(Reorder(item.id, place)))
+
+    def action_take_back(self) -> None:
+        item = self._list.text
+        if self._edited is None and item is not None:
+            self._hints.tell("")
+            self._tell(self._client.do(TakeBack(item.id)))
+
+    def action_edit(self) -> None:
+        item = self._list.text
+        if self._edited is not None or item is None:
+            return
+        self._hints.tell("")
+        if not fits_line(item.text):
+            self.run_worker(self._edit_outside(item), group="edit", exclusive=True)
+            return
+        self._edited = item
+        self._line.add_class("-open")
+        self._line.value = item.text
+        self._line.cursor_position = len(item.text)
+        self._line.focus()
+        self._hints.show(_WRITING)
+
+    def action_close(self) -> None:
+        if self._edited is not None:
+            self._stop_writing()
+        else:
+            self.dismiss(None)
+
+    @on(HintKeys.Picked)
+    def _picked(self, message: HintKeys.Picked) -> None:
+        message.stop()
+        match message.action:
+            case "edit":
+                self.action_edit()
+            case "later" | "earlier":
+                self.action_shift(1 if message.action == "later" else -1)
+            case "take_back":
+                self.action_take_back()
+            case "keep":
+                self._keep(self._line.value)
+            case _:
+                self.action_close()
+
+    @on(Input.Changed)
+    def _written(self, message: Input.Changed) -> None:
+        message.stop()
+        self._hints.tell("")
+
+    @on(Input.Submitted)
+    def _submitted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self._keep(message.value)
+
+    def _sync(self) -> None:
+        """Show what waits now, after what changed it is done."""
+        self._list.sync()
+        self.call_later(self._changed)
+
+    def _changed(self) -> None:
+        waiting = self._lanes.items
+        self._title.tell(f"{len(waiting)}")
+        if self._edited is not None and all(item.id != self._edited.id for item in waiting):
+            self._lost(self._edited, self._line.value)
+        if not waiting and self.is_current:
+            self.dismiss(None)
+
+    def _keep(self, text: str) -> None:
+        item = self._edited
+        if item is None:
+            return
+        if not text.strip():
+            self._hints.tell("it is empty: Esc leaves it as it was")
+            return
+        self._stop_writing()
+        self._rewrite(item, text)
+
+    def _rewrite(self, item: Queued, text: str) -> None:
+        if text == item.text:
+            return
+        if (refused := self._client.do(Rewrite(item.id, text))) is not None:
+            self._lost(item, text, refused.reason)
+
+    def _lost(self, item: Queued, text: str, why: str = _GONE) -> None:
+        """The agent was faster: what was written is not lost."""
+        changed = text.strip() and text != item.text
+        if changed:
+            self._restore(text)
+        self._stop_writing()
+        self._hints.tell(f"{why}; what you wrote is in the composer" if changed else why)
+
+    def _stop_writing(self) -> None:
+        self._edited = None
+        self._line.remove_class("-open")
+        self._hints.tell("")
+        self._hints.show(self._keys)
+        self.set_focus(None)
+
+    def _tell(self, refused: Refused | None) -> None:
+        if refused is not None:
+            self._hints.tell(refused.reason)
+
+    async def _edit_outside(self, item: Queued) -> None:
+        try:
+            text = await edit_in_editor(self.app, item.text)
+        except CodeagentError as error:
+            self._hints.tell(str(error))
+            return
+        if text.strip():
+            self._rewrite(item, text)
+        else:
+            self._hints.tell("it would be empty: it stays as it was")

@@ -1,0 +1,215 @@
+"""Going back: /undo, /redo and /rewind, from what would change to what was done."""
+
+import time
+from collections.abc import Sequence
+from typing import Literal, assert_never
+
+from codeagent.core.acts import Restore
+from codeagent.core.checkpoints import ChangedFile, Changes, Point, Rewind
+from codeagent.core.errors import CheckpointError
+from codeagent.core.sanitize import one_line
+from codeagent.tui.pages.commanded import Chat
+from codeagent.tui.pages.picker import Picker
+from codeagent.tui.pages.rewind_pages import (
+    CURRENT,
+    GoingBackPage,
+    RewindPicker,
+    changes_pieces,
+    counted,
+    file_rows,
+    nothing_changes,
+)
+from codeagent.tui.parts.line_pane import Piece
+from codeagent.tui.parts.marked_list import PickerRow
+from codeagent.tui.parts.pieces import wrapped_piece
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.transcript.blocks import Block, Prompt
+
+_CUT = "…"
+_LABEL = 60
+_SHOWN = 40
+"""Characters of a prompt or batch in a line about it."""
+_NOTHING = "no file differs from then; nothing was changed"
+
+
+def point_rows(points: Sequence[Point]) -> list[PickerRow]:
+    """Prompts with the batches of their runs below them, and the present at the end."""
+    rows = [_point_row(point) for point in points if point.cause in ("prompt", "batch")]
+    return [*rows, PickerRow(CURRENT, "(current)")]
+
+
+def way_rows(point: Point, changes: Changes, prompts: int) -> list[PickerRow]:
+    """What can go back to that point; `prompts` is how many the conversation would lose."""
+    count = len(changes.files)
+    edited = sum(file.edited for file in changes.files)
+    files = counted(count, "file") + (f", {edited} of them edited by you" if edited else "")
+    talk = f"{counted(prompts, 'prompt')} and what followed"
+    # Only at a prompt does the conversation stand at a point where the model would be asked.
+    can_talk = point.cause == "prompt"
+    rows = [PickerRow("both", "files and conversation", f"{files}; {talk}", warn=bool(edited))] if can_talk else []
+    rows += [PickerRow("files", "files only", files, warn=bool(edited))]
+    rows = rows if count else []
+    return [*rows, PickerRow("conversation", "conversation only", talk)] if can_talk else rows
+
+
+def prompts_since(points: Sequence[Point], point: Point) -> int:
+    """Prompts at that moment and after it."""
+    return sum(other.cause == "prompt" for other in points[points.index(point) :])
+
+
+def prompt_said(blocks: Sequence[Block], points: Sequence[Point], point: Point) -> str:
+    """The prompt of a point as it was written, where the conversation still shows it; else its one line."""
+    later = points[points.index(point) + 1 :]
+    same = sum(other.cause == "prompt" and other.label == point.label for other in later)
+    found = [block.text for block in reversed(blocks) if isinstance(block, Prompt) and _begins(block.text, point.label)]
+    return found[same] if same < len(found) else point.label
+
+
+def _point_row(point: Point) -> PickerRow:
+    when = time.strftime("%H:%M", time.localtime(point.at))
+    if point.cause == "prompt":
+        return PickerRow(point.id, one_line(point.label, _LABEL) or "(nothing said)", when)
+    number = f"batch {point.batch}" if point.batch else "batch"
+    return PickerRow(point.id, f"└ {number}: {one_line(point.label, _LABEL)}", when)
+
+
+def _begins(text: str, label: str) -> bool:
+    """The label is the text in one line, cut or not."""
+    flat = " ".join(text.split())
+    cut = label.removesuffix(_CUT)
+    return flat.startswith(cut) if cut != label else flat == label
+
+
+class GoingBack:
+    """Asks where something of the user's own would be lost, and says in one line what was done."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    async def run(self, name: Literal["undo", "redo", "rewind"], argument: str) -> None:
+        """One of the commands. Raises CodeagentError."""
+        client = await self._chat.ready()
+        match name:
+            case "undo":
+                await self._undo(client, argument)
+            case "redo":
+                await self._redo(client)
+            case "rewind":
+                await self._rewind(client)
+            case _:
+                assert_never(name)
+
+    async def _undo(self, client: SessionClient, argument: str) -> None:
+        rewind = client.rewind
+        batches = int(argument or 1) if (argument or "1").isdecimal() else 0
+        if not batches:
+            self._chat.tell(f"/undo takes a number of batches, not '{one_line(argument, 20)}'")
+            return
+        point = rewind.undo_target(batches)
+        changes = await rewind.changes(point.id)
+        if not changes.files:
+            self._chat.tell(_NOTHING)
+            return
+        title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
+        go, paths = await self._asked(rewind, point, changes, title, "undo it", always=batches > 1)
+        if go:
+            changed = await self._restored(client, Restore(point.id, "undo", paths=paths))
+            self._chat.tell(f"undone: {_named(changed)} (/redo to restore){_unseen(changes)}")
+
+    async def _redo(self, client: SessionClient) -> None:
+        rewind = client.rewind
+        point = rewind.redo_target()
+        changes = await rewind.changes(point.id)
+        go, paths = await self._asked(rewind, point, changes, "Restore what was undone", "restore it")
+        if go:
+            changed = await self._restored(client, Restore(point.id, "redo", paths=paths))
+            self._chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")
+
+    async def _rewind(self, client: SessionClient) -> None:
+        rewind = client.rewind
+        points = rewind.points()
+        if not points:
+            self._chat.tell("there is no earlier moment to go back to yet")
+            return
+        while True:
+            rows = point_rows(points)
+            chosen = await self._chat.app.push_screen_wait(RewindPicker(rows, lambda key: self._about(rewind, key)))
+            if chosen is None or chosen == CURRENT:
+                return
+            point = next(point for point in points if point.id == chosen)
+            if await self._gone_to(client, point):
+                return
+
+    async def _gone_to(self, client: SessionClient, point: Point) -> bool:
+        """Ask what shall go back, and do it; False where the user wants another moment."""
+        rewind = client.rewind
+        changes = await rewind.changes(point.id)
+        rows = way_rows(point, changes, prompts_since(rewind.points(), point))
+        if not rows:
+            self._chat.tell(_NOTHING)
+            return True
+        title = f"Back to before: {one_line(point.label, _SHOWN)}"
+        way = await self._chat.app.push_screen_wait(Picker(title, rows))
+        if way is None:
+            return False
+        go, paths = True, None
+        if way != "conversation":
+            go, paths = await self._asked(rewind, point, changes, title, "goes back")
+        if go:
+            await self._go(client, point, way, paths)
+        return True
+
+    async def _go(self, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None) -> None:
+        talks = way != "files"
+        said = prompt_said(self._chat.stage.document.blocks, client.rewind.points(), point) if talks else ""
+        act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
+        changed = await self._restored(client, act)
+        if said:
+            self._chat.restore(said)
+        did = [_named(changed)] if changed else []
+        did += ["the conversation"] if talks else []
+        where = one_line(point.label, _SHOWN)
+        self._chat.tell(f"back to before “{where}”: {' and '.join(did) or 'nothing'}; /redo returns")
+
+    async def _restored(self, client: SessionClient, act: Restore) -> Sequence[ChangedFile]:
+        """Go back; the files that changed. Raises CheckpointError."""
+        if (refused := await client.finish(act)) is not None:
+            raise CheckpointError(refused.reason)
+        return client.rewind.restored
+
+    async def _asked(
+        self, rewind: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False
+    ) -> tuple[bool, Sequence[str] | None]:
+        """Whether to go on, and with which files (None: all): asked where the user edited one, or `always`."""
+        if not always and not any(file.edited for file in changes.files):
+            return True, None
+        page = GoingBackPage(title, await file_rows(rewind, point.id, changes.files), changes, verb=verb)
+        await self._chat.app.push_screen_wait(page)
+        if not page.answer:
+            self._chat.tell("nothing was changed")
+        others = [file.path for file in changes.files if not file.edited]
+        return bool(page.answer), others if page.answer == "not mine" else None
+
+    async def _about(self, rewind: Rewind, key: str) -> Sequence[Piece]:
+        """What going back to a point would do, for the list."""
+        if key == CURRENT:
+            return nothing_changes()
+        point = next(point for point in rewind.points() if point.id == key)
+        try:
+            changes = await rewind.changes(key)
+            rows = await file_rows(rewind, key, changes.files)
+        except CheckpointError as error:
+            return (wrapped_piece(str(error), "error"),)
+        lead = f"{counted(len(rows), 'file')} would change" if rows else "no file differs from then"
+        prompts = prompts_since(rewind.points(), point)
+        if point.cause == "prompt":
+            lead += f"; {counted(prompts, 'prompt')} and what came of {'it' if prompts == 1 else 'them'} can go"
+        return (wrapped_piece(lead, "strong"), *changes_pieces(rows, changes, diffs=False))
+
+
+def _named(files: Sequence[ChangedFile]) -> str:
+    return files[0].path if len(files) == 1 else counted(len(files), "file")
+
+
+def _unseen(changes: Changes) -> str:
+    return f"; not seen: {one_line(', '.join(changes.left_out), 60)}" if changes.left_out else ""

@@ -1,0 +1,257 @@
+"""What going back would do: chosen among earlier moments, shown file by file, and asked about."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rich.cells import cell_len, set_cell_size
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.events import Resize
+
+from codeagent.core.checkpoints import ChangedFile, Changes, Node, Rewind
+from codeagent.tui.pages.page import Page, TextPane
+from codeagent.tui.pages.picker import Picker
+from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.line_pane import LinePane, Piece
+from codeagent.tui.parts.marked_list import PickerRow
+from codeagent.tui.parts.pieces import diff_piece, wrapped_piece
+from codeagent.tui.parts.rows import cut_middle, flat
+from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import wrap
+
+_COMPARED = 100
+"""Files whose lines are counted; of more, only what happens to them is said."""
+_LARGEST = 200_000
+"""Bytes up to which a file is compared."""
+_MINE = "you edited it, too"
+Answer = Literal["all", "not mine", ""]
+Describe = Callable[[str], Awaitable[Sequence[Piece]]]
+"""What going back to the row of that key would do."""
+CURRENT = ""
+"""Key of the row that changes nothing."""
+_WIDE = 100
+"""Cells from which on the preview stands beside the list."""
+_BELOW = 6
+"""Rows of the preview below the list."""
+_AROUND = 4
+_PAUSE = 0.15
+"""Seconds the mark rests on a row before it is looked at: that compares the whole workspace."""
+
+
+@dataclass(frozen=True)
+class FileRow:
+    path: str
+    words: str
+    """What going back does to it: `+1 −2`, `is removed`, `comes back`."""
+    edited: bool
+    mine: tuple[DiffRow, ...] = ()
+    """Of a file that the user edited as well: from how the agent left it to how it is now."""
+    diff: tuple[DiffRow, ...] = ()
+    """Of such a file: from now to then."""
+
+
+async def file_rows(rewind: Rewind, point: str, files: Sequence[ChangedFile]) -> tuple[FileRow, ...]:
+    """A row for each file, in their order. Raises CheckpointError."""
+    rows = [await _row(rewind, point, file) for file in files[:_COMPARED]]
+    return (*rows, *(FileRow(file.path, _plain_words(file), file.edited) for file in files[_COMPARED:]))
+
+
+def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) -> tuple[Piece, ...]:
+    """All rows, what cannot be brought back, and with `diffs` the lines of files the user edited."""
+    out = [_files(rows)]
+    if changes.left_out:
+        out.append(_left_out(changes.left_out))
+    for row in rows if diffs else ():
+        if row.mine:
+            out += [_heading(f"{row.path}, your edits since the agent"), diff_piece(row.mine, row.path, split=False)]
+        if row.diff:
+            out += [_heading(f"{row.path}, from now to then"), diff_piece(row.diff, row.path, split=False)]
+    return tuple(out)
+
+
+def counted(count: int, one: str) -> str:
+    return f"1 {one}" if count == 1 else f"{count} {one}s"
+
+
+async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:
+    if file.change != "modified" and not file.edited:
+        return FileRow(file.path, _plain_words(file), file.edited)
+    now, then = await rewind.node(None, file.path), await rewind.node(point, file.path)
+    before, after = _text(now), _text(then)
+    if before is None or after is None:
+        return FileRow(file.path, _plain_words(file), file.edited)
+    rows = await asyncio.to_thread(diff_rows, before, after)
+    added, removed = counts(rows)
+    words = f"+{added} −{removed}" if file.change == "modified" else _plain_words(file)
+    if not file.edited:
+        return FileRow(file.path, words, False)
+    return FileRow(file.path, words, True, await _mine(rewind, file.path, before), rows)
+
+
+async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
+    """What the user did to the file since the agent; nothing where that cannot be compared."""
+    agents = _text(await rewind.left_by_agent(path))
+    return () if agents is None or agents == now else await asyncio.to_thread(diff_rows, agents, now)
+
+
+def _plain_words(file: ChangedFile) -> str:
+    return {"added": "is removed", "deleted": "comes back", "modified": "changes back"}[file.change]
+
+
+def _text(node: Node | None) -> str | None:
+    """None where it cannot be compared by lines."""
+    if node is None:
+        return ""
+    if node.kind == "link" or len(node.data) > _LARGEST or b"\0" in node.data:
+        return None
+    return node.data.decode(errors="replace")
+
+
+def _files(rows: Sequence[FileRow]) -> Piece:
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        beside = max((cell_len(row.words) for row in rows), default=0)
+        mine = cell_len(_MINE) + 2 if any(row.edited for row in rows) else 0
+        longest = max((cell_len(flat(row.path)) for row in rows), default=0)
+        column = max(8, min(longest, width - beside - mine - 2))
+        for row in rows:
+            path = set_cell_size(cut_middle(flat(row.path), column), column)
+            words = f"  {row.words}" + " " * (beside - cell_len(row.words))
+            parts = [(path, palette.text), (words, palette.muted)]
+            if row.edited:
+                parts.append((f"  {_MINE}", palette.warning))
+            yield line(parts)
+
+    return make
+
+
+def _left_out(phrases: Sequence[str]) -> Piece:
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        yield line([])
+        yield line([("Not seen, and not brought back:", palette.muted)])
+        for phrase in phrases:
+            for row in wrap([(phrase, palette.muted)], max(4, width - 2)):
+                yield line([("  ", None), *row.parts], joins=row.joins)
+
+    return make
+
+
+def _heading(text: str) -> Piece:
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        yield line([])
+        yield from wrapped_piece(text, "strong")(width, palette)
+
+    return make
+
+
+class GoingBackPage(Page[None]):
+    """`answer` is what the user wants when it is closed: all files, only those that are not theirs, or nothing.
+
+    No key takes anything back in the first half second, nor one that is held down.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,y", "take('all')", "take it back", show=False, id="rewind.take_back"),
+        Binding("m", "take('not mine')", "leave what you edited", show=False, id="rewind.leave_mine"),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        rows: Sequence[FileRow],
+        changes: Changes,
+        *,
+        verb: str = "undo it",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`verb` says what Enter does. `clock` gives seconds that never go back."""
+        self.answer: Answer = ""
+        self._edited = [row for row in rows if row.edited]
+        self._rest = len(rows) - len(self._edited)
+        lead = self._lead(len(rows))
+        plain = "\n".join([lead, *(f"{row.path}\t{row.words}" for row in rows), *changes.left_out])
+        pieces = [wrapped_piece(lead), wrapped_piece(""), *changes_pieces(rows, changes, diffs=True)]
+        super().__init__(title, TextPane(pieces, plain), counted(len(rows), "file"), clock=clock)
+        leaves = ["m leaves what you edited"] if self._edited and self._rest else []
+        self.hint_row.show((), [f"Enter {verb}", *leaves, "Esc changes nothing", "PgUp PgDn scroll"])
+
+    def action_take(self, answer: Answer) -> None:
+        if not self.guard.admits(answer):
+            self.say(TOO_SOON)
+        elif answer == "not mine" and not self._edited:
+            self.say("you edited none of these files: Enter takes all of them back")
+        elif answer == "not mine" and not self._rest:
+            self.say("you edited every one of these files: nothing would be left to undo")
+        else:
+            self.answer = answer
+            self.dismiss(None)
+
+    def _lead(self, count: int) -> str:
+        if not self._edited:
+            return f"{counted(count, 'file')} would change:"
+        mine = len(self._edited)
+        some = "it" if mine == 1 else "them"
+        return (
+            f"You edited {mine} of {counted(count, 'file')} after the agent: "
+            f"undoing {some} loses your edits, too (/redo restores them)."
+        )
+
+
+class RewindPicker(Picker):
+    """Gives the id of a point, `CURRENT` for none, None after Esc."""
+
+    DEFAULT_CSS = """
+    RewindPicker {
+        & Container { height: auto; layout: vertical; }
+        & Container.-wide { layout: horizontal; }
+        & LinePane { padding: 0 1 0 3; color: $foreground; border-top: solid $surface-lighten-2; }
+        & .-wide LinePane { width: 42%; border-top: none; }
+        & .-wide PickerList { width: 1fr; }
+    }
+    """
+
+    def __init__(self, rows: Sequence[PickerRow], describe: Describe) -> None:
+        super().__init__("Rewind to before…", rows, marked=CURRENT, on_highlight=self._look)
+        self._describe = describe
+        self._pane = LinePane()
+        self._both = Container()
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self._title
+            yield LineInput(placeholder="type to narrow the list", compact=True)
+            with self._both:
+                yield self._list
+                yield self._pane
+            yield self._hints
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._look(CURRENT)
+
+    def on_resize(self, event: Resize) -> None:
+        wide = event.size.width >= _WIDE
+        self._both.set_class(wide, "-wide")
+        room = max(2, event.size.height * 3 // 4 - _AROUND)
+        below = 0 if wide else min(_BELOW, room // 2)
+        height = min(max(1, self._total), max(1, room - below))
+        self._list.styles.height = max(height, min(room, 2 * _BELOW)) if wide else height
+        self._pane.styles.height = self._list.styles.height if wide else below + 1
+
+    def _look(self, key: str) -> None:
+        self.run_worker(self._show(key), group="look", exclusive=True)
+
+    async def _show(self, key: str) -> None:
+        if key != CURRENT:
+            await asyncio.sleep(_PAUSE)
+        self._pane.show(await self._describe(key))
+
+
+def nothing_changes() -> Sequence[Piece]:
+    return (wrapped_piece("This is how it is now: nothing changes.", "muted"),)

@@ -1,0 +1,125 @@
+"""Writes an allowing rule: checked while it is typed, for this session or kept."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.policy import Rule
+from codeagent.tui.pages.page import Panel
+from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.rows import HintRow, Row, TitleRow, cut_end, flat
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+
+Allow = Callable[[str, bool], Awaitable[None]]
+"""Takes the rule and whether it is kept. Raises CodeagentError where it is not taken."""
+
+
+class _Said(Row):
+    """One line about what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text, self._wrong = "", False
+
+    def tell(self, text: str, *, wrong: bool) -> None:
+        self._text, self._wrong = flat(text), wrong
+        self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        style = palette.error if self._wrong else palette.muted
+        return line([("   ", None), (cut_end(self._text, width - 4), style)])
+
+
+class _Scope(Row):
+    """How long the rule will hold."""
+
+    kept = False
+
+    def row(self, width: int, palette: Palette) -> Line:
+        chosen = "in this folder, in later sessions too" if self.kept else "for this session"
+        other = "for this session only" if self.kept else "in later sessions too"
+        text = f"   holds {chosen}"
+        rest = cut_end(f"   Tab: {other}", width - cell_len(text) - 1)
+        return line([(text, palette.strong), (rest, palette.muted)])
+
+
+class RuleEditor(Panel[str]):
+    """Lies over the lower rows; stays until the rule was taken. Gives what was done, empty after Esc."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "take the rule", show=False, priority=True, id="rule.take"),
+        Binding("tab", "scope", "for this session, or kept", show=False, priority=True, id="rule.scope"),
+        Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="rule.close"),
+    ]
+
+    def __init__(self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic) -> None:
+        """`rule` is what writing begins with; Enter does not count before it could be read."""
+        super().__init__(clock)
+        self._title = title
+        self._begin = rule
+        self._allow = allow
+        self._said = _Said()
+        self._scope = _Scope()
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield TitleRow(self._title)
+            yield LineInput(self._begin, placeholder="bash(git log *)", compact=True, select_on_focus=False)
+            yield self._said
+            yield self._scope
+            yield HintRow(["Enter takes it", "Esc closes", "Tab how long it holds"])
+
+    def on_mount(self) -> None:
+        self.query_one(LineInput).focus()
+        self._check(self._begin)
+
+    def action_scope(self) -> None:
+        self._scope.kept = not self._scope.kept
+        self._scope.refresh()
+
+    def action_close(self) -> None:
+        self.dismiss("")
+
+    async def action_take(self) -> None:
+        text, kept = self.query_one(LineInput).value.strip(), self._scope.kept
+        if not self._check(text):
+            return
+        if not self.guard.admits("enter"):
+            self._said.tell(TOO_SOON, wrong=True)
+            return
+        try:
+            await self._allow(text, kept)
+        except CodeagentError as error:
+            self._said.tell(str(error), wrong=True)
+            return
+        self.dismiss(f"allowed {'in this folder' if kept else 'for this session'}: {text}")
+
+    @on(LineInput.Changed)
+    def _changed(self, message: LineInput.Changed) -> None:
+        message.stop()
+        self._check(message.value)
+
+    def _check(self, text: str) -> bool:
+        """Say what the rule would do; False where it is none."""
+        if not text.strip():
+            self._said.tell("write tool(pattern); * stands for anything", wrong=False)
+            return False
+        try:
+            rule = Rule.parse(text, "auto", "session")
+        except ConfigError as error:
+            self._said.tell(str(error), wrong=True)
+            return False
+        if rule.pattern is None:
+            self._said.tell(f"that would allow every call of {rule}; write {rule}(pattern)", wrong=True)
+            return False
+        self._said.tell(f"{rule.tool} is not asked about where all of the call matches {rule.pattern}", wrong=False)
+        return True

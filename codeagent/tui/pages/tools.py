@@ -1,0 +1,226 @@
+"""What the agent can do, what is wrong with which tool file, and which files wait for trust."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from textual.binding import Binding, BindingType
+
+from codeagent.core.acts import TrustTools
+from codeagent.core.policy import Permission
+from codeagent.core.sanitize import one_line
+from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
+from codeagent.tui.pages.commanded import Chat
+from codeagent.tui.pages.info import TextScreen
+from codeagent.tui.pages.page import Page, TextPane
+from codeagent.tui.pages.permissions import WORDS
+from codeagent.tui.parts.line_pane import Piece
+from codeagent.tui.parts.rows import cut_end, cut_middle, flat
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.rows import wrap
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.transcript.spelling import counted
+
+TRUST = (
+    "Python tools of this project run on your machine, as you; they are loaded as they are now, "
+    "and asked about again when they change."
+)
+_SOURCES = {"builtin": "Built in", "python": "From Python files and packages", "yaml": "From YAML files"}
+_INDENT = "  "
+_LONGEST_NAME = 20
+_WORD = 5
+"""Cells of `allow`, the longest word."""
+_LEVEL = 7
+"""Cells of `warning`."""
+_LATER = "trusted; loaded before the next request of the run that goes on"
+DISTRUSTED = "no tool file of this project is loaded any more"
+_NOTHING = "no tool file waits for your trust"
+_LOOK = 0.5
+"""Seconds between two looks at whether files changed; nothing is drawn where none did."""
+
+
+def tools_pieces(box: Toolbox) -> tuple[Piece, ...]:
+    """The tools as rows."""
+    return (lambda width, palette: _lines(box, width, palette),)
+
+
+def tools_plain(box: Toolbox) -> str:
+    """The same, as it is copied."""
+    untrusted = [f"not trusted: {path}" for path in box.untrusted]
+    tools = [f"{tool.name}\t{WORDS[tool.permission]}\t{_about(tool)}\t{tool.description}" for tool in box.tools]
+    return "\n".join([*untrusted, *(f"{problem.level}: {problem}" for problem in box.problems), *tools])
+
+
+def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
+    if box.untrusted:
+        yield _heading("Not loaded: waits for your trust", palette.warning)
+        for path in box.untrusted:
+            yield line([(_INDENT, None), (cut_middle(flat(path), width - 2), palette.text)])
+        yield from _wrapped(f"{TRUST} t trusts them.", palette.muted, width)
+        yield line([])
+    if box.problems:
+        yield _heading("Problems", palette.error)
+        for problem in box.problems:
+            yield from _problem(problem, width, palette)
+        yield line([])
+    name = min(_LONGEST_NAME, max((cell_len(flat(tool.name)) for tool in box.tools), default=0))
+    sources = dict.fromkeys(["builtin", *(tool.source for tool in box.tools)])
+    for source in sources:
+        tools = [tool for tool in box.tools if tool.source == source]
+        if tools:
+            yield _heading(_SOURCES.get(source, flat(source)), palette.heading)
+            for tool in tools:
+                yield from _tool(tool, name, width, palette)
+            yield line([])
+
+
+def _heading(text: str, style: Style) -> Line:
+    return line([(text, style)])
+
+
+def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
+    """What it is about stands beside its name where nothing else is to be said, else below."""
+    styles: dict[Permission, Style] = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
+    lead = len(_INDENT) + name + 2 + _WORD + 2
+    beside = max(8, width - lead)
+    rows: list[list[tuple[str, Style | None]]] = []
+    if about := _about(tool):
+        rows += [row.parts for row in wrap([(about, palette.text)], beside)]
+    if description := cut_end(flat(tool.description), beside):
+        rows.append([(description, palette.muted)])
+    first, others = (rows[0] if rows else []), rows[1:]
+    yield line(
+        [
+            (_INDENT, None),
+            (set_cell_size(cut_middle(flat(tool.name), name), name) + "  ", palette.strong),
+            (f"{WORDS[tool.permission]:<{_WORD}}  ", styles[tool.permission]),
+            *first,
+        ]
+    )
+    for parts in others:
+        yield line([(" " * lead, None), *parts])
+
+
+def _about(tool: ToolFacts) -> str:
+    """How it runs and where it comes from."""
+    own = "" if tool.source == "builtin" else "on your machine"
+    where = "in the sandbox" if tool.sandboxed else own
+    mode = "" if tool.mode == "direct" else tool.mode
+    return " · ".join(part for part in (mode, where, flat(tool.origin)) if part)
+
+
+def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Line]:
+    """Where, and below it what: nothing of either is left out."""
+    style = palette.error if problem.level == "error" else palette.warning
+    beside = max(8, width - len(_INDENT) - _LEVEL - 2)
+    rows = [
+        *wrap([(flat(problem.where), palette.text)], beside, words=False),
+        *wrap([(flat(problem.text), palette.muted)], beside),
+    ]
+    for number, row in enumerate(rows):
+        level = problem.level if number == 0 else ""
+        yield line([(f"{_INDENT}{level:<{_LEVEL}}  ", style), *row.parts])
+
+
+def _wrapped(text: str, style: Style, width: int) -> Iterator[Line]:
+    for row in wrap([(text, style)], max(8, width - len(_INDENT))):
+        yield line([(_INDENT, None), *row.parts])
+
+
+class ToolsScreen(Page[None]):
+    """Covers the conversation, which goes on; files that change meanwhile show."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "trust", "trust the tool files", show=False, id="tools.trust"),
+        Binding("y", "yes", "yes, load them", show=False, id="tools.yes"),
+        Binding("d", "distrust", "trust them no more", show=False, id="tools.distrust"),
+    ]
+
+    def __init__(self, client: SessionClient, toolbox: Toolbox, *, ask: bool = False) -> None:
+        """`ask`: begin with the question whether to trust the files."""
+        hints = [*(["t trusts"] if toolbox.untrusted else []), "d distrusts"]
+        self.pane: TextPane
+        super().__init__("Tools", TextPane(tools_pieces(toolbox), tools_plain(toolbox)), _note(toolbox), hints)
+        self._client = client
+        self._shown = toolbox
+        self._asked: tuple[str, ...] = ()
+        """The files it was asked about whether to trust them."""
+        self._ask = ask
+
+    def on_mount(self) -> None:
+        self.set_interval(_LOOK, self._look)
+        if self._ask:
+            self.action_trust()
+
+    def settle(self) -> None:
+        self._asked = ()
+        super().settle()
+
+    def action_trust(self) -> None:
+        self._look()
+        self.pane.turn("home")  # what trusting means stands there
+        self._asked = self._shown.untrusted
+        files = counted(len(self._asked), "file", "files")
+        self.say(f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING)
+
+    def action_yes(self) -> None:
+        asked = self._asked
+        self._look()
+        if asked and asked == self._shown.untrusted:
+            self._change(trusted=True)
+
+    def action_distrust(self) -> None:
+        self._change(trusted=False)
+
+    def _change(self, *, trusted: bool) -> None:
+        self.settle()
+        self.app.run_worker(self._trust(trusted))  # of the app: closing the page must not end it half way
+
+    async def _trust(self, trusted: bool) -> None:
+        if (refused := await self._client.finish(TrustTools(trusted))) is not None:
+            self.say(refused.reason)
+            return
+        self._look()
+        loaded = _LATER if self._shown.untrusted else "loaded"
+        self.say(loaded if trusted else DISTRUSTED)
+
+    def _look(self) -> None:
+        """Files that changed since they were asked about are asked about again."""
+        toolbox = self._client.toolbox
+        if toolbox is None or toolbox == self._shown:
+            return
+        if toolbox.untrusted != self._shown.untrusted and self._asked:
+            self.settle()
+        self._shown = toolbox
+        self.title_row.tell(_note(toolbox))
+        self.pane.change(tools_pieces(toolbox), tools_plain(toolbox))
+
+
+def _note(toolbox: Toolbox) -> str:
+    problems = counted(len(toolbox.problems), "problem", "problems") if toolbox.problems else ""
+    untrusted = f"{counted(len(toolbox.untrusted), 'file waits', 'files wait')} for trust" if toolbox.untrusted else ""
+    return " · ".join(part for part in (counted(len(toolbox.tools), "tool", "tools"), problems, untrusted) if part)
+
+
+class ToolCommands:
+    """Says what cannot be done in one line."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    async def run(self, argument: str) -> None:
+        """`/tools [trust|distrust]`; trusting is asked about on the page. Raises CodeagentError."""
+        client = await self._chat.ready()
+        toolbox = client.toolbox
+        match argument:
+            case "" if toolbox is None:
+                await self._chat.app.push_screen_wait(TextScreen("Tools", client.info_page("tools")))
+            case "" | "trust" if toolbox is not None:
+                await self._chat.app.push_screen_wait(ToolsScreen(client, toolbox, ask=bool(argument)))
+            case "trust" | "distrust":
+                refused = await client.finish(TrustTools(argument == "trust"))
+                self._chat.tell(DISTRUSTED if refused is None else refused.reason)
+            case _:
+                self._chat.tell(f"/tools takes nothing, trust or distrust, not '{one_line(argument, 40)}'")

@@ -1,0 +1,180 @@
+"""What a question shows, whole: nothing of what is asked is cut, folded away or made to look like something else."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, UnknownBlock
+from codeagent.core.policy import ALWAYS_ASKS
+from codeagent.core.sanitize import visible
+from codeagent.tui.parts.line_pane import Piece
+from codeagent.tui.parts.pieces import blank, diff_piece, marked_piece
+from codeagent.tui.parts.rows import Part, flat
+from codeagent.tui.parts.status import duration
+from codeagent.tui.rendering.block_text import text_of_block
+from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.marked import marked_lines
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.stage import ASK_USER
+
+_CONTEXT = 2
+"""Unchanged lines above the first change and below the last."""
+_BESIDE_PATH = 48
+"""Cells of a title that are not the path: the tool, counts, age and edges."""
+_ASKS = {
+    "bash": "Run this command?",
+    "edit": "Apply this edit?",
+    "write": "Write this file?",
+    "git_commit": "Make this commit?",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with what is expensive to know about it."""
+
+    waiting: ApprovalRequested
+    rows: tuple[tuple[DiffRow, ...], ...]
+    """Of each diff, in order."""
+    changed: tuple[int, int] | None
+    """Lines added and removed; None where nothing is changed."""
+
+    @property
+    def question(self) -> QuestionBlock | None:
+        """The agent's question to the user; None where a call waits for permission."""
+        if self.waiting.name != ASK_USER:
+            return None
+        found = (block for block in self.waiting.blocks if isinstance(block, QuestionBlock))
+        return next(found, QuestionBlock(question=self.waiting.target))
+
+    @property
+    def diff(self) -> DiffBlock | None:
+        """The change that may be answered hunk by hunk."""
+        diffs = [block for block in self.waiting.blocks if isinstance(block, DiffBlock)]
+        return diffs[0] if self.waiting.by_hunk and len(diffs) == 1 else None
+
+    @property
+    def editable(self) -> bool:
+        """It may be asked again about other arguments."""
+        return bool(self.waiting.arguments)
+
+    @property
+    def whole(self) -> bool:
+        """All of it can be shown."""
+        return not any(isinstance(block, UnknownBlock) for block in self.waiting.blocks)
+
+
+def asked(waiting: ApprovalRequested) -> Asked:
+    """Compare the texts of the question's diffs."""
+    diffs = [block for block in waiting.blocks if isinstance(block, DiffBlock)]
+    rows = tuple(_without_edges(diff_rows(each.before, each.after, each.start_line)) for each in diffs)
+    pairs = [counts(each) for each in rows]
+    changed = (sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)) if pairs else None
+    return Asked(waiting, rows, changed)
+
+
+def _without_edges(rows: tuple[DiffRow, ...]) -> tuple[DiffRow, ...]:
+    """With a few unchanged lines above the first change and below the last: the card has few rows."""
+    changes = [at for at, row in enumerate(rows) if row.kind not in ("same", "gap")]
+    if not changes:
+        return rows
+    inner = rows[max(0, changes[0] - _CONTEXT) : changes[-1] + 1 + _CONTEXT]
+    return tuple(row for at, row in enumerate(inner) if row.kind != "gap" or 0 < at < len(inner) - 1)
+
+
+def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, ...]:
+    """The reason, then every block; `heading` comes before them where several questions are listed."""
+    waiting = question.waiting
+    out: list[Piece] = []
+    if heading:
+        out.append(marked_piece(f"{heading}  {waiting.name}  {waiting.target}", "strong"))
+    if waiting.reason and waiting.reason != ALWAYS_ASKS:
+        out.append(marked_piece(waiting.reason, "warning", lead="⚠ "))
+    if not waiting.blocks:
+        out.append(marked_piece(f"{waiting.name} {waiting.target}", "text"))
+    rows = iter(question.rows)
+    for block in waiting.blocks:
+        out.extend(_block(block, waiting, rows, split))
+    return tuple(out)
+
+
+def _block(
+    block: DisplayBlock, waiting: ApprovalRequested, rows: Iterator[Sequence[DiffRow]], split: bool
+) -> tuple[Piece, ...]:
+    if isinstance(block, DiffBlock):
+        return (_path(block.path, waiting), diff_piece(next(rows), block.path, split=split))
+    return tuple(marked_piece(said.text, said.style) for said in text_of_block(block))
+
+
+def _path(path: str, waiting: ApprovalRequested) -> Piece:
+    """The path of a diff where the title may not show all of it."""
+
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        if path != waiting.target or visible(path) != path or cell_len(path) > width - _BESIDE_PATH:
+            yield from marked_lines(path, width, palette)
+
+    return make
+
+
+def question_pieces(question: QuestionBlock, picked: int | None) -> tuple[Piece, ...]:
+    """The question as Markdown, then the numbered answers; `picked` is the one Enter takes, from 0."""
+    options = (_option(at, text, picked == at) for at, text in enumerate(question.options))
+    return (_asked(question.question), *((blank,) if question.options else ()), *options)
+
+
+def _asked(text: str) -> Piece:
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        # markdown_it is heavy: it is not needed before the first question.
+        from codeagent.tui.rendering.markdown import render_markdown
+
+        yield from render_markdown(text, width, palette)
+
+    return make
+
+
+def _option(at: int, text: str, picked: bool) -> Piece:
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        mark = "› " if picked else "  "
+        number = f"{at + 1}. " if at < 9 else "   "
+        style = palette.strong if picked else palette.text
+        for row, found in enumerate(marked_lines(text, max(1, width - 5), palette)):
+            lead = mark + number if row == 0 else " " * 5
+            yield _behind(lead, found, palette.accent if picked else palette.muted, style)
+
+    return make
+
+
+def _behind(lead: str, found: Line, lead_style: Style, style: Style) -> Line:
+    """A line with something in front that is not copied."""
+    body = Strip(Segment.apply_style(found.strip, style))
+    return Line(Strip([Segment(lead, lead_style), *body]), found.text, found.start + len(lead), found.joins)
+
+
+def title_parts(shown: Sequence[Asked]) -> tuple[Part, ...]:
+    """`Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command stands below, once."""
+    if len(shown) > 1:
+        every = "both" if len(shown) == 2 else f"all {len(shown)}"
+        return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
+    front = shown[0]
+    if front.question is not None:
+        return (Part("A question for you", 90, lambda palette: palette.strong),)
+    name = front.waiting.name
+    asks = Part(_ASKS.get(name) or f"Allow {flat(name)}?", 90, lambda palette: palette.strong)
+    target = Part(flat(front.waiting.target), 70, lambda palette: palette.text)
+    if front.changed is None:
+        return (asks,) if name in _ASKS else (asks, target)
+    added, removed = front.changed
+    return (asks, target, Part(f"+{added} −{removed}", 60))
+
+
+def waiting_parts(shown: Sequence[Asked], waiting: int, now: float) -> tuple[Part, ...]:
+    """`1 of 3  waiting 12 s`; `now` in seconds since the epoch."""
+    age = duration(now - min(each.waiting.ts for each in shown))
+    count = f"1 of {waiting}" if waiting > 1 and len(shown) == 1 else ""
+    return (Part(count, 90), Part(f"waiting {age}", 50))

@@ -1,0 +1,212 @@
+"""The keys of a card: which action each stands for, and how they are drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.parts.rows import cut_end
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette, palette_of
+
+_GAP = "  "
+_HERE = "›"
+"""In front of the choice that Enter takes."""
+_REVERSED = Style(reverse=True)
+_MOST = 2
+"""Rows of choices."""
+_ACTIONS = {
+    "y": "card.once",
+    "a": "card.session",
+    "p": "card.rule",
+    "e": "card.edit",
+    "h": "card.hunks",
+    "n": "card.deny",
+    "r": "card.because",
+    "A": "card.all",
+}
+_KEEP = "card.keep"
+_NOT_WITH_ALT = ("enter", "esc", "text")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A key and what it does; `keep` says how late it goes where the row is narrow."""
+
+    key: str
+    words: str
+    short: str = ""
+    keep: int = 50
+    allows: bool = False
+    label: str = ""
+    """The key as it is shown, where that is not `key`."""
+
+
+class KeyRow(Widget):
+    """Choices in as many words as fit one or two rows; those that allow are greyed while they are off."""
+
+    DEFAULT_CSS = """
+    KeyRow {
+        height: auto;
+        width: 1fr;
+    }
+    """
+    ALLOW_SELECT = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._choices: tuple[Choice, ...] = ()
+        self._marked = ""
+        self._note = ""
+        self._off = False
+        self.most = _MOST
+        """Rows it may have."""
+
+    def show(self, choices: Sequence[Choice], *, marked: str, note: str, off: bool) -> None:
+        """`marked` is the key of the choice that Enter takes; `note` is said in place of all."""
+        state = (tuple(choices), marked, note, off)
+        if state != (self._choices, self._marked, self._note, self._off):
+            self._choices, self._marked, self._note, self._off = state
+            self.refresh(layout=True)
+
+    def needed(self, width: int) -> int:
+        """Rows at that width; a note changes nothing about it."""
+        return max(1, len(self._laid(width)[1]))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.needed(width)
+
+    def render_line(self, y: int) -> Strip:
+        width, style = self.size.width, self.rich_style
+        rows = self.rows(width, palette_of(self))
+        if y >= len(rows):
+            return Strip.blank(width, style)
+        return rows[y].strip.adjust_cell_length(width, style).apply_style(style)
+
+    def rows(self, width: int, palette: Palette) -> tuple[Line, ...]:
+        """The note, or the choices."""
+        if self._note:
+            return (line([(cut_end(self._note, width), palette.warning)]),)
+        brief, rows = self._laid(width)
+        return tuple(line(self._drawn(row, palette, brief=brief)) for row in rows)
+
+    def _laid(self, width: int) -> tuple[bool, list[list[Choice]]]:
+        """Whether it is said in few words, and the choices of each row; those with the lowest `keep` go first."""
+        kept = list(self._choices)
+        for brief in (False, True):
+            rows = self._wrapped(kept, width, brief=brief)
+            if self._fit(rows, width, brief=brief):
+                return brief, rows
+        while len(kept) > 1 and not self._fit(rows, width, brief=True):
+            kept.remove(min(kept, key=lambda choice: choice.keep))
+            rows = self._wrapped(kept, width, brief=True)
+        return True, rows
+
+    def _fit(self, rows: Sequence[Sequence[Choice]], width: int, *, brief: bool) -> bool:
+        return len(rows) <= self.most and all(self._width(row, brief=brief) <= width for row in rows)
+
+    def _wrapped(self, choices: Sequence[Choice], width: int, *, brief: bool) -> list[list[Choice]]:
+        rows: list[list[Choice]] = []
+        for choice in choices:
+            if rows and self._width([*rows[-1], choice], brief=brief) <= width:
+                rows[-1].append(choice)
+            else:
+                rows.append([choice])
+        return rows
+
+    def _width(self, row: Sequence[Choice], *, brief: bool) -> int:
+        words = (self._mark(choice) + _cap(choice) + _words(choice, brief=brief) for choice in row)
+        return sum(map(cell_len, words)) + len(_GAP) * max(0, len(row) - 1)
+
+    def _drawn(self, row: Sequence[Choice], palette: Palette, *, brief: bool) -> list[tuple[str, Style | None]]:
+        out: list[tuple[str, Style | None]] = []
+        for choice in row:
+            off = choice.allows and self._off
+            words = palette.muted if off else palette.strong if choice.key == self._marked else palette.text
+            cap = palette.muted if off else (words if choice.key == self._marked else palette.muted) + _REVERSED
+            out += [(_GAP, None)] if out else []
+            out += [(self._mark(choice), words), (_cap(choice), cap), (_words(choice, brief=brief), words)]
+        return out
+
+    def _mark(self, choice: Choice) -> str:
+        return _HERE if choice.key == self._marked else ""
+
+
+def _cap(choice: Choice) -> str:
+    """The key with a blank on both sides; nothing for what is typed, which is not a single key."""
+    name = choice.label or choice.key
+    return "" if name == "text" else f" {name.capitalize() if len(name) > 1 and name.islower() else name} "
+
+
+def _words(choice: Choice, *, brief: bool) -> str:
+    said = choice.short if brief and choice.short else choice.words
+    return f" {said}" if _cap(choice) else said
+
+
+def keymap_of(widget: object) -> Keymap:
+    """The keymap of the app a widget lives in; the default one where it has none."""
+    keymap = getattr(getattr(widget, "app", None), "keys", None)
+    return keymap if isinstance(keymap, Keymap) else Keymap()
+
+
+def card_key(key: str, keymap: Keymap, actions: Mapping[str, str] = _ACTIONS) -> str:
+    """What a key means to the card: the letter of its action by default, or the key itself, without Alt.
+
+    `alt+shift+a` is `A`; a letter that the user gave to nothing means nothing: the empty string.
+    `actions` has the ids of the actions by the letters they are known by.
+    """
+    plain = _plain(key)
+    for letter, action in actions.items():
+        if {key, key.removeprefix("alt+"), plain} & set(keymap.keys_of(action)):
+            return letter
+    return "" if plain in actions else plain
+
+
+def labelled(choices: Sequence[Choice], keymap: Keymap, actions: Mapping[str, str] = _ACTIONS) -> tuple[Choice, ...]:
+    """The choices with the keys that take them now."""
+    return tuple(
+        replace(choice, label=keymap.shown(actions[choice.key])) if choice.key in actions else choice
+        for choice in choices
+    )
+
+
+def reached(choices: Sequence[Choice], *, focused: bool, tab: str) -> tuple[Choice, ...]:
+    """The choices as they are pressed now: without the focus Tab goes to the card, and each key works with Alt.
+
+    `tab` says what one does there.
+    """
+    if focused:
+        return tuple(choices)
+    return (Choice("tab", tab, keep=98, label="Tab"), *(replace(choice, label=_with_alt(choice)) for choice in choices))
+
+
+def _with_alt(choice: Choice) -> str:
+    label = choice.label or choice.key
+    if choice.key in _NOT_WITH_ALT:
+        return label
+    return f"Alt+{'Shift+' if len(label) == 1 and label.isupper() else ''}{label.upper() if len(label) == 1 else label}"
+
+
+def keeps(key: str, keymap: Keymap) -> bool:
+    """The key changes for how long a rule holds that is being written."""
+    return key in keymap.keys_of(_KEEP)
+
+
+def keep_label(keymap: Keymap) -> str:
+    """That key as the card shows it."""
+    return keymap.shown(_KEEP)
+
+
+def _plain(key: str) -> str:
+    """Without modifiers, a letter with Shift as its capital; other modifiers than Alt make another key."""
+    *modifiers, name = key.split("+")
+    if set(modifiers) - {"alt", "shift"}:
+        return key
+    if "shift" in modifiers:
+        return name.upper() if len(name) == 1 else f"shift+{name}"
+    return name

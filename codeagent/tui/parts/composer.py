@@ -1,0 +1,382 @@
+"""Where the user types: what the keys do, and what is made of the text that is sent."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import work
+from textual.actions import SkipAction
+from textual.binding import Binding, BindingType
+from textual.events import Blur, Key
+from textual.message import Message
+from textual.widgets.text_area import EditResult
+
+from codeagent.tui.fuzzy import PathIndex
+from codeagent.tui.parts.completion import Choice, ChoiceList, Unfinished, command_choices, file_choices, unfinished_at
+from codeagent.tui.parts.history import HistorySearch, HistoryWalk
+from codeagent.tui.parts.prompt_text import PromptText, harmless
+from codeagent.tui.parts.submission import CommandRow, SaidPrompt, SaidShell, SaidSlash, SaidUnknown, named, understand
+from codeagent.tui.prompt_history import PromptHistory
+
+_PAUSE = 0.03
+"""Seconds without a key before files are searched."""
+
+
+def _key(keys: str, action: str, name: str, about: str) -> Binding:
+    return Binding(keys, action, about, show=False, id=f"composer.{name}")
+
+
+class Composer(PromptText):
+    """Says in messages what the user wants; what was sent is in the history before its message is posted."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _key("enter", "send", "send", "send, or steer while it works"),
+        _key("alt+enter", "follow_up", "follow_up", "send when it is done"),
+        _key("tab", "complete", "complete", "complete, queue, or go to the question"),
+        _key("shift+enter,ctrl+j", "newline", "newline", "a new line"),
+        _key("up", "up", "up", "up, earlier prompts, take back"),
+        _key("down", "down", "down", "down, later prompts"),
+        _key("escape", "close_choices", "close_choices", "close the list"),
+        _key("ctrl+r", "search_history", "history", "search earlier prompts"),
+        _key("ctrl+g", "edit_outside", "editor", "write in your editor"),
+        _key("ctrl+x", "begin_chord", "chord", "then ctrl+e: write in your editor"),
+        _key("question_mark", "ask_for_keys", "keys", "all keys, where nothing is typed"),
+    ]
+
+    class Submitted(Message):
+        """Enter: begin a run, or steer the one that goes on; no text where nothing was typed."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class FollowUp(Message):
+        """To be read when the agent is done."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class ShellSubmitted(Message):
+        """`!command`; `!!command` is not shared with the model."""
+
+        def __init__(self, command: str, shared: bool) -> None:
+            super().__init__()
+            self.command = command
+            self.shared = shared
+
+    class SlashSubmitted(Message):
+        """`/name arguments`, by the command's name also where an alias was typed."""
+
+        def __init__(self, name: str, arguments: str) -> None:
+            super().__init__()
+            self.name = name
+            self.arguments = arguments
+
+    class UnknownCommand(Message):
+        """A slash and a word that is not a command; the text is still in the composer."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class TakeBackRequested(Message):
+        """Up where nothing is typed and something is queued."""
+
+    class FocusCardRequested(Message):
+        """Tab where nothing is typed."""
+
+    class EditorRequested(Message):
+        """The user wants to go on in their own editor."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class FilesWanted(Message):
+        """The first `@` of a prompt, and every one while there are no files: `set_files` is waited for."""
+
+    class KeysRequested(Message):
+        """`?` where nothing is typed."""
+
+    def __init__(
+        self,
+        history: PromptHistory,
+        *,
+        commands: Sequence[CommandRow] = (),
+        placeholder: str = "",
+        id: str | None = None,  # noqa: A002  # Textual's name
+    ) -> None:
+        super().__init__(placeholder=placeholder, id=id)
+        self.choices = ChoiceList()
+        """Belongs directly above the composer in the layout."""
+        self.search = HistorySearch()
+        """The same."""
+        self.commands = commands
+        self.running = False
+        """The agent works: Tab queues what is typed."""
+        self.has_queue = False
+        """Something can be taken back with Up."""
+        self._prompts = history
+        self._walk: HistoryWalk | None = None
+        self._paths: tuple[str, ...] = ()
+        self._files: PathIndex | None = None
+        self._files_asked = False
+        self._word: Unfinished | None = None
+        self._searched: Unfinished | None = None
+        """What the files on offer were searched for."""
+        self._shown = ""
+        """What was typed by nobody: it came from the history, a queue or an editor."""
+        self._chord = False
+
+    def clear(self) -> EditResult:
+        """Empty it; undo brings back what was there."""
+        self._walk = None
+        return super().clear()
+
+    def _show(self, typed: str) -> None:
+        """Text that comes from elsewhere opens no list: Up and Enter mean the text."""
+        super()._show(typed)
+        self._walk = None
+        self._shown = self.typed
+        self._word = self._searched = self._unfinished()
+        self._close_choices()
+
+    @property
+    def last_typed(self) -> float:
+        """When the user last typed, here or in the search, on the clock of `time.monotonic`."""
+        return max(self.typed_at, self.search.typed_at)
+
+    def set_edited(self, before: str, after: str) -> None:
+        """Show what the editor made of `before`; what came into the composer meanwhile stays in front of it."""
+        meanwhile = self.text.removesuffix(before)
+        self.set_text(after)
+        self.insert_back(meanwhile.removesuffix("\n"))
+
+    def set_files(self, paths: Sequence[str]) -> None:
+        """The paths `@` offers, directories with a slash at the end."""
+        if self._files is None or self._paths != tuple(paths):
+            self._paths = tuple(paths)
+            self._index(self._paths)
+
+    @work(group="index", exclusive=True)
+    async def _index(self, paths: tuple[str, ...]) -> None:
+        self._files = await asyncio.to_thread(PathIndex, paths)
+        if self.choices.is_open and not self.choices.moved and self._word is not None and self._word.kind == "file":
+            self._offer_files()
+
+    async def _on_key(self, event: Key) -> None:
+        if self._chord:
+            self._chord = False
+            if event.key == "ctrl+e":
+                event.stop()
+                event.prevent_default()
+                self.action_edit_outside()
+
+    def action_begin_chord(self) -> None:
+        self._chord = True
+
+    def action_ask_for_keys(self) -> None:
+        self.post_message(self.KeysRequested())
+
+    def action_newline(self) -> None:
+        """Break the line at the cursor."""
+        self._replace_via_keyboard("\n", *self.selection)
+
+    def action_send(self) -> None:
+        """Send what is typed, choose what is on offer, or break the line behind a backslash."""
+        if self._chooses_on_enter:
+            self._choose()
+            return
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        if self.selection.is_empty and column == len(line) and line.endswith("\\"):
+            self._replace_via_keyboard("\n", (row, column - 1), (row, column))
+            return
+        self._send(later=False)
+
+    def action_follow_up(self) -> None:
+        """Send what is typed for when the agent is done."""
+        self._send(later=True)
+
+    def _send(self, *, later: bool) -> None:
+        expand = self._chips.expand
+        said = understand(self.typed, self.commands)
+        match said:
+            case None:
+                if not later:
+                    self.post_message(self.Submitted(""))
+                return
+            case SaidUnknown(text):
+                self.post_message(self.UnknownCommand(text))
+                return
+            case SaidSlash(name, arguments):
+                message: Message = self.SlashSubmitted(name, expand(arguments))
+            case SaidShell(command, shared):
+                message = self.ShellSubmitted(expand(command), shared)
+            case SaidPrompt(text):
+                message = self.FollowUp(expand(text)) if later else self.Submitted(expand(text))
+        self._prompts.add(self.text.strip("\n"))
+        self._walk = None
+        self._files_asked = False
+        self.post_message(message)
+        self.forget()
+
+    def action_complete(self) -> None:
+        """Tab: choose what is on offer, queue what is typed while the agent works, or go to the question."""
+        self._keep_up()
+        if self.choices.is_open and self.choices.chosen:
+            self._choose()
+        elif self.is_blank:
+            self.post_message(self.FocusCardRequested())
+        elif self.running:
+            self.action_follow_up()
+        else:
+            self._searched = None
+            self._offer()
+            self._keep_up()
+
+    def action_up(self) -> None:
+        if self.choices.is_open:
+            self.choices.move(-1)
+        elif self.is_blank and self.has_queue:
+            self.post_message(self.TakeBackRequested())
+        elif self.wrapped_document.location_to_offset(self.cursor_location).y > 0:
+            self.action_cursor_up()
+        else:
+            self._walk = self._walk or HistoryWalk(self._prompts.entries)
+            self._show_walked(self._walk.older(self.typed))
+
+    def action_down(self) -> None:
+        if self.choices.is_open:
+            self.choices.move(1)
+        elif self._walk is None or self._below:
+            self.action_cursor_down()
+        else:
+            self._show_walked(self._walk.newer(self.typed))
+
+    @property
+    def _below(self) -> bool:
+        """There is a row below the cursor's."""
+        row = self.wrapped_document.location_to_offset(self.cursor_location).y
+        return row < self.wrapped_document.height - 1
+
+    def _show_walked(self, text: str | None) -> None:
+        """A prompt of the history; the text being typed comes back with its chips."""
+        walk = self._walk
+        if text is None or walk is None:
+            return
+        self._show(text if walk.at_typed else self._given(text))
+        self._walk = walk
+
+    def action_close_choices(self) -> None:
+        """Esc: close the list, and leave the key to others where none is open."""
+        if not self.choices.is_open:
+            raise SkipAction()
+        self._searched = self._word
+        self._close_choices()
+
+    def _close_choices(self) -> None:
+        self.choices.close()
+
+    def action_search_history(self) -> None:
+        """Ctrl+R: search earlier prompts in a line above."""
+        self._close_choices()
+        self.search.open(self._prompts.search)
+
+    def end_search(self, closed: HistorySearch.Closed) -> None:
+        """Take what was found, and the focus back."""
+        if closed.took_focus:
+            self.focus()
+        if closed.text is not None:
+            self.set_text(closed.text)
+
+    def action_edit_outside(self) -> None:
+        """Go on in the editor of `$VISUAL` or `$EDITOR`."""
+        self.post_message(self.EditorRequested(self.text))
+
+    def on_text_area_changed(self) -> None:
+        if self.typed != self._shown or not self.typed:
+            self._shown = ""
+            self._offer()
+
+    def on_text_area_selection_changed(self) -> None:
+        if self._word is not None and self._unfinished() != self._word:
+            self._offer()
+
+    def on_blur(self, event: Blur) -> None:
+        self._close_choices()
+
+    def _unfinished(self) -> Unfinished | None:
+        row, column = self.cursor_location
+        if not self.selection.is_empty or row >= self.document.line_count:
+            return None
+        return unfinished_at(self.document.get_line(row), row, column)
+
+    def _offer(self) -> None:
+        """Open, change or close the list for what stands in front of the cursor."""
+        before, word = self._word, self._unfinished()
+        self._word = word
+        if word is None or not self.has_focus:
+            self._close_choices()
+        elif word.kind == "command":
+            self.choices.offer(command_choices(word.query, self.commands))
+        else:
+            if before is None or (before.kind, before.start) != (word.kind, word.start):
+                self._want_files()
+            if self._files is None:
+                self.choices.offer((), footer="looking for files…")
+            else:
+                self._search_files(word)
+
+    def _want_files(self) -> None:
+        if self._files is None or not self._files_asked:
+            self._files_asked = True
+            self.post_message(self.FilesWanted())
+
+    @work(group="files", exclusive=True)
+    async def _search_files(self, word: Unfinished) -> None:
+        await asyncio.sleep(_PAUSE)
+        if self._files is None:
+            return
+        found = await asyncio.to_thread(self._files.search, word.query)
+        if word == self._word and word != self._searched:
+            self._offer_paths(word, found)
+
+    def _offer_files(self) -> None:
+        """Search now: the files just came, or a key would choose before the pause is over."""
+        if self._word is not None and self._files is not None:
+            self._offer_paths(self._word, self._files.search(self._word.query))
+
+    def _offer_paths(self, word: Unfinished, paths: Sequence[str]) -> None:
+        self._searched = word
+        self.choices.offer(() if word.query in paths else file_choices(paths))
+
+    @property
+    def _chooses_on_enter(self) -> bool:
+        """Enter takes what is on offer, unless what is typed is complete as it is."""
+        self._keep_up()
+        if self._word is None:
+            return False
+        if self._word.kind == "command" and not self.choices.moved and named(self._word.query, self.commands):
+            return False
+        return self.choices.chosen is not None
+
+    def _keep_up(self) -> None:
+        """Keys come faster than the messages that tell of changes, and than files are searched."""
+        if self._unfinished() != self._word:
+            self._offer()
+        if self._word is not None and self._word.kind == "file" and self._word != self._searched:
+            self._offer_files()
+
+    def _choose(self) -> None:
+        if (choice := self.choices.chosen) is not None:
+            self.take(choice)
+
+    def take(self, choice: Choice) -> None:
+        """Put a choice in the place of the unfinished word."""
+        if self._word is None:
+            return
+        row, column = self.cursor_location
+        self._replace_via_keyboard(harmless(choice.insert), (row, self._word.start), (row, column))
+        self.focus()

@@ -1,0 +1,82 @@
+"""The composer with its rule, on which the mode stands, and the lists that open above it."""
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.events import Resize
+
+from codeagent.tui.parts.completion import ChoiceList
+from codeagent.tui.parts.composer import Composer
+from codeagent.tui.parts.history import HistorySearch
+from codeagent.tui.parts.rows import SEPARATOR, Part, RuleRow, flat
+from codeagent.tui.parts.status import MODE_MEANS, mode_style, prompt_words
+from codeagent.tui.stage import Stage
+
+_AIRY = 16
+"""Rows of a screen from which on there is a blank one above the rule."""
+_WIDE = 60
+"""Columns from which on the rule says what the mode means, and how it is changed."""
+_ROOMY = 10
+"""Rows of a screen from which on there is a rule; below a card, which has one, it takes two more."""
+
+
+class ComposerArea(Vertical):
+    """As high as the composer; the lists lie over what is above. Messages of the composer pass through."""
+
+    DEFAULT_CSS = """
+    ComposerArea {
+        width: 1fr;
+        height: auto;
+        & > RuleRow { color: $text-muted; }
+        & > Composer { margin: 0 1 0 0; }
+        &.-airy { margin-top: 1; }
+    }
+    """
+
+    def __init__(self, composer: Composer, stage: Stage, *, mode_key: str) -> None:
+        """`mode_key` is the key that changes the mode."""
+        super().__init__()
+        self.composer = composer
+        self._stage = stage
+        self._mode_key = mode_key
+        self._rule = RuleRow(("─", "─"))
+
+    def compose(self) -> ComposeResult:
+        yield self._rule
+        yield self.composer.choices
+        yield self.composer.search
+        yield self.composer
+
+    def on_mount(self) -> None:
+        for model in (self._stage.status, self._stage.boundary, self._stage.desk):
+            model.watch(self.sync)
+        self.sync()
+
+    def sync(self) -> None:
+        """Say the mode that is in force and what it means, and what typing would do now."""
+        mode = self._stage.status.now.mode
+        self.composer.placeholder = prompt_words(self._stage.status.now, self._stage.boundary.now)
+        self._fit()
+        wide = self.size.width >= _WIDE
+        words = (flat(mode), MODE_MEANS.get(mode) if wide else "")
+        self._rule.show(
+            (Part(SEPARATOR.join(filter(None, words)), 90, mode_style(mode)),),
+            (Part(f"{self._mode_key} changes it", 20),) if wide else (),
+        )
+
+    def on_resize(self, event: Resize) -> None:
+        self.sync()
+
+    def _fit(self) -> None:
+        """A card above has a frame of its own, and needs no air below."""
+        height = self.app.size.height
+        framed = bool(self._stage.desk.waiting) or self._stage.boundary.now is not None
+        self._rule.display = height >= _ROOMY + 2 * framed
+        self.set_class(height >= _AIRY and not framed, "-airy")
+
+    def on_choice_list_picked(self, event: ChoiceList.Picked) -> None:
+        event.stop()
+        self.composer.take(event.choice)
+
+    def on_history_search_closed(self, event: HistorySearch.Closed) -> None:
+        event.stop()
+        self.composer.end_search(event)

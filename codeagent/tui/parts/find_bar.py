@@ -1,0 +1,103 @@
+"""One line to search the conversation with."""
+
+from typing import ClassVar, Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Static
+
+from codeagent.tui.parts.line_input import LineInput
+
+
+class Searchable(Protocol):
+    def find(self, text: str) -> int:
+        """How many matches there are; the last one is shown."""
+
+    def next_match(self) -> None: ...
+
+    def previous_match(self) -> None: ...
+
+    def clear_search(self) -> None: ...
+
+
+class FindBar(Horizontal):
+    """Hidden until it is opened; Enter goes to the match above, Shift+Enter or Down to the one below, Esc ends it."""
+
+    DEFAULT_CSS = """
+    FindBar {
+        height: 1;
+        display: none;
+    }
+    FindBar > .find--label {
+        width: auto;
+        padding: 0 1;
+        color: $text-muted;
+    }
+    FindBar > LineInput {
+        width: 1fr;
+        border: none;
+        height: 1;
+        padding: 0;
+        background: transparent;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,enter", "previous", "match above", show=False, priority=True, id="find.previous"),
+        Binding("down,shift+enter", "next", "match below", show=False, priority=True, id="find.next"),
+        Binding("escape", "close", "end the search", show=False, priority=True, id="find.close"),
+    ]
+
+    class Closed(Message):
+        """The search is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._target: Searchable | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static("find", classes="find--label", markup=False)
+        yield LineInput(compact=True, select_on_focus=True)
+        yield Static("", classes="find--label", id="found", markup=False)
+
+    def open(self, target: Searchable, text: str = "") -> None:
+        """Search there; without a text, what was searched for last stands ready."""
+        self._target = target
+        self.display = True
+        box = self.query_one(LineInput)
+        box.value = text or box.value
+        box.focus()
+        self._search(box.value)
+
+    def close(self) -> None:
+        if self._target is not None:
+            self._target.clear_search()
+        self.display = False
+        self.post_message(self.Closed())
+
+    def action_close(self) -> None:
+        self.close()
+
+    def action_next(self) -> None:
+        if self._target is not None:
+            self._target.next_match()
+
+    def action_previous(self) -> None:
+        if self._target is not None:
+            self._target.previous_match()
+
+    @on(LineInput.Changed)
+    def _changed(self, message: LineInput.Changed) -> None:
+        message.stop()
+        self._search(message.value)
+
+    def _search(self, text: str) -> None:
+        if self._target is None:
+            return
+        if not text:
+            self._target.clear_search()
+        found = self._target.find(text) if text else 0
+        words = "" if not text else "nothing found" if not found else f"{found} found · Enter up · Down down · Esc"
+        self.query_one("#found", Static).update(words)

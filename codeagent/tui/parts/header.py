@@ -1,0 +1,88 @@
+"""The top row: where the agent works, and what it may do there."""
+
+from collections.abc import Callable
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from codeagent.tui.parts.rows import SEPARATOR, Part, Row, cut_end, cut_middle, fit, flat, joined_width, styled
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.stage import Status, StatusBoard
+
+_GAP = 2
+_LABEL = "sandbox: "
+_LONGEST_NAME = 40
+_SHORTEST_NAME = 8
+
+
+class Header(Row):
+    """Workspace and branch on the left; model and sandbox on the right, the sandbox kept longest."""
+
+    DEFAULT_CSS = """
+    Header {
+        dock: top;
+    }
+    """
+
+    def __init__(self, board: StatusBoard) -> None:
+        super().__init__()
+        self._board = board
+
+    def on_mount(self) -> None:
+        self._board.watch(self.sync)
+
+    def sync(self) -> None:
+        """Draw the board as it is now."""
+        if self.is_attached:
+            self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        room = max(1, width - 2)
+        right = fit(_right(self._board.now), room)
+        if joined_width(right) > room:
+            return line([(" ", None), (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette))])
+        left = _left(self._board.now, room - joined_width(right) - _GAP)
+        used = joined_width(left, "  ") + joined_width(right)
+        pad = " " * max(0, room - used)
+        return line([(" ", None), *styled(left, palette, "  "), (pad, None), *styled(right, palette, SEPARATOR)])
+
+
+def _right(status: Status) -> tuple[Part, ...]:
+    return (
+        Part(cut_middle(flat(status.model), _LONGEST_NAME), 40),
+        Part(_sandbox(status.sandbox), 90, _sandbox_style(status.sandbox)),
+    )
+
+
+def _left(status: Status, room: int) -> tuple[Part, ...]:
+    """As much of workspace and branch as fits `room` cells; names give way before they go."""
+    changes = f" ±{status.changes}" if status.changes else ""
+    name, branch = flat(status.workspace), flat(status.branch)
+    over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
+    if over > 0 and branch:
+        branch = cut_middle(branch, max(_SHORTEST_NAME, cell_len(branch) - over))
+    over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
+    if over > 0:
+        name = cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over))
+    parts = fit((Part(name, 90, lambda palette: palette.strong), Part(branch + changes, 50)), room, "  ")
+    return parts if joined_width(parts, "  ") <= room else ()
+
+
+def _sandbox(sandbox: str) -> str:
+    match sandbox:
+        case "none":
+            return "no sandbox: bash disabled"
+        case "off":
+            return "no sandbox: commands run on this machine"
+        case _:
+            return f"{_LABEL}{flat(sandbox)}" if sandbox else ""
+
+
+def _sandbox_style(sandbox: str) -> Callable[[Palette], Style]:
+    """Without one the commands are held back by nothing, or there are none."""
+    if sandbox == "off":
+        return lambda palette: palette.error
+    if sandbox == "none":
+        return lambda palette: palette.warning
+    return lambda palette: palette.muted

@@ -1,0 +1,352 @@
+"""A change of one file hunk by hunk: its rows, what was answered to each, and the pane that draws them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from sys import maxsize
+from typing import Literal
+
+from textual.strip import Strip
+
+from codeagent.core.display import DiffBlock
+from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
+from codeagent.core.sanitize import visible
+from codeagent.tui.parts.guard import wholly_on_screen
+from codeagent.tui.parts.line_pane import LinePane
+from codeagent.tui.parts.pieces import SPLIT_FROM, chunks
+from codeagent.tui.parts.rows import Part, fit, joined_width, styled
+from codeagent.tui.rendering.diff import (
+    LEAST_FOLDED,
+    LINES_BY_WORD,
+    DiffRow,
+    ending_rows,
+    line_ends,
+    mark_words,
+    split_lines,
+    unified_lines,
+)
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.marked import unseen
+from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.rows import wrap
+
+CONTEXT = 3
+"""Unchanged lines shown before and after a hunk."""
+Word = Literal["accept", "reject", "edited"]
+Heading = Callable[[int], Sequence[Part]]
+"""What the row above a hunk says, by the hunk's number from 0."""
+
+
+@dataclass(frozen=True)
+class HunkRows:
+    """One hunk; every row of the diff is in exactly one."""
+
+    line: int
+    """The number of its first line in the old text; where it only adds, of the line it goes before."""
+    gap: int
+    """Unchanged lines left out before it."""
+    rows: tuple[DiffRow, ...]
+
+
+def hunk_rows(
+    diff: DiffBlock, hunks: Sequence[Hunk], new: Sequence[tuple[str, ...]], *, everything: bool = False
+) -> tuple[HunkRows, ...]:
+    """`new` is what stands in place of each hunk's old lines. `everything`: no unchanged line is left out."""
+    carriage = common_carriage(diff)
+    lines = [line.removesuffix(carriage) for line in diff.before.split("\n")]
+    total = len(lines)
+    by_word = total + sum(map(len, new)) <= LINES_BY_WORD
+    ending = ending_rows(diff.before, landed(diff.before, hunks, tuple(new)))
+    found: list[HunkRows] = []
+    before_first = range(hunks[0].start if hunks else 0)
+    lead, gap, shift = (before_first if everything else before_first[-CONTEXT:]), 0, 0
+    for at, hunk in enumerate(hunks):
+        end = hunk.start + len(hunk.old)
+        is_last = end == total
+        old, come = (side[:-1] if is_last and side[-1:] == ("",) else side for side in (hunk.old, new[at]))
+        first = diff.start_line + hunk.start
+        removed = [DiffRow("removed", line.removesuffix(carriage), old=first + place) for place, line in enumerate(old)]
+        added = [
+            DiffRow("added", line.removesuffix(carriage), new=first + shift + place) for place, line in enumerate(come)
+        ]
+        if by_word:
+            mark_words(removed, added)
+        following = hunks[at + 1].start if at + 1 < len(hunks) else total - (lines[-1] == "")
+        between = range(end, max(end, following))
+        trail, next_lead = _shared(between, everything, is_last=at + 1 == len(hunks))
+        rows = [*_same(lead, lines, diff.start_line, shift), *removed, *added]
+        shift += len(new[at]) - len(hunk.old)
+        rows += [*_same(trail, lines, diff.start_line, shift), *(ending if is_last else ())]
+        found.append(HunkRows(first, gap, tuple(rows)))
+        lead, gap = next_lead, len(between) - len(trail) - len(next_lead)
+    return tuple(found)
+
+
+def common_carriage(diff: DiffBlock) -> str:
+    """A carriage return where all lines of both texts end with one: it says nothing then. Else the empty string."""
+    ends = {line_ends(diff.before), line_ends(diff.after)} - {""}
+    return "\r" if ends == {"CRLF"} else ""
+
+
+def line_end_notes(diff: DiffBlock) -> tuple[DiffRow, ...]:
+    """What is to be said about how all lines end."""
+    old, new = line_ends(diff.before), line_ends(diff.after)
+    if old and new and old != new and "mixed" not in (old, new):
+        return (DiffRow("note", f"line ends change from {old} to {new}"),)
+    return (DiffRow("note", "lines end in CRLF"),) if new == "CRLF" and not old else ()
+
+
+def _shared(between: range, everything: bool, *, is_last: bool) -> tuple[range, range]:
+    """Of the lines between two hunks, those that are shown after the first and those before the second."""
+    if is_last:
+        return (between if everything else between[:CONTEXT]), range(0)
+    if everything or len(between) < 2 * CONTEXT + LEAST_FOLDED:
+        place = max(0, len(between) - CONTEXT)
+        return between[:place], between[place:]
+    return between[:CONTEXT], between[-CONTEXT:]
+
+
+def _same(places: range, lines: Sequence[str], start: int, shift: int) -> list[DiffRow]:
+    return [DiffRow("same", lines[at], start + at, start + at + shift) for at in places]
+
+
+class HunkSheet:
+    """Every hunk begins as accepted; lines the user wrote stay, also while the hunk is rejected."""
+
+    def __init__(self, diff: DiffBlock) -> None:
+        self.diff = diff
+        self.hunks = cut(diff.before, diff.after)
+        self._rejected = [False] * len(self.hunks)
+        self._own: list[tuple[str, ...] | None] = [None] * len(self.hunks)
+        self._drafts: list[str | None] = [None] * len(self.hunks)
+        self._carriage = common_carriage(diff)
+
+    def __len__(self) -> int:
+        return len(self.hunks)
+
+    def word(self, at: int) -> Word:
+        if self._rejected[at]:
+            return "reject"
+        return "accept" if self._own[at] is None else "edited"
+
+    @property
+    def answers(self) -> tuple[HunkAnswer, ...]:
+        """One for each hunk."""
+        return tuple(self._answer(at) for at in range(len(self.hunks)))
+
+    @property
+    def result(self) -> str:
+        """The text as it would become."""
+        return landed(self.diff.before, self.hunks, self.answers)
+
+    def new_lines(self, at: int) -> tuple[str, ...]:
+        """What is proposed in place of the hunk's old lines, or what the user wrote instead."""
+        own = self._own[at]
+        return self.hunks[at].new if own is None else own
+
+    def toggle(self, at: int) -> None:
+        self._rejected[at] = not self._rejected[at]
+
+    def accept(self, at: int) -> None:
+        """Take the hunk as it was proposed; what the user wrote comes back when they edit it again."""
+        self._rejected[at], self._own[at] = False, None
+
+    def reject(self, at: int) -> None:
+        self._rejected[at] = True
+
+    def text(self, at: int) -> str:
+        """The hunk's new lines to be edited, without the file's last newline and carriage returns all lines have."""
+        draft = self._drafts[at]
+        if draft is not None:
+            return draft
+        lines = self.new_lines(at)
+        lines = lines[:-1] if self._closes_file(at) else lines
+        return "\n".join(line.removesuffix(self._carriage) for line in lines)
+
+    def can_be_written_here(self, at: int) -> bool:
+        """All of the text can be seen as it is in a field to write in."""
+        text = self.text(at)
+        return visible(text) == text and not unseen(text.replace("\n", "").replace("\t", ""))
+
+    def keep(self, at: int, text: str) -> None:
+        """Keep what was begun to be written, until the hunk is edited again."""
+        self._drafts[at] = text
+
+    def write(self, at: int, text: str) -> None:
+        """Take the user's own lines; an empty text takes the old lines out and puts nothing there."""
+        if text == self.text(at) and self._drafts[at] is None:
+            return
+        hunk = self.hunks[at]
+        lines = tuple(text.split("\n")) if text else ()
+        if self._carriage:
+            lines = tuple(line.removesuffix("\r") + "\r" for line in lines)
+        closes = self._closes_file(at)
+        if lines and self._is_last(at) and not closes:
+            lines = (*lines[:-1], lines[-1].removesuffix(self._carriage))
+        own = (*lines, "") if closes else lines
+        self._drafts[at] = text if own != hunk.new else None
+        self._rejected[at] = own == hunk.old
+        self._own[at] = None if own in (hunk.new, hunk.old) else own
+
+    def counts(self) -> dict[Word, int]:
+        found: dict[Word, int] = {"accept": 0, "reject": 0, "edited": 0}
+        for at in range(len(self.hunks)):
+            found[self.word(at)] += 1
+        return found
+
+    def _answer(self, at: int) -> HunkAnswer:
+        own = self._own[at]
+        if self._rejected[at]:
+            return False
+        return True if own is None else own
+
+    def _is_last(self, at: int) -> bool:
+        """No newline comes after its last line."""
+        hunk = self.hunks[at]
+        return hunk.start + len(hunk.old) == self.diff.before.count("\n") + 1
+
+    def _closes_file(self, at: int) -> bool:
+        """Its last new line is the empty one behind the file's last newline."""
+        return self._is_last(at) and self.hunks[at].new[-1:] == ("",)
+
+
+class HunkPane(LinePane):
+    """One hunk is the current one. Keys are its owner's; so is calling `look` after something was drawn."""
+
+    DEFAULT_CSS = """
+    HunkPane { padding: 0 1; }
+    """
+
+    def __init__(self, heading: Heading) -> None:
+        super().__init__()
+        self._heading = heading
+        self._path = ""
+        self._hunks: Sequence[HunkRows] = ()
+        self._notes: Sequence[DiffRow] = ()
+        self._words: Sequence[str] = ()
+        self._split = False
+        self._places: dict[int, dict[int, tuple[int, int]]] = {}
+        """By width: the row of a hunk's heading, and the one behind its last, `maxsize` until that is known."""
+        self._heads: dict[int, dict[int, int]] = {}
+        """By width: the hunks by the rows of their headings."""
+        self._read: dict[int, set[int]] = {}
+        """By width: the rows that were on screen."""
+        self.current = 0
+        self.seen: set[int] = set()
+        """Hunks of which every row was on screen."""
+
+    @property
+    def is_split(self) -> bool:
+        return self._split and self.layout_width >= SPLIT_FROM
+
+    def show_hunks(
+        self, path: str, hunks: Sequence[HunkRows], notes: Sequence[DiffRow] = (), words: Sequence[str] = ()
+    ) -> None:
+        """Another change, from its first hunk on; `words`, each on its own line, and `notes` come before it."""
+        self.current = 0
+        self.seen.clear()
+        self._path, self._hunks, self._notes, self._words = path, hunks, notes, words
+        self._again()
+
+    def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> None:
+        """The same hunks otherwise: with other lines around them, or one of them `changed`, to be seen again."""
+        self._hunks = hunks
+        if changed is not None:
+            self.seen.discard(changed)
+        self._again()
+
+    def toggle_split(self) -> bool:
+        """Both versions beside each other, or below each other; False where they do not fit."""
+        if self.layout_width < SPLIT_FROM:
+            return False
+        self._split = not self._split
+        self._again()
+        return True
+
+    def go_to_hunk(self, at: int) -> None:
+        """Make a hunk the current one and put its heading at the top, as far as there are rows below it."""
+        self.current = max(0, min(at, len(self._hunks) - 1))
+        if self._width < 1:
+            return
+        laid, places = self._at(self._width), self._places.setdefault(self._width, {})
+        while self.current not in places and not laid.complete:
+            laid.reach(len(laid.lines) + self.size.height)
+        if self.current in places:
+            first = places[self.current][0] if self.current else 0
+            laid.reach(first + 2 * self.size.height)
+            self._publish(laid)
+            self.go_to(first)
+        self.refresh()
+
+    def look(self) -> None:
+        """Take note of what is on screen now; a hunk that is not on screen is not the current one."""
+        if not self._hunks or not wholly_on_screen(self):
+            return
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        shown = range(top, min(top + height, len(self.lines)))
+        read = self._read.setdefault(self._width, set())
+        read.update(shown)
+        places = self._places.get(self._width, {})
+        visible = [at for at, (first, end) in places.items() if first < shown.stop and end > shown.start]
+        self.seen.update(at for at in visible if all(row in read for row in range(*places[at])))
+        if visible and self.current not in visible:
+            self.current = visible[0]
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        at = self._heads.get(self._width, {}).get(y + self.scroll_offset.y)
+        if at is None:
+            return super().render_line(y)
+        width, style = self.scrollable_content_region.width, self.rich_style
+        return self._head(at, width, palette_of(self)).adjust_cell_length(width, style).apply_style(style)
+
+    def _again(self) -> None:
+        """Lay everything out again, and stay at the current hunk."""
+        current = self.current
+        for known in (self._places, self._heads, self._read):
+            known.clear()
+        self.show([self._lines])
+        self.call_after_refresh(self.go_to_hunk, current)
+
+    def _head(self, at: int, width: int, palette: Palette) -> Strip:
+        current = at == self.current
+        parts = fit(list(self._heading(at)), width - 6)
+        filled = joined_width(parts) + 4
+        return line(
+            [
+                ("▸─ " if current else "── ", palette.accent if current else palette.rule),
+                *styled(parts, palette),
+                (" " + "─" * max(0, width - filled), palette.accent if current else palette.rule),
+            ]
+        ).strip
+
+    def _lines(self, width: int, palette: Palette) -> Iterator[Line]:
+        places, heads = self._places.setdefault(width, {}), self._heads.setdefault(width, {})
+        draw = split_lines if self._split and width >= SPLIT_FROM else unified_lines
+        rows = [row for hunk in self._hunks for row in hunk.rows]
+        highest = max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
+        # The gutter is as wide as the highest number drawn: this row makes it the same for all, and is left out.
+        ruler = DiffRow("gap", "", new=highest)
+        made = 0
+        for found in self._above((ruler, *self._notes), width, palette):
+            yield found
+            made += 1
+        for at, hunk in enumerate(self._hunks):
+            if hunk.gap:
+                yield draw((ruler, DiffRow("gap", f"{hunk.gap:,} unchanged lines")), width, palette, self._path)[1]
+                made += 1
+            first = made
+            places[at], heads[first] = (first, maxsize), at
+            yield Line(Strip([]), "", 0, "")
+            made += 1
+            for chunk in chunks(hunk.rows):
+                for found in draw((ruler, *chunk), width, palette, self._path)[1:]:
+                    yield found
+                    made += 1
+            places[at] = (first, made)
+
+    def _above(self, notes: Sequence[DiffRow], width: int, palette: Palette) -> Iterator[Line]:
+        """What comes before the first hunk; the first of `notes` is left out."""
+        for text in self._words:
+            for row in wrap([(text, palette.text)], width):
+                yield line(row.parts, joins=row.joins)
+        yield from unified_lines(notes, width, palette, self._path)[1:]

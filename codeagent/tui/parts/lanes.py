@@ -1,0 +1,141 @@
+"""What was typed while the agent works and waits to be read, in two labelled lanes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from textual.events import Click
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from codeagent.core.queued import Queued
+from codeagent.core.sanitize import visible
+from codeagent.tui.parts.marked_list import Parts
+from codeagent.tui.parts.rows import cut_end, flat
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.stage import Lanes
+
+SOON = "will be read after this batch"
+LATER = "when the agent is done"
+_LEAST = 20
+"""Cells that a text keeps beside words about it."""
+_MOST_ROWS = 4
+"""Texts shown of one lane."""
+_BACK = "Up to edit it"
+_CHANGE = "/queue to change it"
+
+
+def lane_of(item: Queued) -> str:
+    """The title of the lane a text waits in."""
+    return LATER if item.kind == "follow_up" else SOON
+
+
+def in_lanes(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ...]:
+    """(title, texts in order) of each lane in which something waits, the one that is read first in front."""
+    lanes = ((title, tuple(item for item in items if lane_of(item) == title)) for title in (SOON, LATER))
+    return tuple((title, waiting) for title, waiting in lanes if waiting)
+
+
+def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Parts:
+    """`── title ────────── note ──`; the note goes where there is no room for it."""
+    words = cut_end(f"── {title} ", width)
+    beside = f" {note} ──" if note and cell_len(words + note) + 8 <= width else ""
+    rule = "─" * (width - cell_len(words) - cell_len(beside))
+    return [(words + rule, palette.rule), (beside, palette.rule)]
+
+
+def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Parts:
+    """What it is, the text's first line in quotes, how long it is, and a note at the end where there is room."""
+    lines = [flat(row) for row in visible(item.text).strip().split("\n")]
+    more = f" +{len(lines) - 1} {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
+    mark = "interrupt: " if item.kind == "interrupt" else ""
+    back = note if note and width >= len(note) + len(mark) + len(more) + _LEAST else ""
+    room = max(1, width - len(mark) - len(more) - (len(back) + 2 if back else 0))
+    text = cut_end(f"“{lines[0]}”" if lines[0] else "“”", room)
+    pad = " " * (room - cell_len(text) + 2) if back else ""
+    return [(mark, palette.warning), (text, palette.text), (more, palette.muted), (pad, None), (back, palette.muted)]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One row, and the text a click on it takes back."""
+
+    line: Line
+    queued_id: str | None = None
+
+
+class LanesView(Widget):
+    """Hidden while nothing waits. A click on a text asks for it back, a click elsewhere for the list of all."""
+
+    DEFAULT_CSS = """
+    LanesView {
+        height: auto;
+        display: none;
+    }
+    """
+    ALLOW_SELECT = False
+
+    class TakeBack(Message):
+        """The user wants this text back in the composer."""
+
+        def __init__(self, queued_id: str) -> None:
+            super().__init__()
+            self.queued_id = queued_id
+
+    class ListWanted(Message):
+        """The user wants to change what waits."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__()
+        self._lanes = lanes
+
+    def on_mount(self) -> None:
+        self._lanes.watch(self.sync)
+        self.sync()
+
+    def sync(self) -> None:
+        """Draw the lanes as they are now."""
+        self.display = bool(self._lanes.items)
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(_drawn(self._lanes.items, width, palette_of(self)))
+
+    def render_line(self, y: int) -> Strip:
+        width, style = self.size.width, self.rich_style
+        rows = _drawn(self._lanes.items, width, palette_of(self))
+        if y >= len(rows):
+            return Strip.blank(width, style)
+        return rows[y].line.strip.adjust_cell_length(width, style).apply_style(style)
+
+    def on_click(self, event: Click) -> None:
+        rows = _drawn(self._lanes.items, self.size.width, palette_of(self))
+        if event.y >= len(rows):
+            return
+        event.stop()
+        queued_id = rows[event.y].queued_id
+        self.post_message(self.ListWanted() if queued_id is None else self.TakeBack(queued_id))
+
+
+def _drawn(items: tuple[Queued, ...], width: int, palette: Palette) -> list[_Drawn]:
+    newest = items[-1].id if items else ""
+    rows: list[_Drawn] = []
+    for title, waiting in in_lanes(items):
+        rows.append(_Drawn(line(title_parts(title, width, palette, "" if rows else _CHANGE))))
+        rows.extend(_lane(waiting, newest, width, palette))
+    return rows
+
+
+def _lane(items: tuple[Queued, ...], newest: str, width: int, palette: Palette) -> list[_Drawn]:
+    """The newest are shown: they are the ones that can still be thought better of."""
+    hidden = len(items) - _MOST_ROWS if len(items) > _MOST_ROWS else 0
+    rows = []
+    for item in items[hidden:]:
+        parts = text_parts(item, width - 4, palette, note=_BACK if item.id == newest else "")
+        rows.append(_Drawn(line([("   ", None), *parts]), item.id))
+    if hidden:
+        rows.insert(0, _Drawn(line([("   ", None), (cut_end(f"and {hidden} more", width - 3), palette.muted)])))
+    return rows

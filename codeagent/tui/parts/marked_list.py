@@ -1,0 +1,247 @@
+"""A list of rows, one of them marked: every picker and panel shows one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from codeagent.tui.fuzzy import scattered
+from codeagent.tui.parts.rows import cut_end, flat
+from codeagent.tui.rendering.lines import line
+from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
+
+RowT = TypeVar("RowT")
+Parts = list[tuple[str, Style | None]]
+_MARK = 3
+"""Cells in front of a row's text."""
+_BESIDE = 36
+"""Cells from which on there is room for words about a row."""
+
+
+class MarkedList(ScrollView, Generic[RowT]):
+    """Takes no focus: whoever owns it moves the mark. Headings are never marked; only rows on screen are drawn."""
+
+    DEFAULT_CSS = """
+    MarkedList {
+        height: auto;
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+    }
+    """
+    can_focus = False
+    ALLOW_SELECT = False
+
+    class Marked(Message):
+        """Another row is marked, or none is left."""
+
+    class Clicked(Message):
+        """A row was clicked, and is marked now."""
+
+    def __init__(self, rows: Sequence[RowT] = (), *, mark: object = None) -> None:
+        """`mark` is the key of the row the mark begins on; the first one where there is no such row."""
+        super().__init__()
+        self._rows = tuple(rows)
+        self._at = self._place_of(mark, 0)
+        self.nothing = ""
+        """What an empty list says."""
+
+    def parts(self, row: RowT, width: int, palette: Palette, *, marked: bool) -> Parts:
+        """A row in at most `width` cells; where it is marked, every style lies on that of the mark."""
+        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
+
+    def is_heading(self, row: RowT) -> bool:
+        """The row cannot be marked; `parts` draws it over the whole width."""
+        return False
+
+    def key(self, row: RowT) -> object:
+        """What tells a row from others, also when what it says has changed."""
+        return row
+
+    @property
+    def marked(self) -> RowT | None:
+        """None where there is no row to mark."""
+        return self._rows[self._at] if self._at in self._places() else None
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    def show(self, rows: Sequence[RowT], *, mark: object = None) -> None:
+        """Replace the rows; the mark goes to the row with the key `mark`, else stays on its row or near it."""
+        wanted = self.key(self.marked) if mark is None and self.marked is not None else mark
+        before = len(self._rows), self._at
+        self._rows = tuple(rows)
+        self._at = self._place_of(wanted, self._at)
+        self._lay(scroll=before != (len(self._rows), self._at))
+
+    def move(self, step: int) -> None:
+        """By rows that can be marked; it stops at the ends."""
+        places = self._places()
+        if places:
+            at = places.index(self._at) if self._at in places else 0
+            self._mark(places[min(max(at + step, 0), len(places) - 1)])
+
+    def page(self, direction: int) -> None:
+        """By as many rows as are on screen, but one."""
+        self.move(direction * max(1, self.scrollable_content_region.height - 1))
+
+    def on_mount(self) -> None:
+        self._lay(scroll=True)
+
+    def on_resize(self, event: Resize) -> None:
+        self._lay(scroll=True)
+
+    def on_click(self, event: Click) -> None:
+        event.stop()
+        at = self.scroll_offset.y + event.y
+        if at in self._places():
+            self._mark(at)
+            self.post_message(self.Clicked())
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return max(1, len(self._rows))
+
+    def render_line(self, y: int) -> Strip:
+        width, style, palette = self.scrollable_content_region.width, self.rich_style, palette_of(self)
+        at = self.scroll_offset.y + y
+        if at < len(self._rows):
+            parts = self._drawn(at, width, palette)
+        elif at == 0 and self.nothing:
+            parts = [(f"   {self.nothing}", palette.muted)]
+        else:
+            return Strip.blank(width, style)
+        return line(parts).strip.adjust_cell_length(width, style).apply_style(style)
+
+    def _drawn(self, at: int, width: int, palette: Palette) -> Parts:
+        row = self._rows[at]
+        if self.is_heading(row):
+            return self.parts(row, width, palette, marked=False)
+        marked = at == self._at
+        parts = self.parts(row, max(0, width - _MARK - 1), palette, marked=marked)
+        if not marked:
+            return [("   ", None), *parts]
+        body = palette.selection
+        rest = " " * max(0, width - _MARK - sum(cell_len(text) for text, _ in parts))
+        return [(" ▸ ", palette.accent + body), *((text, (own or PLAIN) + body) for text, own in parts), (rest, body)]
+
+    def _places(self) -> list[int]:
+        """The rows that can be marked."""
+        return [at for at, row in enumerate(self._rows) if not self.is_heading(row)]
+
+    def _place_of(self, key: object, near: int) -> int:
+        """Of the row with that key, else of the one nearest to `near`."""
+        places = self._places()
+        found = (at for at in places if self.key(self._rows[at]) == key)
+        return next(found, min(places, key=lambda at: abs(at - near), default=0))
+
+    def _mark(self, at: int) -> None:
+        changed = at != self._at
+        self._at = at
+        self._show_mark()
+        if changed:
+            self.post_message(self.Marked())
+
+    def _lay(self, *, scroll: bool) -> None:
+        size = Size(self.scrollable_content_region.width, len(self._rows))
+        grown = size.height != self.virtual_size.height
+        self.virtual_size = size
+        self.refresh(layout=grown)
+        if scroll:
+            self.call_after_refresh(self._show_mark)
+
+    def _show_mark(self) -> None:
+        """Scroll to the mark; the first row of a part is shown with the heading above it."""
+        height = max(1, self.scrollable_content_region.height)
+        headed = height > 1 and self._at > 0 and self.is_heading(self._rows[self._at - 1])
+        first = self._at - 1 if headed else self._at
+        self.scroll_to(y=min(max(self.scroll_offset.y, self._at - height + 1), first), animate=False)
+        self.refresh()
+
+
+@dataclass(frozen=True)
+class PickerRow:
+    key: str
+    """What choosing it gives."""
+    text: str
+    about: str = ""
+    warn: bool = False
+    """The words about it are a warning."""
+
+
+class PickerList(MarkedList[PickerRow]):
+    """Rows with words about them, which can be narrowed."""
+
+    def __init__(self, rows: Sequence[PickerRow], marked: str = "") -> None:
+        """`marked` is the key of the row the mark begins on."""
+        super().__init__(rows, mark=marked)
+        self._take(rows)
+
+    def key(self, row: PickerRow) -> object:
+        return row.key
+
+    def show(self, rows: Sequence[PickerRow], *, mark: object = None) -> None:
+        self._take(rows)
+        super().show(rows, mark=mark)
+
+    def narrow(self, query: str) -> None:
+        """Show what matches, the best first; the mark stays on its row, or goes to the best."""
+        before = self.marked
+        found = matching(self._all, query)
+        stays = not query and before in found
+        super().show(found, mark=before.key if stays and before is not None else found[0].key if found else None)
+        if self.marked is not before:
+            self.post_message(self.Marked())
+
+    def parts(self, row: PickerRow, width: int, palette: Palette, *, marked: bool) -> Parts:
+        text, about = flat(row.text), flat(row.about)
+        if about and width >= _BESIDE:
+            column = min(self._column, max(width // 2, width - self._beside - 2))
+            text = set_cell_size(cut_end(text, column), column)
+            about = "  " + cut_end(about, width - column - 2)
+        elif about and row.warn:
+            text = cut_end(text, max(8, width - cell_len(about) - 2))
+            about = "  " + cut_end(about, max(0, width - cell_len(text) - 2))
+        else:
+            text, about = cut_end(text, width), ""
+        beside = None if marked else palette.warning if row.warn else palette.muted
+        return [(text, palette.text), (about, beside)]
+
+    def _take(self, rows: Sequence[PickerRow]) -> None:
+        self._all = tuple(rows)
+        self._column = max((cell_len(flat(row.text)) for row in rows), default=0)
+        self._beside = max((cell_len(flat(row.about)) for row in rows), default=0)
+        self.nothing = "nothing matches" if rows else "there is nothing here yet"
+
+
+def matching(rows: Sequence[PickerRow], query: str) -> tuple[PickerRow, ...]:
+    """Those whose text begins with the query, then that contain it, then whose words about it do, then scattered."""
+    wanted = query.strip().lower()
+    if not wanted:
+        return tuple(rows)
+    pattern = scattered(wanted)
+    ranked: list[tuple[int, int, PickerRow]] = []
+    for place, row in enumerate(rows):
+        text = flat(row.text).lower()
+        if text.startswith(wanted):
+            rank = 0
+        elif wanted in text:
+            rank = 1
+        elif wanted in flat(row.about).lower():
+            rank = 2
+        elif pattern.search(text):
+            rank = 3
+        else:
+            continue
+        ranked.append((rank, place, row))
+    return tuple(row for _, _, row in sorted(ranked, key=lambda found: found[:2]))

@@ -1,0 +1,339 @@
+"""The text of the composer: how it is edited, pasted into and drawn."""
+
+import re
+from time import monotonic
+from typing import ClassVar
+
+from rich.text import Text
+from textual.actions import SkipAction
+from textual.binding import Binding, BindingType
+from textual.events import Key, Paste
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widgets import TextArea
+from textual.widgets.text_area import Edit, EditResult, Location, Selection
+
+from codeagent.core.sanitize import visible
+from codeagent.tui.parts.line_input import give_usual_name, run_own_binding, tell_alt_enter_from_enter, types_text
+from codeagent.tui.rendering.lines import line
+from codeagent.tui.rendering.palette import palette_of
+
+_MOST_LINES = 10
+_MOST_CHARACTERS = 1_000
+# The spaces of a chip do not break, which no key types: only a paste or its own text coming back makes a chip.
+_CHIP = re.compile("\\[pasted\xa0[\\d,]+\xa0characters,\xa0[\\d,]+\xa0lines?\xa0#\\d+\\]")
+_MARK = "❯ "
+_SHELL_MARK = "$ "
+_LONGEST_SHOWN = 50_000
+"""Characters of a text that is given back as text; a longer one comes back as a chip."""
+_UNSTYLED = 0.02
+"""Seconds until a text without styles is drawn again."""
+
+
+def unified(text: str) -> str:
+    """The text with every line break as a newline: terminals send carriage returns for those of a paste."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def harmless(text: str) -> str:
+    """Text that can stand in the composer: what would act on a terminal is shown instead."""
+    return visible(unified(text))
+
+
+def is_long(text: str) -> bool:
+    """A paste of this text becomes a chip."""
+    return len(text) > _MOST_CHARACTERS or unified(text).count("\n") >= _MOST_LINES
+
+
+class Chips:
+    """The long texts that chips stand for; a chip is told by its exact words, `[pasted 5,000 characters, 80 lines #1]`.
+
+    Numbers are not used again, so that a chip that comes back by undo still means what it did.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._last = 0
+        self._expanded = ("", "")
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> str:
+        """Keep the text; returns its chip."""
+        self._last += 1
+        text = unified(text)
+        lines = text.count("\n") + 1
+        words = f"[pasted {len(text):,} characters, {lines:,} {'line' if lines == 1 else 'lines'} #{self._last}]"
+        chip = words.replace(" ", "\xa0")
+        self._texts[chip] = text
+        return chip
+
+    def clear(self) -> None:
+        """Forget the texts."""
+        self._texts.clear()
+        self._expanded = ("", "")
+
+    def spans(self, line: str) -> list[tuple[int, int]]:
+        """(start, end) of every chip in a line, in characters."""
+        if not self._texts or "\xa0" not in line:
+            return []
+        return [hit.span() for hit in _CHIP.finditer(line) if hit[0] in self._texts]
+
+    def expand(self, text: str) -> str:
+        """The text with what every chip stands for in its place."""
+        if not self._texts or "\xa0" not in text:
+            return text
+        if self._expanded[0] != text:
+            whole = _CHIP.sub(lambda hit: self._texts.get(hit[0], hit[0]), text)
+            self._expanded = (text, whole)
+        return self._expanded[1]
+
+
+def _key(keys: str, action: str, name: str, about: str) -> Binding:
+    return Binding(keys, action, about, show=False, id=f"composer.{name}")
+
+
+class PromptText(TextArea, inherit_bindings=False):
+    """Grows with its lines up to two fifths of the screen; a long paste is a chip that is edited as one character.
+
+    Page keys are left to what is around it. The cursor does not blink: an idle screen draws nothing.
+    """
+
+    DEFAULT_CSS = """
+    PromptText {
+        height: auto;
+        min-height: 1;
+        max-height: 40vh;
+        border: none;
+        padding: 0;
+        background: transparent;
+        scrollbar-size-vertical: 1;
+        &:focus { border: none; }
+        & .text-area--placeholder { color: $text-muted; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _key("left", "cursor_left", "left", "one character back"),
+        _key("right", "cursor_right", "right", "one character on"),
+        _key("ctrl+left,alt+left,alt+b", "cursor_word_left", "word_left", "one word back"),
+        _key("ctrl+right,alt+right,alt+f", "cursor_word_right", "word_right", "one word on"),
+        _key("home,ctrl+a", "cursor_line_start", "line_start", "to the start of the line"),
+        _key("end,ctrl+e", "cursor_line_end", "line_end", "to the end of the line"),
+        _key("shift+left", "cursor_left(True)", "select_left", "select to the left"),
+        _key("shift+right", "cursor_right(True)", "select_right", "select to the right"),
+        _key("shift+up", "cursor_up(True)", "select_up", "select upwards"),
+        _key("shift+down", "cursor_down(True)", "select_down", "select downwards"),
+        _key("ctrl+shift+left", "cursor_word_left(True)", "select_word_left", "select a word back"),
+        _key("ctrl+shift+right", "cursor_word_right(True)", "select_word_right", "select a word on"),
+        _key("shift+home", "cursor_line_start(True)", "select_line_start", "select to the start of the line"),
+        _key("shift+end", "cursor_line_end(True)", "select_line_end", "select to the end of the line"),
+        _key("f7", "select_all", "select_all", "select everything"),
+        _key("backspace,ctrl+h", "delete_left", "delete_left", "delete to the left"),
+        _key("delete,ctrl+d", "delete_right_or_skip", "delete_right", "delete to the right"),
+        _key("ctrl+w,ctrl+backspace,alt+backspace", "kill('word_left')", "kill_word", "cut the word before"),
+        _key("alt+d,alt+delete", "kill('word_right')", "kill_word_right", "cut the word behind"),
+        _key("ctrl+u,super+backspace", "kill('line_start')", "kill_to_start", "cut to the start of the line"),
+        _key("ctrl+k", "kill('line_end')", "kill_to_end", "cut to the end of the line"),
+        _key("ctrl+y", "yank", "yank", "put back what was cut"),
+        _key("ctrl+c,super+c", "copy", "copy", "copy what is selected"),
+        _key("super+x", "cut", "cut", "cut what is selected"),
+        _key("ctrl+v", "paste", "paste", "paste what was copied here"),
+        _key("ctrl+underscore,ctrl+shift+minus,ctrl+slash,super+z", "undo", "undo", "undo"),
+        _key("ctrl+shift+z,shift+super+z", "redo", "redo", "redo"),
+    ]
+
+    def __init__(self, *, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  # Textual's name
+        self._chips = Chips()
+        super().__init__(compact=True, highlight_cursor_line=False, placeholder=placeholder, id=id)
+        self.cursor_blink = False
+        self._killed = ""
+        self.typed_at = float("-inf")
+        """When the user last changed the text, on the clock of `time.monotonic`."""
+
+    @property
+    def typed(self) -> str:
+        """The text as it is shown, chips as chips."""
+        return self.document.text
+
+    @property
+    def text(self) -> str:
+        """The whole text, with what the chips stand for."""
+        return self._chips.expand(self.typed)
+
+    @text.setter
+    def text(self, value: str) -> None:
+        self.set_text(value)
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.typed.strip()
+
+    def set_text(self, text: str) -> None:
+        """Show this instead, the cursor at its end; undo brings back what was there."""
+        self._show(self._given(text))
+
+    def insert_back(self, text: str) -> None:
+        """Put text that returns in front of what is typed, on lines of its own."""
+        if not text:
+            return
+        behind = f"\n{self.typed}" if self.typed else ""
+        _, column = self.cursor_location
+        at_end = self.cursor_at_end_of_text
+        before = self._given(text)
+        row = before.count("\n") + 1 + self.cursor_location[0]
+        self._show(before + behind)
+        if behind and not at_end:
+            self.move_cursor((row, column))
+
+    def _given(self, text: str) -> str:
+        return harmless(text) if len(text) <= _LONGEST_SHOWN else self._chips.add(text)
+
+    def _show(self, typed: str) -> None:
+        """Replace everything, chips included."""
+        self.history.checkpoint()
+        self.replace(typed, (0, 0), self.document.end, maintain_selection_offset=False)
+        self.history.checkpoint()
+
+    def forget(self) -> None:
+        """Empty it for good: no undo, and the texts of the chips are let go."""
+        self._chips.clear()
+        self.load_text("")
+
+    async def _on_key(self, event: Key) -> None:
+        give_usual_name(event)
+        if types_text(event) and self.typed:
+            return
+        if not await run_own_binding(self, event) and not types_text(event):
+            event.prevent_default()
+
+    async def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._take_in(event.text)
+
+    def _take_in(self, text: str) -> None:
+        """Insert foreign text at the cursor, as a chip where it is long."""
+        if text:
+            self._replace_via_keyboard(self._chips.add(text) if is_long(text) else harmless(text), *self.selection)
+
+    def _replace_via_keyboard(self, insert: str, start: Location, end: Location) -> EditResult | None:
+        self.typed_at = monotonic()
+        return super()._replace_via_keyboard(insert, start, end)
+
+    def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
+        self.typed_at = monotonic()
+        return super()._delete_via_keyboard(start, end)
+
+    def edit(self, edit: Edit) -> EditResult:
+        """As the text area's, but never a part of a chip: what begins or ends inside one takes all of it."""
+        if edit.top == edit.bottom:
+            edit.from_location = edit.to_location = self._beside_chip(edit.top, after=True)
+        else:
+            start = self._beside_chip(edit.top, after=False)
+            end = self._beside_chip(edit.bottom, after=True)
+            edit.from_location, edit.to_location = start, end
+        return super().edit(edit)
+
+    def _beside_chip(self, location: Location, *, after: bool) -> Location:
+        """The location, or the end or start of the chip it is inside of."""
+        row, column = location
+        if not self._chips or row >= self.document.line_count:
+            return location
+        for start, end in self._chips.spans(self.document.get_line(row)):
+            if start < column < end:
+                return row, end if after else start
+        return location
+
+    def _validate_selection(self, selection: Selection) -> Selection:
+        start, end = super()._validate_selection(selection)
+        before = self.selection
+        return Selection(
+            self._beside_chip(start, after=start > before.start), self._beside_chip(end, after=end > before.end)
+        )
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
+        """None: prose is typed here, and a search through all of it at every key is not worth its time."""
+        return None
+
+    def action_delete_right_or_skip(self) -> None:
+        """Ctrl+D leaves where nothing is typed."""
+        if not self.typed:
+            raise SkipAction()
+        self.action_delete_right()
+
+    def action_kill(self, what: str) -> None:
+        """Cut from the cursor, so that `yank` can put it back."""
+        start, end = self.selection
+        if start == end:
+            start, end = self._killed_range(what)
+        result = self._delete_via_keyboard(start, end)
+        if result is not None and result.replaced_text:
+            self._killed = self._chips.expand(result.replaced_text)
+
+    def _killed_range(self, what: str) -> tuple[Location, Location]:
+        cursor = row, column = self.cursor_location
+        match what:
+            case "word_left":
+                return self.get_cursor_word_left_location(), cursor
+            case "word_right":
+                return cursor, self.get_cursor_word_right_location()
+            case "line_start":
+                return ((row, 0) if column else self.get_cursor_left_location()), cursor
+            case "line_end":
+                length = len(self.document.get_line(row))
+                return cursor, ((row, length) if column < length else self.get_cursor_right_location())
+            case _:
+                raise ValueError(what)
+
+    def action_yank(self) -> None:
+        """Put back what was cut last."""
+        self._take_in(self._killed)
+
+    def action_copy(self) -> None:
+        """Copy what is selected; left to others where nothing is."""
+        if not self.selected_text:
+            raise SkipAction()
+        self.app.copy_to_clipboard(self._chips.expand(self.selected_text))
+
+    def action_cut(self) -> None:
+        """Cut what is selected."""
+        if self.selected_text:
+            self.app.copy_to_clipboard(self._chips.expand(self.selected_text))
+            self._delete_via_keyboard(*self.selection)
+
+    def action_paste(self) -> None:
+        """Paste what was copied in this app."""
+        self._take_in(self.app.clipboard)
+
+    @property
+    def gutter_width(self) -> int:
+        """Cells of the mark in front of every row."""
+        return len(_MARK)
+
+    def get_line(self, line_index: int) -> Text:
+        content = super().get_line(line_index)
+        for start, end in self._chips.spans(content.plain):
+            content.stylize(palette_of(self).accent, start, end)
+        return content
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Nothing, while the style sheet has not reached it: Textual's own drawing would end the app."""
+        if not self._component_styles:
+            self.set_timer(_UNSTYLED, self.refresh)
+            return [Strip.blank(crop.width)] * crop.height
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        first = y == 0 and self.scroll_offset.y == 0
+        words = _SHELL_MARK if self.document.get_line(0).startswith("!") else _MARK
+        mark = line([(words if first else "  ", palette_of(self).user)]).strip.apply_style(self.rich_style)
+        width = self.scrollable_content_region.width
+        return Strip.join([mark, super().render_line(y)]).adjust_cell_length(width, self.rich_style)
+
+    def on_resize(self) -> None:
+        """Wrapped again, the cursor may be on a row that is scrolled away."""
+        self.call_after_refresh(self.scroll_cursor_visible)
+
+    def on_mount(self) -> None:
+        tell_alt_enter_from_enter()

@@ -1,0 +1,276 @@
+"""Rows of a screen: text that fits them, edges, titles, hints and keys that can be clicked."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from textual.events import Click
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from codeagent.core.sanitize import visible
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette, palette_of
+
+SEPARATOR = " · "
+_GAP = "  "
+_EDGES = 6
+"""Cells of both corners, a piece of rule each, and spaces between them and the words."""
+_MARGIN = 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a row; where the row is too narrow, the parts with the lowest `keep` go first."""
+
+    text: str
+    keep: int
+    style: Callable[[Palette], Style] = lambda palette: palette.muted
+
+
+def flat(text: str) -> str:
+    """Text of anybody's as one line that only shows."""
+    return " ".join(visible(text).split())
+
+
+def cut_end(text: str, width: int) -> str:
+    """At most `width` cells, the end replaced with `…`."""
+    if cell_len(text) <= width:
+        return text
+    return "" if width < 1 else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def cut_middle(text: str, width: int) -> str:
+    """At most `width` cells, the middle replaced with `…`: names tell themselves apart at both ends."""
+    if cell_len(text) <= width:
+        return text
+    if width < 1:
+        return ""
+    head = (width - 1) // 2
+    tail = text
+    while cell_len(tail) > width - 1 - head:
+        tail = tail[1:]
+    return set_cell_size(text, head).rstrip() + "…" + tail
+
+
+def fit(parts: Sequence[Part], width: int, separator: str = SEPARATOR) -> tuple[Part, ...]:
+    """The parts, in their order, that fit `width` cells with separators in between; at least one, to be cut."""
+    kept = [part for part in parts if part.text]
+    while len(kept) > 1 and joined_width(kept, separator) > width:
+        kept.remove(min(kept, key=lambda part: part.keep))
+    return tuple(kept)
+
+
+def joined_width(parts: Sequence[Part], separator: str = SEPARATOR) -> int:
+    """Cells of the parts with separators in between."""
+    return sum(cell_len(part.text) for part in parts) + cell_len(separator) * max(0, len(parts) - 1)
+
+
+def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) -> list[tuple[str, Style | None]]:
+    """(text, style) pairs of the parts and the separators between them."""
+    out: list[tuple[str, Style | None]] = []
+    for part in parts:
+        if out:
+            out.append((separator, palette.muted))
+        out.append((part.text, part.style(palette)))
+    return out
+
+
+class Row(Widget):
+    """Draws `row(width, palette)`, cut or filled to the width; subclasses refresh it when it changes."""
+
+    DEFAULT_CSS = """
+    Row {
+        height: 1;
+        width: 1fr;
+    }
+    """
+    ALLOW_SELECT = False
+
+    @abstractmethod
+    def row(self, width: int, palette: Palette) -> Line:
+        """What is shown in `width` cells."""
+
+    def render_line(self, y: int) -> Strip:
+        width, style = self.size.width, self.rich_style
+        if y or not width:
+            return Strip.blank(width, style)
+        return self.row(width, palette_of(self)).strip.adjust_cell_length(width, style).apply_style(style)
+
+
+class RuleRow(Row):
+    """Draws `╭─ left ───── right ─╮` in the widget's own colour; `corners` are its two ends."""
+
+    def __init__(self, corners: tuple[str, str]) -> None:
+        super().__init__()
+        self._corners = corners
+        self._left: tuple[Part, ...] = ()
+        self._right: tuple[Part, ...] = ()
+
+    def show(self, left: Sequence[Part] = (), right: Sequence[Part] = ()) -> None:
+        """The words of both sides; the widest of the left ones gives way first, then those with the lowest `keep`."""
+        words = tuple(part for part in left if part.text), tuple(part for part in right if part.text)
+        if words != (self._left, self._right):
+            self._left, self._right = words
+            self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        first, last = self._corners
+        room = width - _EDGES
+        if room < 4:
+            return line([(first + "─" * max(0, width - 2) + last, None)])
+        right = tuple(replace(part, text=cut_end(part.text, room)) for part in fit(self._right, room, _GAP))
+        left_room = room - (joined_width(right, _GAP) + 3 if right else 0)
+        left = _within(self._left, left_room)
+        body: list[tuple[str, Style | None]] = [(f"{first}─", None)]
+        if left:
+            body += [(" ", None), *styled(left, palette, _GAP), (" ", None)]
+        tail: list[tuple[str, Style | None]] = []
+        if right:
+            tail += [(" ", None), *styled(right, palette, _GAP), (" ", None)]
+        tail.append((f"─{last}", None))
+        used = sum(cell_len(text) for text, _ in (*body, *tail))
+        return line([*body, ("─" * max(0, width - used), None), *tail])
+
+
+def _within(parts: tuple[Part, ...], room: int) -> tuple[Part, ...]:
+    """The parts in at most `room` cells: the widest is cut to what still says something, then parts go."""
+    kept = list(parts)
+    if not kept or room < 1:
+        return ()
+    widest = max(kept, key=lambda part: cell_len(part.text))
+    over = joined_width(kept, _GAP) - room
+    if over > 0:
+        left = max(min(12, cell_len(widest.text)), cell_len(widest.text) - over)
+        kept[kept.index(widest)] = replace(widest, text=cut_middle(widest.text, left))
+    fitting = fit(kept, room, _GAP)
+    return tuple(replace(part, text=cut_middle(part.text, room)) for part in fitting)
+
+
+class TitleRow(Row):
+    """`── title ─────── note ──`."""
+
+    def __init__(self, title: str, note: str = "") -> None:
+        super().__init__()
+        self._title = flat(title)
+        self._note = flat(note)
+
+    def name_it(self, title: str) -> None:
+        """Change what stands at the left."""
+        if flat(title) != self._title:
+            self._title = flat(title)
+            self.refresh()
+
+    def tell(self, note: str) -> None:
+        """Change what stands at the right."""
+        if flat(note) != self._note:
+            self._note = flat(note)
+            self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        title = cut_end(self._title, width - 6)
+        note = f" {self._note} " if self._note and joined_width([Part(title + self._note, 0)]) + 10 <= width else ""
+        filled = joined_width([Part(title + note, 0)]) + 6
+        rest = "─" * max(0, width - filled)
+        return line(
+            [
+                ("── ", palette.rule),
+                (title, palette.heading),
+                (f" {rest}", palette.rule),
+                (note, palette.muted),
+                ("──", palette.rule),
+            ]
+        )
+
+
+class HintRow(Row):
+    """How it stands and what the keys do here, as much of it as fits; or, for a while, what just happened."""
+
+    def __init__(self, hints: Sequence[str] = ()) -> None:
+        """The first hints are the last to go where the row is narrow."""
+        super().__init__()
+        self._standing: Sequence[Part] = ()
+        self._hints = tuple(hints)
+        self._said = ""
+
+    def show(self, standing: Sequence[Part], hints: Sequence[str]) -> None:
+        """Replace the hints; `standing` comes before them, and stays longest."""
+        self._standing, self._hints = standing, tuple(hints)
+        self.refresh()
+
+    def tell(self, text: str) -> None:
+        """Stands in place of everything; empty brings that back."""
+        if flat(text) != self._said:
+            self._said = flat(text)
+            self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        if self._said:
+            return line([(f" {cut_end(self._said, width - 2)}", palette.accent)])
+        parts = [*self._standing, *(Part(hint, -place - 1) for place, hint in enumerate(self._hints))]
+        return line([(" ", None), *styled(fit(parts, width - 2), palette)])
+
+
+@dataclass(frozen=True)
+class HintKey:
+    key: str
+    """As a user reads it."""
+    words: str
+    action: str
+    """What a click on it gives."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.key} {self.words}"
+
+
+class HintKeys(Row):
+    """As many as fit, the first ones the last to go; or, for a while, what just happened."""
+
+    class Picked(Message):
+        """A key's words were clicked."""
+
+        def __init__(self, action: str) -> None:
+            super().__init__()
+            self.action = action
+
+    def __init__(self, keys: Sequence[HintKey] = ()) -> None:
+        super().__init__()
+        self._keys = tuple(keys)
+        self._said = ""
+
+    def show(self, keys: Sequence[HintKey]) -> None:
+        """Replace the keys."""
+        if tuple(keys) != self._keys:
+            self._keys = tuple(keys)
+            self.refresh()
+
+    def tell(self, text: str) -> None:
+        """Stands in place of the keys; empty brings them back."""
+        if flat(text) != self._said:
+            self._said = flat(text)
+            self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        if self._said:
+            return line([(f" {cut_end(self._said, width - 2)}", palette.accent)])
+        return line([(" " * _MARGIN, None), *styled(self._fitting(width), palette)])
+
+    def on_click(self, event: Click) -> None:
+        event.stop()
+        if self._said:
+            self.tell("")
+            return
+        at = _MARGIN
+        for part in self._fitting(self.size.width):
+            if at <= event.x < at + cell_len(part.text):
+                self.post_message(self.Picked(next(key.action for key in self._keys if key.text == part.text)))
+                return
+            at += cell_len(part.text + SEPARATOR)
+
+    def _fitting(self, width: int) -> tuple[Part, ...]:
+        parts = [Part(key.text, -place, lambda palette: palette.text) for place, key in enumerate(self._keys)]
+        return fit(parts, width - 2 * _MARGIN)

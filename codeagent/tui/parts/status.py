@@ -1,0 +1,340 @@
+"""The bottom row: what the agent is doing, what it cost, and what the keys do now."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.geometry import Region
+from textual.timer import Timer
+
+from codeagent import __version__
+from codeagent.tui.parts.rows import SEPARATOR, Part, Row, cut_end, fit, flat, joined_width, styled
+from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Stage, Status
+from codeagent.tui.transcript.spelling import counted
+
+_BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
+_STEERABLE: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
+_TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
+MODE_MEANS = {
+    "ask": "reads run, changes ask",
+    "accept-edits": "reads and edits run, commands ask",
+    "plan": "reads run, nothing is changed",
+    "auto": "everything runs without asking",
+}
+"""What each mode lets through."""
+_PROMPT = "What would you like to do?"
+OFFERED_AFTER = 60.0
+"""Seconds a call is waited for before it is offered to move it to the background."""
+_BRAILLE = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_ASCII = "|/-\\"
+_FRAME = 0.2
+"""Seconds between two pictures of the spinner."""
+_LEAD = 2
+"""Cells in front of the words: the spinner and a space."""
+
+
+def spins(status: Status) -> bool:
+    """The agent does something by itself: the spinner turns."""
+    return status.halt == "stopping" or (status.phase in _BUSY and status.halt != "paused")
+
+
+def phase_words(status: Status, now: float) -> str:
+    """The phase as a user would say it; `now` in seconds since the epoch."""
+    if status.halt:
+        return _halt_words(status, status.halt)
+    match status.phase:
+        case "starting" | "answering":
+            return status.phase
+        case "idle":
+            return "ready"
+        case "thinking" | "working":
+            return f"{status.phase} {duration(now - status.since)}"
+        case "waiting":
+            return "waiting for you"
+        case "retrying":
+            return _retry_words(status, now)
+
+
+def _halt_words(status: Status, halt: Halt) -> str:
+    if halt == "pausing":
+        return "pausing after this batch" if status.phase in ("working", "waiting") else "pausing after this answer"
+    if halt == "paused":
+        return f"paused before batch {status.batch}" if status.batch else "paused"
+    return halt
+
+
+def status_parts(
+    status: Status, now: float, boundary: Paused | PlanReady | None = None, to_background: str = "ctrl+b"
+) -> tuple[Part, ...]:
+    """Everything the status line would say, in its order, given room.
+
+    `boundary` is what its card shows; `to_background` the key that moves a call there.
+    """
+    first = Part(phase_words(status, now), 100, _phase_style(status))
+    facts = (
+        Part(counted(status.jobs, "job", "jobs") if status.jobs else "", 77, lambda palette: palette.text),
+        Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
+        Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
+        Part(_context(status), 70),
+        Part(_cost(status), 60),
+        Part(_cache(status), 30),
+    )
+    if status.notice:
+        return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
+    before, after = ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
+    offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
+    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 40))
+
+
+def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple[Part, ...]:
+    """The parts with as much of the notice as fits beside the phase: what just happened is not left out."""
+    if not status.notice:
+        return parts
+    phase, notice, *rest = parts
+    left = room - joined_width((phase, Part(" ", 0))) + 1
+    return (phase, replace(notice, text=cut_end(notice.text, left)), *rest)
+
+
+def ticks(status: Status) -> bool:
+    """The words change as time goes by."""
+    return not status.halt and (status.phase in _TIMED or status.phase == "retrying")
+
+
+def prompt_words(status: Status, boundary: Paused | PlanReady | None = None) -> str:
+    """What the empty composer says: what typing, or the key for the card, would do now."""
+    if status.on_card:
+        return "Tab to type here"
+    if status.halt == "paused":
+        return "Enter to continue, or type to steer"
+    match status.phase:
+        case "starting" | "idle":
+            return "Tab to start the plan, or say what to change" if isinstance(boundary, PlanReady) else _PROMPT
+        case "waiting":
+            return "Tab to answer, or type to steer"
+        case "thinking" | "answering" | "working" | "retrying":
+            return "Type to steer"
+
+
+def greeting(status: Status, folder: Path, all_keys: str) -> tuple[tuple[str, str], ...]:
+    """What a new session begins with, as rows of (what it is, how it stands); `all_keys` opens the key sheet."""
+    changes = f" · {counted(status.changes, 'changed file', 'changed files')}" if status.changes else ""
+    branch = f" · {flat(status.branch)}{changes}" if status.branch else ""
+    means = MODE_MEANS.get(status.mode, "")
+    return (
+        ("codeagent", __version__),
+        ("folder", f"{_from_home(folder)}{branch}"),
+        ("model", status.model or "none yet"),
+        ("mode", f"{status.mode}: {means}" if means else status.mode),
+        ("try", f"/ commands · @ files · {all_keys} all keys"),
+    )
+
+
+def _from_home(folder: Path) -> str:
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)
+
+
+def mode_style(mode: str) -> Callable[[Palette], Style]:
+    """The more a mode lets through, the more it stands out."""
+    if mode == "auto":
+        return lambda palette: palette.warning
+    return lambda palette: palette.text if mode == "ask" else palette.accent
+
+
+def duration(seconds: float) -> str:
+    """`14 s`, `2 min 5 s`, `1 h 3 min`; never negative."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def tokens(count: int) -> str:
+    """`950`, `18.2k`, `200k`, `1M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size * 0.99995:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return str(count)
+
+
+def dollars(cost: float) -> str:
+    """`$0.041`, `$1.24`; less than a tenth of a cent is said to be that."""
+    if 0 < cost < 0.001:
+        return "<$0.001"
+    return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"
+
+
+def _waited(status: Status, now: float) -> str:
+    """`60 s`, `2 min`: it changes only once a minute."""
+    minutes = int(now - (status.waits_since or now)) // 60
+    return "60 s" if minutes < 2 else f"{minutes} min"
+
+
+def _takes_long(status: Status, now: float) -> bool:
+    """A call is waited for so long that the user may want to go on without it."""
+    since = status.waits_since
+    works = status.phase == "working" and status.halt in ("", "pausing")
+    return works and since is not None and now - since >= OFFERED_AFTER
+
+
+def _retry_words(status: Status, now: float) -> str:
+    left = 0 if status.retry_at is None else ceil(status.retry_at - now)
+    words = f"retrying in {duration(left)}" if left > 0 else "retrying now"
+    return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
+
+
+def _hints(status: Status, boundary: Paused | PlanReady | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    """What keys do now: in front of the facts and after them."""
+    later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
+    answer = Part("tab answer" if status.phase == "waiting" else "", 85)
+    match status.halt:
+        case "pausing":
+            return (Part("Esc again stops now", 86), answer), ()
+        case "paused":
+            return (Part("⏎ continue", 85), Part("tab step in" if boundary else "", 55), Part("esc stop", 50)), ()
+        case "stopping":
+            return (), ()
+        case "":
+            pass
+    if status.phase in _STEERABLE:
+        return (Part("esc pause", 80),), later
+    match status.phase:
+        case "waiting":
+            return (answer, Part("esc pause", 50)), later
+        case "idle" if isinstance(boundary, PlanReady):
+            return (Part("tab start the plan", 85),), ()
+        case _:
+            return (), ()
+
+
+def _context(status: Status) -> str:
+    if not status.context_tokens:
+        return ""
+    about = "~" if status.estimated else ""
+    window = f"/{tokens(status.context_window)}" if status.context_window else ""
+    return f"{about}{tokens(status.context_tokens)}{window} ctx"
+
+
+def _cost(status: Status) -> str:
+    if status.cost_usd is None:
+        return ""
+    return ("~" if status.estimated else "") + dollars(status.cost_usd)
+
+
+def _cache(status: Status) -> str:
+    if not status.cache_read_tokens or not status.input_tokens:
+        return ""
+    return f"cache {min(100, round(100 * status.cache_read_tokens / status.input_tokens))}%"
+
+
+def _phase_style(status: Status) -> Callable[[Palette], Style]:
+    if status.halt:
+        return lambda palette: palette.accent
+    match status.phase:
+        case "waiting" | "retrying":
+            return lambda palette: palette.warning
+        case "thinking" | "answering" | "working":
+            return lambda palette: palette.running
+        case "starting" | "idle":
+            return lambda palette: palette.text
+
+
+class StatusLine(Row):
+    """Draws the board whenever it changes; a timer runs only while the spinner turns or a duration counts.
+
+    `clock` gives seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        clock: Callable[[], float] = time.time,
+        ascii_only: bool = False,
+        to_background: str = "ctrl+b",
+    ) -> None:
+        """`to_background` is the key that moves a call there."""
+        super().__init__()
+        self._to_background = to_background.lower()
+        self._stage = stage
+        self._board = stage.status
+        self._boundary = stage.boundary
+        self._said = ""
+        """What was too long for the row, and is in the transcript."""
+        self._clock = clock
+        self._frames = _ASCII if ascii_only else _BRAILLE
+        self._timer: Timer | None = None
+        self._every = 0.0
+        self._words = ""
+
+    def on_mount(self) -> None:
+        self._board.watch(self.sync)
+        self._boundary.watch(self.sync)
+        self.sync()
+
+    @property
+    def ticking(self) -> bool:
+        """A timer runs."""
+        return self._timer is not None
+
+    def sync(self) -> None:
+        """Draw the board as it is now."""
+        if not self.is_attached:
+            return
+        self._say_whole()
+        every = self._wanted_interval()
+        if every != self._every:
+            self._every = every
+            if self._timer is not None:
+                self._timer.stop()
+            self._timer = self.set_interval(every, self.tick) if every else None
+        self.refresh()
+
+    def _say_whole(self) -> None:
+        """What does not fit the row is said in the transcript, once: nothing is only half to be read."""
+        status = self._board.now
+        said = status.notice or status.retry_reason
+        words = phase_words(replace(status, retry_reason=""), self._clock())
+        room = self.size.width - _LEAD - 1 - cell_len(words + SEPARATOR)
+        if said and said != self._said and 0 < room < cell_len(flat(said)):
+            self._said = said
+            self._stage.document.remark(said)
+
+    def row(self, width: int, palette: Palette) -> Line:
+        status, now = self._board.now, self._clock()
+        self._words = phase_words(status, now)
+        room = max(1, width - _LEAD - 1)
+        parts = fit(
+            with_notice_cut(status_parts(status, now, self._boundary.now, self._to_background), status, room), room
+        )
+        lead = f"{self._mark()} "
+        if joined_width(parts) > room:
+            return line([(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))])
+        return line([(lead, palette.running), *styled(parts, palette)])
+
+    def _mark(self) -> str:
+        if not self._spins():
+            return " "
+        return self._frames[int(self._clock() / _FRAME) % len(self._frames)]
+
+    def _spins(self) -> bool:
+        return spins(self._board.now) and self.app.animation_level != "none"
+
+    def _wanted_interval(self) -> float:
+        if self._spins():
+            return _FRAME
+        return 1.0 if ticks(self._board.now) else 0.0
+
+    def tick(self) -> None:
+        """Redraw the spinner's cell; the whole row only where its words changed."""
+        if phase_words(self._board.now, self._clock()) != self._words:
+            self.refresh()
+        elif self._spins():
+            self.refresh(Region(0, 0, 1, 1))

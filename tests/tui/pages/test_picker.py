@@ -1,0 +1,117 @@
+"""A picker lies over the conversation: letters narrow it, Enter takes a row, Esc changes nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.widgets import TextArea
+
+from codeagent.tui.keymap import Keymap
+from codeagent.tui.pages.picker import Picker
+from codeagent.tui.parts.marked_list import PickerRow, matching
+from tests.tui.pages.stand_in import MANNERS, StandIn
+
+ROWS = [
+    PickerRow("1", "fix the date parser", "2 h ago"),
+    PickerRow("2", "add a test for 1900", "3 h ago"),
+    PickerRow("3", "rename the parser", "in use by another codeagent", warn=True),
+]
+
+
+def keys(query: str) -> list[str]:
+    return [row.key for row in matching(ROWS, query)]
+
+
+def test_what_begins_so_comes_first_then_what_holds_it_then_scattered_letters() -> None:
+    assert keys("") == ["1", "2", "3"]
+    assert keys("ren") == ["3"]
+    assert keys("PARSER") == ["1", "3"]
+    assert keys("in use") == ["3"]
+    assert keys("fxdp") == ["1"]
+    assert keys("zzz") == []
+
+
+@given(st.text(max_size=8))
+def test_narrowing_only_ever_leaves_rows_out(query: str) -> None:
+    found = matching(ROWS, query)
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(ROWS)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
+async def test_letters_narrow_and_enter_takes_the_marked_row(size: tuple[int, int]) -> None:
+    app, seen = StandIn(), list[str]()
+    async with app.run_test(size=size) as pilot:
+        app.query_one(TextArea).focus()
+        app.push_screen(Picker("Sessions", ROWS, on_highlight=seen.append), app.given.append)
+        await pilot.pause()
+        await pilot.press("down", *"pars")
+        await pilot.pause()
+        if size != (20, 5):
+            assert "2 of 3" in app.shown
+            assert "2 h ago" in app.shown
+        await pilot.press("down", "down", "enter")
+        await pilot.pause()
+        assert app.given == ["3"]
+        assert seen == ["2", "1", "3"]
+        assert app.focused is app.query_one(TextArea)
+        assert app.query_one(TextArea).text == ""
+
+
+async def test_esc_gives_nothing_and_the_mark_begins_where_it_is_told() -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.push_screen(Picker("Models", ROWS, marked="2"), app.given.append)
+        await pilot.pause()
+        assert " ▸ add a test" in app.shown
+        await pilot.press("escape")
+        await pilot.pause()
+        app.push_screen(Picker("Models", ROWS), app.given.append)
+        await pilot.press("z", "z", "enter")
+        await pilot.pause()
+        assert "nothing matches" in app.shown
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert app.given == [None, None]
+
+
+async def test_the_persons_own_keys_are_the_ones_that_count() -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.set_keymap(Keymap({"picker.choose": ("f9", "alt+m"), "picker.down": ("ctrl+t",)}).overrides)
+        app.push_screen(Picker("Rows", ROWS), app.given.append)
+        await pilot.press("down", "enter", "ctrl+t", "alt+m")
+        await pilot.pause()
+        assert app.given == ["2"]
+
+
+async def test_a_long_list_scrolls_with_the_mark_and_a_click_takes_a_row() -> None:
+    app = StandIn()
+    rows = [PickerRow(str(number), f"row {number}") for number in range(500)]
+    async with app.run_test() as pilot:
+        app.push_screen(Picker("Rows", rows), app.given.append)
+        await pilot.press("pagedown", "pagedown", "pagedown", "up")
+        await pilot.pause()
+        assert " ▸ row 41" in app.shown
+        assert "Enter takes it" in app.rows[-1]
+        await pilot.click(offset=(8, app.rows.index(next(row for row in app.rows if "row 39" in row))))
+        await pilot.pause()
+        assert app.given == ["39"]
+
+
+async def test_text_of_others_is_shown_never_obeyed() -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.push_screen(Picker(MANNERS, [PickerRow("1", MANNERS, MANNERS, warn=True)]), app.given.append)
+        await pilot.pause()
+        assert "\x1b" not in app.shown
+        assert "[bold]x[/] \\x1b[2J" in app.shown
+
+
+async def test_a_paste_becomes_one_harmless_line() -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.push_screen(Picker("Rows", ROWS), app.given.append)
+        await pilot.pause()
+        app.screen.focused.insert_text_at_cursor("a\x1b[2J\tb")  # type: ignore[union-attr]  # the line has the focus
+        await pilot.pause()
+        assert "a\\x1b[2J b" in app.shown

@@ -1,0 +1,291 @@
+"""A rule, an edited call, and hunks: what is more than yes and no."""
+
+import json
+from typing import Any
+
+import pytest
+from textual.events import Paste
+
+from codeagent.core.display import DiffBlock
+from codeagent.core.policy import Decision
+from codeagent.tui.parts import approval
+from codeagent.tui.parts.external_editor import EditorFailed
+from codeagent.tui.parts.guard import TOO_SOON
+from tests.tui.parts.cards import CardApp, command, edit, question
+
+PYTEST = command("pytest -q", proposal="bash(pytest *)", editable=True)
+
+
+def writes(monkeypatch: pytest.MonkeyPatch, *texts: str | Exception) -> list[tuple[str, str]]:
+    """The person's editor makes these texts, one after the other; returns (text, suffix) of what it got."""
+    given, made = list[tuple[str, str]](), iter(texts)
+
+    async def edited(app: Any, text: str, *, suffix: str) -> str:
+        given.append((text, suffix))
+        now = next(made)
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+    monkeypatch.setattr(approval, "edit_in_editor", edited)
+    return given
+
+
+async def test_a_rule_stands_ready_and_enter_allows_with_it() -> None:
+    app = CardApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        for keys in (("tab", "p"), ("alt+p",)):
+            app.desk.add(PYTEST)
+            await app.keys(pilot, *keys)
+            assert app.line.value == "bash(pytest *)", keys
+            assert app.decisions == [], keys
+            assert "for this session · no questions for what it matches" in app.text(), keys
+            await app.keys(pilot, "enter")
+            assert app.decisions == [Decision("rule", rule="bash(pytest *)")], keys
+            assert "sent: allowed, with a rule" in app.text(), keys
+            app.decisions.clear()
+            app.desk.clear()
+            await pilot.pause()
+
+
+async def test_a_rule_is_kept_only_after_the_card_said_so() -> None:
+    app = CardApp(PYTEST)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p", "down", "up", "down")
+        assert "always, in this folder · no questions for what it matches" in app.text()
+        assert " Enter  always allow in this folder" in app.text()
+        await app.keys(pilot, "enter", apart=0.4)
+        assert app.decisions == []
+        await app.keys(pilot, "enter")
+        assert app.decisions == [Decision("rule", rule="bash(pytest *)", keep=True)]
+
+
+async def test_a_rule_that_was_to_be_kept_is_not_when_it_is_begun_anew() -> None:
+    app = CardApp(PYTEST)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p", "down", "escape", "p")
+        assert "for this session" in app.text()
+        await app.keys(pilot, "enter")
+        assert not app.decisions[0].keep
+
+
+async def test_a_rule_that_does_not_fit_is_said_and_enter_does_nothing() -> None:
+    app = CardApp(PYTEST)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p", "home", "x", "enter")
+        assert "it must be about bash, not xbash" in app.text()
+        await app.keys(pilot, "ctrl+u", "delete", *["ctrl+k"], *"bash", "enter")
+        assert "never all of a tool" in app.text()
+        assert app.decisions == []
+        assert app.card.has_class("-writing")
+
+
+async def test_a_rule_that_cannot_be_seen_whole_is_not_given() -> None:
+    app = CardApp(PYTEST)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p")
+        app.line.value = f"bash(pytest *{'?' * 80})"
+        await app.keys(pilot, "enter")
+        app.line.value = f"bash(pytest{'*' * 80})"
+        await app.keys(pilot, "enter")
+        assert app.decisions == []
+        assert "too long to be seen whole" in app.text()
+        await pilot.resize_terminal(120, 24)
+        await app.keys(pilot, "enter")
+        assert app.decisions != []
+
+
+async def test_what_cannot_be_seen_in_a_proposal_or_a_paste_shows_and_looks_alike_are_named() -> None:
+    hidden = command("pytest $X", proposal="bash(pytest\u202e *)")
+    app = CardApp(hidden)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p")
+        assert app.line.value == "bash(pytest\\u202e *)"
+        app.line.value = ""
+        app.line.post_message(Paste("bash(p\u0443test\x1b[2J\n *)"))
+        await pilot.pause()
+        assert app.line.value == "bash(p\u0443test\\x1b[2J *)"
+        assert "1 non-ASCII letter: U+0443" in app.text()
+        assert "checked again when sent" in app.text()
+
+
+async def test_typing_or_pasting_a_rule_and_enter_at_once_gives_nothing() -> None:
+    app = CardApp(PYTEST)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p")
+        await app.keys(pilot, "enter", apart=0.4)
+        assert TOO_SOON in app.text()
+        app.clock.now += 1
+        app.line.post_message(Paste("\n"))
+        await pilot.pause()
+        await app.keys(pilot, "backspace")
+        await app.keys(pilot, "enter", apart=0.1)
+        assert app.decisions == []
+        assert app.line.value == "bash(pytest *"
+
+
+async def test_enter_that_is_held_down_does_not_go_through_the_rule() -> None:
+    app = CardApp(PYTEST)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "left", "enter")
+        assert app.card.has_class("-writing")
+        await app.keys(pilot, *["enter"] * 40, apart=0.05)
+        assert app.decisions == []
+
+
+LONG = edit(before="", after="\n".join(map(str, range(60))), everything=True)
+
+
+async def test_a_rule_for_what_was_not_shown_to_its_end_reads_on_first() -> None:
+    app = CardApp(LONG)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p")
+        assert not app.card.has_class("-writing") and "page 2 of" in app.text()
+        await app.keys(pilot, "end", "p")
+        assert app.card.has_class("-writing")
+
+
+async def test_what_allows_nothing_by_itself_needs_no_look_at_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    edited = writes(monkeypatch, "{")
+    app = CardApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        for key, begun in (
+            ("n", lambda: [decision.answer for decision in app.decisions] == ["deny"]),
+            ("r", lambda: app.card.has_class("-writing")),
+            ("e", lambda: bool(edited)),
+            ("h", lambda: bool(app.hunks_wanted)),
+        ):
+            app.decisions.clear()
+            app.desk.add(LONG)
+            await app.keys(pilot, "tab", key)
+            await app.workers.wait_for_complete()
+            assert begun(), key
+            assert key == "n" or app.decisions == [], key
+            app.desk.clear()
+            await pilot.pause()
+
+
+async def test_keys_are_offered_where_they_work_and_say_why_where_they_do_not() -> None:
+    app = CardApp(command("ls"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        for key, offered, said in (
+            ("p", "always…", "no rule can be proposed for this: answer it each time"),
+            ("e", " edit", "this call cannot be edited: r says what should be done instead"),
+            ("h", "hunk by hunk", "nothing to split here: y allows it all"),
+        ):
+            assert offered not in app.text()
+            await app.keys(pilot, f"alt+{key}")
+            assert said in app.text()
+            await app.keys(pilot, "alt+y", apart=0.4)
+        assert app.decisions == []
+
+
+async def test_a_list_of_all_and_a_question_of_the_agents_have_no_such_answers() -> None:
+    app = CardApp(PYTEST, command("pytest -x", "2", proposal="bash(pytest *)"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "A", "p", "e", "h")
+        assert " A  allow both" in app.text() and not app.card.has_class("-writing")
+    app = CardApp(question("red"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "p", "e", "h")
+        assert (app.decisions, app.card.has_class("-writing")) == ([], False)
+
+
+async def test_a_command_is_edited_in_the_line_and_asked_about_again() -> None:
+    app = CardApp(PYTEST)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "e", "enter")
+        assert "nothing is changed yet" in app.text()
+        await app.keys(pilot, "space", "x", "enter")
+        assert app.decisions == [Decision("edit", arguments='{"command": "pytest -q x"}')]
+        assert "sent: as edited" in app.text()
+
+
+async def test_an_edit_needs_no_look_at_all_of_the_call_and_survives_esc() -> None:
+    app = CardApp(command("x" * 2000, editable=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "e", "!", "escape", "e", "enter")
+        assert app.decisions == [Decision("edit", arguments=json.dumps({"command": "x" * 2000 + "!"}))]
+
+
+async def test_several_lines_and_other_tools_are_edited_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = writes(monkeypatch, "make\nmake test", '{"path": "src/new.py"}')
+    app = CardApp(command("make\nmake lint", editable=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "e")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+    assert app.decisions == [Decision("edit", arguments='{"command": "make\\nmake test"}')]
+    app = CardApp(edit(everything=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "e")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+    assert app.decisions == [Decision("edit", arguments='{"path": "src/new.py"}')]
+    assert given == [("make\nmake lint", ".sh"), ('{\n  "path": "src/dates.py"\n}', ".json")]
+
+
+async def test_what_is_no_json_is_said_kept_and_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = writes(monkeypatch, "{", '{"path": "b"}')
+    app = CardApp(edit(everything=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        for _ in range(2):
+            await app.keys(pilot, "alt+e")
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+        assert app.told[0][0].startswith("not sent: not JSON: ")
+        assert given[1] == ("{", ".json")
+        assert app.decisions == [Decision("edit", arguments='{"path": "b"}')]
+
+
+async def test_an_editor_that_fails_leaves_the_question_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    writes(monkeypatch, EditorFailed("No editor is set."))
+    app = CardApp(edit(everything=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "alt+e")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert (app.decisions, app.told) == ([], [("No editor is set.", "")])
+
+
+async def test_what_was_written_about_a_question_that_went_away_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = CardApp(edit(everything=True))
+
+    async def edited(*_: Any, suffix: str) -> str:
+        app.desk.clear()
+        return '{"path": "b"}'
+
+    monkeypatch.setattr(approval, "edit_in_editor", edited)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "alt+e")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        said = "the question is no longer pending: what you wrote is in the composer"
+        assert (app.decisions, app.told) == ([], [(said, '{"path": "b"}')])
+
+
+async def test_what_is_sent_never_answers_another_question() -> None:
+    app = CardApp(PYTEST, command("rm -rf build", "2", proposal="bash(rm *)", editable=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "e", "x")
+        app.line.post_message(app.line.Submitted(app.line, "pytest -qx"))
+        app.desk.remove("b")
+        await pilot.pause()
+        assert app.decisions == []
+        assert not app.card.has_class("-writing")
+
+
+async def test_hunks_are_chosen_elsewhere_and_allow_once() -> None:
+    app = CardApp(edit(everything=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "h")
+        ((approval_id, diff),) = app.hunks_wanted
+        assert (approval_id, isinstance(diff, DiffBlock), app.decisions) == ("e", True, [])
+        assert app.card.take_hunks("e", (True, False))
+        await pilot.pause()
+        assert app.decisions == [Decision("once", hunks=(True, False))]
+        assert "sent: in part" in app.text()
+        assert not app.card.take_hunks("e", (True,))
+        app.desk.clear()
+        assert not app.card.take_hunks("e", (True,))
+        assert len(app.decisions) == 1

@@ -1,0 +1,90 @@
+from textual.app import App, ComposeResult
+
+from codeagent.tui.parts.header import Header
+from codeagent.tui.parts.status import StatusLine
+from codeagent.tui.stage import Stage, Status, StatusBoard
+from codeagent.tui.transcript.blocks import Remark
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class StatusApp(App[None]):
+    def __init__(self, board: StatusBoard, clock: Clock) -> None:
+        super().__init__()
+        self.board = board
+        self.stage = Stage(status=board)
+        self.clock = clock
+
+    def compose(self) -> ComposeResult:
+        yield Header(self.board)
+        yield StatusLine(self.stage, clock=self.clock)
+
+    @property
+    def line(self) -> StatusLine:
+        return self.query_one(StatusLine)
+
+    def text(self) -> str:
+        return self.line.render_line(0).text.strip()
+
+
+async def test_header_and_status_line_share_one_board() -> None:
+    app = StatusApp(StatusBoard(), Clock())
+    async with app.run_test(size=(80, 10)) as pilot:
+        app.board.set(phase="idle", workspace="acme-api", sandbox="docker, net off")
+        await pilot.pause()
+        assert app.text() == "ready · ? keys"
+        assert "acme-api" in app.query_one(Header).render_line(0).text
+
+
+async def test_no_timer_runs_while_nothing_changes() -> None:
+    app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
+    async with app.run_test(size=(80, 10)):
+        assert app.line.ticking
+        for phase, halt in (("idle", ""), ("working", "paused"), ("starting", ""), ("waiting", "pausing")):
+            app.board.set(phase=phase, halt=halt)
+            assert not app.line.ticking, (phase, halt)
+
+
+async def test_the_spinner_turns_only_while_the_agent_is_busy() -> None:
+    app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
+    async with app.run_test(size=(80, 10)):
+        first = app.text()
+        app.clock.now += 0.25
+        app.line.tick()
+        second = app.text()
+        assert first[0] != second[0]
+        assert first[2:] == second[2:]
+        app.board.set(phase="idle")
+        assert app.text().startswith("ready")
+
+
+async def test_durations_count_on() -> None:
+    app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
+    async with app.run_test(size=(80, 10)):
+        app.clock.now = 114.0
+        app.line.tick()
+        assert "working 14 s" in app.text()
+
+
+async def test_twenty_by_five_shows_the_phase() -> None:
+    app = StatusApp(StatusBoard(Status(phase="working", halt="paused", batch=3)), Clock())
+    async with app.run_test(size=(20, 5)):
+        assert app.text() == "paused before ba…"
+
+
+async def test_what_does_not_fit_the_row_is_in_the_transcript_whole_and_once() -> None:
+    app = StatusApp(StatusBoard(Status(phase="idle")), Clock())
+    async with app.run_test(size=(40, 10)):
+        long = "the provider is overloaded: " + "so it says, " * 5
+        app.board.set(notice="short")
+        app.board.set(notice=long)
+        app.board.set(notice=long, batch=1)
+        app.board.set(notice="", phase="retrying", retry_at=110.0, retry_reason=long)
+        said = [block.text for block in app.stage.document.blocks if isinstance(block, Remark)]
+        assert said == [long]
