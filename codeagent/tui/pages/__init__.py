@@ -1,1 +1,1 @@
-"""One screen, one file."""
+"""What fills the screen: the chat, and the pages and panels over it."""

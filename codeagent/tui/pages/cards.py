@@ -10,8 +10,8 @@ from codeagent.core.acts import Answer
 from codeagent.core.hunks import HunkAnswer
 from codeagent.tui.pages.commanded import Chat
 from codeagent.tui.parts.approval import ApprovalCard
-from codeagent.tui.parts.boundary_acts import BoundaryAct
 from codeagent.tui.parts.boundary_card import BoundaryCard
+from codeagent.tui.parts.boundary_sheet import BoundaryAct
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.stage import Stage
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.boundary_acts import BoundaryAct
+from codeagent.tui.parts.boundary_sheet import BoundaryAct
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.stage import Stage
 from codeagent.tui.themes import Themes

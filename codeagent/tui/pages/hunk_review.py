@@ -33,11 +33,11 @@ _STYLES: dict[Word, Callable[[Palette], Style]] = {
 _ODD = "it holds characters that are not seen: {key} edits it in your editor"
 
 
-class _Lines(TextArea):
+class _NewLines(TextArea):
     """Tab indents; what is pasted cannot act. The cursor does not blink, because an idle screen draws nothing."""
 
     DEFAULT_CSS = """
-    _Lines {
+    _NewLines {
         height: 1fr;
         border: none;
         padding: 0 1;
@@ -98,7 +98,7 @@ class HunkText(Vertical):
     def __init__(self) -> None:
         super().__init__()
         self._title = RuleRow(("─", "─"))
-        self._lines = _Lines()
+        self._lines = _NewLines()
         self._foot = HintRow()
 
     def compose(self) -> ComposeResult:

@@ -15,7 +15,7 @@ from codeagent.core.policy import Rule
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.rows import HintRow, Row, TitleRow, cut_end, flat
+from codeagent.tui.parts.rows import HintRow, RowWidget, TitleRow, cut_end, flat
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 
@@ -23,7 +23,7 @@ Allow = Callable[[str, bool], Awaitable[None]]
 """Takes the rule and whether it is kept. Raises CodeagentError where it is not taken."""
 
 
-class _Said(Row):
+class _Said(RowWidget):
     """One line about what is written."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class _Said(Row):
         return line([("   ", None), (cut_end(self._text, width - 4), style)])
 
 
-class _Scope(Row):
+class _Scope(RowWidget):
     """How long the rule will hold."""
 
     kept = False

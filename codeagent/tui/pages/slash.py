@@ -24,7 +24,7 @@ from codeagent.tui.pages.rewind import GoingBack
 from codeagent.tui.pages.sending import Sending
 from codeagent.tui.pages.stepping import Stepping
 from codeagent.tui.pages.tools import ToolCommands
-from codeagent.tui.parts.boundary_acts import BoundaryAct
+from codeagent.tui.parts.boundary_sheet import BoundaryAct
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.ports import Missing, ModelRow
 

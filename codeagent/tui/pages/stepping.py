@@ -8,7 +8,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line
 from codeagent.tui.pages.commanded import Chat
-from codeagent.tui.parts.boundary_acts import AmendCall, BoundaryAct, EditCall, EditPlan, GoOn, SkipCall, StartPlan
+from codeagent.tui.parts.boundary_sheet import BoundaryAct, Continue, StartPlan, WriteCall, WritePlan, WrittenCall
 from codeagent.tui.parts.call_edit import call_edit
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.session_client import SessionClient
@@ -30,18 +30,18 @@ class Stepping:
         card = self._chat.boundary_card
         try:
             match act:
-                case GoOn():
+                case Continue():
                     self._resume(client, act)
-                case SkipCall():
-                    self._told(client.do(acts.SkipCall(act.call_id, act.reason)))
-                case EditCall():
+                case acts.SkipCall():
+                    self._told(client.do(act))
+                case WriteCall():
                     card.call_edited(act.call_id, act.edit, await self._edited(act))
-                case AmendCall():
-                    self._amend(client, act)
+                case WrittenCall():
+                    self._edit(client, act)
                 case StartPlan():
                     client.do(acts.SetMode(act.mode))
                     client.do(acts.Prompt(f"Carry out this plan:\n\n{act.text}"))
-                case EditPlan():
+                case WritePlan():
                     text = await edit_in_editor(self._chat.app, act.text)
                     if not card.change_plan(text):
                         self._keep(text, _NO_PLAN)
@@ -76,7 +76,7 @@ class Stepping:
                 client.do(acts.Step(word == "on"))
             case "go" if not rest:
                 self._paused()
-                await self.do(GoOn())
+                await self.do(Continue())
             case "skip" | "edit":
                 await self._do_to_one(word, rest.strip())
             case _:
@@ -90,7 +90,7 @@ class Stepping:
             case "start accept-edits":
                 await self.do(StartPlan(self._ready_plan(), "accept-edits"))
             case "edit":
-                await self.do(EditPlan(self._ready_plan()))
+                await self.do(WritePlan(self._ready_plan()))
             case _:
                 client = await self._chat.ready()
                 client.do(acts.SetMode("plan"))
@@ -114,22 +114,22 @@ class Stepping:
         number, _, reason = rest.partition(" ")
         call = self._call(number)
         if word == "skip":
-            await self.do(SkipCall(call.call_id, reason.strip()))
+            await self.do(acts.SkipCall(call.call_id, reason.strip()))
             return
         edit = call_edit(call.name, call.arguments)
         if edit is None:
             raise CodeagentError("the arguments of that call are not JSON: it cannot be edited")
-        await self.do(EditCall(call.call_id, edit, edit.text))
+        await self.do(WriteCall(call.call_id, edit, edit.text))
 
-    async def _edited(self, act: EditCall) -> str:
+    async def _edited(self, act: WriteCall) -> str:
         return await edit_in_editor(self._chat.app, act.written, suffix=act.edit.suffix)
 
-    def _resume(self, client: SessionClient, act: GoOn) -> None:
+    def _resume(self, client: SessionClient, act: Continue) -> None:
         if act.step is not None:
             client.do(acts.Step(act.step))
         self._told(client.do(acts.Resume()))
 
-    def _amend(self, client: SessionClient, act: AmendCall) -> None:
+    def _edit(self, client: SessionClient, act: WrittenCall) -> None:
         refused = client.do(acts.EditCall(act.call_id, act.arguments))
         if refused is None:
             return

@@ -1,1 +1,1 @@
-"""One widget, one file."""
+"""What the screen is made of: cards, lists, lines, panes, each written once."""

@@ -7,8 +7,7 @@ from textual import on
 from textual.events import Resize
 from textual.message import Message
 
-from codeagent.tui.parts.boundary_acts import BoundaryAct
-from codeagent.tui.parts.boundary_sheet import NO_EDIT, SKIPPED, BoundarySheet, Writing
+from codeagent.tui.parts.boundary_sheet import NO_EDIT, SKIPPED, BoundaryAct, BoundarySheet, Writing
 from codeagent.tui.parts.call_edit import CallEdit
 from codeagent.tui.parts.card import Card
 from codeagent.tui.parts.card_line import CardLine
@@ -100,7 +99,7 @@ class BoundaryCard(Card):
 
     def call_edited(self, call_id: str, edit: CallEdit, text: str) -> None:
         """What the user made of a call in their editor."""
-        self._want(self._sheet.amended(call_id, edit, text))
+        self._want(self._sheet.written_call(call_id, edit, text))
 
     def refuse(self, call_id: str, written: str, problem: str) -> bool:
         """What was written for a call does not fit: say why, and keep it for the next try; False where it is gone."""

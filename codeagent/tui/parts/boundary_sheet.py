@@ -1,10 +1,11 @@
-"""What the card of the boundary shows and which call is marked, as plain state."""
+"""What the card of the boundary shows, which call is marked, and what the user wants: no drawing."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from codeagent.core.acts import SkipCall
+from codeagent.core.policy import Mode
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.boundary_acts import AmendCall, BoundaryAct, EditCall, EditPlan, GoOn, SkipCall, StartPlan
 from codeagent.tui.parts.boundary_body import (
     paused_choices,
     paused_key,
@@ -23,6 +24,53 @@ from codeagent.tui.stage import Paused, PausedCall, PlanReady
 Writing = Literal["", "reason", "command"]
 SKIPPED = "it is skipped already"
 NO_EDIT = "its arguments are not JSON: it cannot be edited"
+
+
+@dataclass(frozen=True)
+class Continue:
+    """End the pause; `step` turns step mode on or off first, None leaves it as it is."""
+
+    step: bool | None = None
+
+
+@dataclass(frozen=True)
+class WriteCall:
+    """Let the user write its arguments in their editor."""
+
+    call_id: str
+    edit: CallEdit
+    written: str
+    """What the editor begins with: as it is, or as it was refused."""
+
+
+@dataclass(frozen=True)
+class WrittenCall:
+    """Run the call with these arguments instead."""
+
+    call_id: str
+    arguments: str
+    """JSON."""
+    written: str
+    """What the user wrote, given back where it does not fit."""
+
+
+@dataclass(frozen=True)
+class StartPlan:
+    """Carry out the plan."""
+
+    text: str
+    """Markdown, as it is or as the user changed it."""
+    mode: Mode
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """Let the user write the plan in their editor."""
+
+    text: str
+
+
+BoundaryAct = Continue | SkipCall | WriteCall | WrittenCall | StartPlan | WritePlan
 
 
 class BoundarySheet:
@@ -138,17 +186,17 @@ class BoundarySheet:
         match key:
             case "c" | "plus":
                 self.sent = "going on"
-                return GoOn()
+                return Continue()
             case "s" | "S":
                 self.sent = "going on"
-                return GoOn(step=key == "s")
+                return Continue(step=key == "s")
             case "p" | "P":
                 self.sent = "starting the plan"
                 return StartPlan(self.plan, "ask" if key == "p" else "accept-edits")
             case "e" if isinstance(self.now, PlanReady):
-                return EditPlan(self.plan)
+                return WritePlan(self.plan)
             case "e" if self.call is not None and self.edit is not None:
-                return EditCall(self.call.call_id, self.edit, self.draft)
+                return WriteCall(self.call.call_id, self.edit, self.draft)
             case "x" if self.call is not None:
                 return SkipCall(self.call.call_id)
             case _:
@@ -177,12 +225,12 @@ class BoundarySheet:
             return None
         if self.writing == "reason":
             return SkipCall(self.call.call_id, text.strip())
-        return self.amended(self.call.call_id, self.edit, text)
+        return self.written_call(self.call.call_id, self.edit, text)
 
-    def amended(self, call_id: str, edit: CallEdit | None, text: str) -> BoundaryAct | None:
+    def written_call(self, call_id: str, edit: CallEdit | None, text: str) -> BoundaryAct | None:
         """Other arguments for a call, written as `edit` takes them; None where they do not fit."""
         try:
-            return None if edit is None else AmendCall(call_id, edit.arguments(text), text)
+            return None if edit is None else WrittenCall(call_id, edit.arguments(text), text)
         except ValueError as error:
             self.refuse(call_id, text, str(error))
             return None

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.card_keys import Choice, KeyRow, keymap_of, reached
+from codeagent.tui.parts.card_keys import Choice, ChoiceRow, keymap_of, reached
 from codeagent.tui.parts.card_line import CardLine
 from codeagent.tui.parts.guard import TOO_SOON, Guard
 from codeagent.tui.parts.line_pane import LinePane
@@ -70,7 +70,7 @@ class Card(Vertical, can_focus=True):
         self._title = RuleRow(("╭", "╮"))
         self._pane = LinePane()
         self._line = CardLine()
-        self._keys = KeyRow()
+        self._keys = ChoiceRow()
         self._foot = RuleRow(("╰", "╯"))
         self._key_rows = 1
         self._note = ""

@@ -47,11 +47,11 @@ class Choice:
     """The key as it is shown, where that is not `key`."""
 
 
-class KeyRow(Widget):
+class ChoiceRow(Widget):
     """Choices in as many words as fit one or two rows; those that allow are greyed while they are off."""
 
     DEFAULT_CSS = """
-    KeyRow {
+    ChoiceRow {
         height: auto;
         width: 1fr;
     }

@@ -19,7 +19,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.policy import NETWORK, Rule
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.rows import SEPARATOR, Part, Row, cut_end, fit, styled
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, fit, styled
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.marked import odd_letters, unseen
 from codeagent.tui.rendering.palette import Palette
@@ -172,7 +172,7 @@ class CardLine(Vertical):
             self.post_message(self.Sent(self.purpose, text))
 
 
-class _CheckRow(Row):
+class _CheckRow(RowWidget):
     """The problem, or what sending means."""
 
     def __init__(self) -> None:

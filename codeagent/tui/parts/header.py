@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rich.cells import cell_len
 from rich.style import Style
 
-from codeagent.tui.parts.rows import SEPARATOR, Part, Row, cut_end, cut_middle, fit, flat, joined_width, styled
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, cut_middle, fit, flat, joined_width, styled
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Status, StatusBoard
@@ -16,7 +16,7 @@ _LONGEST_NAME = 40
 _SHORTEST_NAME = 8
 
 
-class Header(Row):
+class Header(RowWidget):
     """Workspace and branch on the left; model and sandbox on the right, the sandbox kept longest."""
 
     DEFAULT_CSS = """

@@ -79,11 +79,11 @@ def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) 
     return out
 
 
-class Row(Widget):
+class RowWidget(Widget):
     """Draws `row(width, palette)`, cut or filled to the width; subclasses refresh it when it changes."""
 
     DEFAULT_CSS = """
-    Row {
+    RowWidget {
         height: 1;
         width: 1fr;
     }
@@ -101,7 +101,7 @@ class Row(Widget):
         return self.row(width, palette_of(self)).strip.adjust_cell_length(width, style).apply_style(style)
 
 
-class RuleRow(Row):
+class RuleRow(RowWidget):
     """Draws `╭─ left ───── right ─╮` in the widget's own colour; `corners` are its two ends."""
 
     def __init__(self, corners: tuple[str, str]) -> None:
@@ -150,7 +150,7 @@ def _within(parts: tuple[Part, ...], room: int) -> tuple[Part, ...]:
     return tuple(replace(part, text=cut_middle(part.text, room)) for part in fitting)
 
 
-class TitleRow(Row):
+class TitleRow(RowWidget):
     """`── title ─────── note ──`."""
 
     def __init__(self, title: str, note: str = "") -> None:
@@ -186,7 +186,7 @@ class TitleRow(Row):
         )
 
 
-class HintRow(Row):
+class HintRow(RowWidget):
     """How it stands and what the keys do here, as much of it as fits; or, for a while, what just happened."""
 
     def __init__(self, hints: Sequence[str] = ()) -> None:
@@ -227,7 +227,7 @@ class HintKey:
         return f"{self.key} {self.words}"
 
 
-class HintKeys(Row):
+class HintKeys(RowWidget):
     """As many as fit, the first ones the last to go; or, for a while, what just happened."""
 
     class Picked(Message):

@@ -12,7 +12,7 @@ from textual.geometry import Region
 from textual.timer import Timer
 
 from codeagent import __version__
-from codeagent.tui.parts.rows import SEPARATOR, Part, Row, cut_end, fit, flat, joined_width, styled
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, fit, flat, joined_width, styled
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Stage, Status
@@ -246,7 +246,7 @@ def _phase_style(status: Status) -> Callable[[Palette], Style]:
             return lambda palette: palette.text
 
 
-class StatusLine(Row):
+class StatusLine(RowWidget):
     """Draws the board whenever it changes; a timer runs only while the spinner turns or a duration counts.
 
     `clock` gives seconds since the epoch.

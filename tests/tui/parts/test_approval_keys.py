@@ -4,16 +4,16 @@ from rich.cells import cell_len
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.approval_body import asked
 from codeagent.tui.parts.approval_sheet import choices_of
-from codeagent.tui.parts.card_keys import KeyRow, labelled, reached
+from codeagent.tui.parts.card_keys import ChoiceRow, labelled, reached
 from codeagent.tui.rendering.palette import Palette
 from tests.tui.parts.cards import command, edit
 
 
 def keys(
     *, focused: bool = True, note: str = "", off: bool = False, several: bool = True, beyond: bool = False
-) -> KeyRow:
+) -> ChoiceRow:
     """`beyond`: a rule, an edit and hunks are offered as well."""
-    row = KeyRow()
+    row = ChoiceRow()
     asks = asked(edit(everything=True) if beyond else command("ls"))
     choices = labelled(choices_of(asks, several=several, splits=not beyond, is_split=False), Keymap())
     row.show(reached(choices, focused=focused, tab="to answer"), marked="n", note=note, off=off)

@@ -14,7 +14,7 @@ from codeagent.tui.parts.boundary_body import (
     state_of,
     title_of,
 )
-from codeagent.tui.parts.card_keys import KeyRow, reached
+from codeagent.tui.parts.card_keys import ChoiceRow, reached
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.stage import Paused, PausedCall
 
@@ -109,7 +109,7 @@ def test_a_long_plan_says_how_much_more_there_is() -> None:
 @pytest.mark.parametrize("why", ["step", "asked"])
 def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> None:
     paused = Paused(why, "", 3, (CALL,))  # type: ignore[arg-type]  # one of the words
-    row = KeyRow()
+    row = ChoiceRow()
     choices = paused_choices(paused, Keymap(), stepping=stepping, focused=False)
     shown = reached(choices, focused=False, tab="to choose")
     row.show(shown, marked="none", note="", off=False)
