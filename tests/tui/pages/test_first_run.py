@@ -81,7 +81,7 @@ async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_b
     [
         ("", "nothing was pasted yet"),
         ("abc", "that is not a key: it is too short"),
-        ("not a key", "that is not a key: it has characters that keys do not have"),
+        ("two words", "that is not a key: it has characters that keys do not have"),
         ("zz-unknown-1234", "no provider is known whose keys begin so"),
     ],
 )
