@@ -70,7 +70,7 @@ class Streams:
 
 
 class Headless:
-    """Prints what happens and answers what is asked, without a person.
+    """Prints what happens and answers what is asked, without a user.
 
     Standard output holds the result only: the assistant's text, one json object, or one event per
     line. Everything else goes to standard error.
@@ -92,7 +92,7 @@ class Headless:
         self._said = False
 
     def say(self, text: str) -> None:
-        """A line for the person, on standard error."""
+        """A line for the user, on standard error."""
         self._writer.put("err", f"{self._redactor.clean(text)}\n")
 
     async def run(self, runtime: Runtime, prompt: str) -> int:

@@ -52,7 +52,7 @@ _VALUES: tuple[type, ...] = (
     UserMessage, AssistantMessage, ToolCall, Thinking, TextPart, ImagePart, Usage, PlannedCall, ErrorInfo,
     TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock, QuestionBlock,
 )  # fmt: skip
-_NOTE = "<!-- Written by docs/generate.py; `make docs` writes it anew. -->"
+_NOTE = "<!-- Written by docs/generate.py; `make docs` writes it again. -->"
 
 
 def main() -> int:

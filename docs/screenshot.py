@@ -1,4 +1,4 @@
-"""Draws the picture at the head of the README anew: `python docs/screenshot.py`."""
+"""Draws the picture at the head of the README again: `python docs/screenshot.py`."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""A program on a real pseudo-terminal, and what a person would see there.
+"""A program on a real pseudo-terminal, and what a user would see there.
 
 A thread reads what the program writes, keeps the bytes and feeds them to a terminal emulator; tests wait for what is
 on screen, never for time to pass.

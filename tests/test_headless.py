@@ -225,7 +225,7 @@ async def test_a_failure_is_explained_on_standard_error() -> None:
     assert printed.err.decode().startswith("failed: the model did not answer · ")
 
 
-async def test_without_a_person_a_question_is_answered_no_with_the_way_out() -> None:
+async def test_without_a_user_a_question_is_answered_no_with_the_way_out() -> None:
     agent = PlayedAgent(asked())
     await play(agent)
     assert agent.answers == [("a1", Decision("deny", NOBODY, source="auto"))]

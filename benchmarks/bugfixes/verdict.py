@@ -125,7 +125,7 @@ def test_command(fix: Fix) -> str:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """The person's own git settings and hooks have no say. Raises Trouble."""
+    """The user's own git settings and hooks have no say. Raises Trouble."""
     guarded = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     guarded |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     return output_of(["git", "-C", str(root), *arguments], guarded)

@@ -33,7 +33,7 @@ class ApprovalRequested(BaseEvent):
     arguments: str = ""
     """JSON: what `edit` begins with; empty where they cannot be edited."""
     proposal: str = ""
-    """A rule that would allow this and its like, for the person to edit; empty where none can be proposed."""
+    """A rule that would allow this and its like, for the user to edit; empty where none can be proposed."""
     by_hunk: bool = False
     """Its DiffBlock may be answered hunk by hunk."""
 

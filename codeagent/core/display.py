@@ -1,4 +1,4 @@
-"""What a person sees of a tool: a few block kinds that every front end can show."""
+"""What a user sees of a tool: a few block kinds that every front end can show."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -56,7 +56,7 @@ class ImageBlock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionBlock:
-    """A question to the person, with answers to choose from; another one can always be given."""
+    """A question to the user, with answers to choose from; another one can always be given."""
 
     type: Literal["question"] = "question"
     question: str

@@ -108,7 +108,7 @@ class BatchPlanned(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchFinished(BaseEvent):
-    """The boundary: the point where a person can step in."""
+    """The boundary: the point where a user can step in."""
 
     type: Literal["batch.finished"] = "batch.finished"
     batch: int
@@ -206,7 +206,7 @@ class JobStarted(BaseEvent):
     name: str
     title: str
     promoted: bool = False
-    """By the person; the call had begun as one that is waited for."""
+    """By the user; the call had begun as one that is waited for."""
     takes_input: bool = False
 
 

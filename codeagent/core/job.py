@@ -32,7 +32,7 @@ class Job:
     takes_input: bool = False
     """It can be sent text."""
     promoted: bool = False
-    """The person moved it to the background; the model did not ask for it."""
+    """The user moved it to the background; the model did not ask for it."""
 
     def seconds(self, now: float) -> float:
         """How long it ran, or runs; `now` in seconds since the epoch."""

@@ -12,7 +12,7 @@ class Action:
     keys: tuple[str, ...]
     """By default, as Textual spells them."""
     about: str
-    """One line for a person."""
+    """One line for a user."""
 
     @property
     def scope(self) -> str:

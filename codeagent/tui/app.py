@@ -38,7 +38,7 @@ class Folders:
     state: Path
     """Drafts, prompt history, crash reports."""
     config: Path
-    """`themes/*.yaml` and `keys.yaml` of the person's own."""
+    """`themes/*.yaml` and `keys.yaml` of the user's own."""
     workspace: Path
 
     @property
@@ -78,7 +78,7 @@ class CodeagentApp(GuardedApp):
         self._clock = clock
         self._left: ChatScreen | None = None
         self._redactor = Redactor(os.environ)
-        # Before the first frame: a theme that changes later draws everything anew.
+        # Before the first frame: a theme that changes later draws everything again.
         for name in (DEFAULT_THEME, options.theme):
             if name is not None and (problem := self.use_theme(name)):
                 self._remark(problem)

@@ -1,4 +1,4 @@
-"""Puts text on the person's clipboard: through the terminal as far as terminals take it, into a file beyond that."""
+"""Puts text on the user's clipboard: through the terminal as far as terminals take it, into a file beyond that."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""The slash commands, and how what a person typed becomes one of them; an unknown one is reported, never guessed."""
+"""The slash commands, and how what a user typed becomes one of them; an unknown one is reported, never guessed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -105,7 +105,7 @@ _NAMES = tuple(name for row in COMMANDS for name in (row.name, *row.aliases))
 
 
 def parse(text: str) -> Parsed | Unknown | None:
-    """What the person typed, as a command; None where it is none."""
+    """What the user typed, as a command; None where it is none."""
     match understand(text, COMMANDS):
         case SaidSlash(name=name, arguments=argument):
             return call(name, argument)

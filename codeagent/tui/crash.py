@@ -1,4 +1,4 @@
-"""What is left when the screen fails: one line for the person, and a report without secrets in a file."""
+"""What is left when the screen fails: one line for the user, and a report without secrets in a file."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ _WIDTH = 200
 
 
 def record_crash(error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]) -> str:
-    """Write a report (0600) below `state`; returns the one line to tell the person.
+    """Write a report (0600) below `state`; returns the one line to tell the user.
 
     The report holds the traceback without the values of variables, versions and facts on the terminal, all passed
     through `redact`. `session` is the id of the one that is kept: empty where none had begun, None where nobody knows.

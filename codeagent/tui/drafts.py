@@ -13,7 +13,7 @@ from codeagent.disk.private import make_private_folder, replace_private
 _MOST_WINDOWS = 100
 """Of one folder, each with a draft that is found again."""
 _EVERY = 0.5
-"""Seconds between two saves while the person types."""
+"""Seconds between two saves while the user types."""
 
 
 def own_draft(path: Path) -> "Draft":

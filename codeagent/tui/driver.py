@@ -157,7 +157,7 @@ class TerminalDriver(LinuxDriver):
         output = TerminalOutput(_screen_stream(), guard if isinstance(guard, TerminalGuard) else None)
         self._file = output  # type: ignore[assignment]  # it has what the writer thread uses
         if "ESCDELAY" not in os.environ:
-            # Textual reads it from the environment, which the person's editor would inherit.
+            # Textual reads it from the environment, which the user's editor would inherit.
             constants.ESCAPE_DELAY = _ESCAPE_DELAY  # type: ignore[misc]  # declared Final
         self._stopped = False
         self._until, self._enough = os.pipe()

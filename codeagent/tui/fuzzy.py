@@ -1,4 +1,4 @@
-"""Finds what a person means by a few letters: paths for `@`, prompts for the history, commands for `/`."""
+"""Finds what a user means by a few letters: paths for `@`, prompts for the history, commands for `/`."""
 
 import re
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""The keys in force: the table of actions, and the person's own keys on top of it."""
+"""The keys in force: the table of actions, and the user's own keys on top of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from codeagent.tui.settings_file import BadFile, Entry, read_entries
 _KEPT = "no key was changed"
 _BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _WRITTEN_IN = frozenset({"chat", "composer", "history", "lines", "picker", "rule"})
-"""Scopes in which the person writes: a key that types text stays text there."""
+"""Scopes in which the user writes: a key that types text stays text there."""
 _WHILE_WRITING = frozenset({"card.keep"})
 """Actions of other scopes that are taken while something is written."""
 _APPROVES = frozenset(
@@ -47,14 +47,14 @@ class KeyRow:
     keys: str
     about: str
     id: str = ""
-    """What the person's file calls it; empty for what cannot be changed."""
+    """What the user's file calls it; empty for what cannot be changed."""
     own: bool = False
-    """The person chose these keys."""
+    """The user chose these keys."""
 
 
 @dataclass(frozen=True)
 class Keymap:
-    """The default keys, or those with the person's own."""
+    """The default keys, or those with the user's own."""
 
     own: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Keys by id of the action."""
@@ -69,7 +69,7 @@ class Keymap:
         return self.own.get(action_id, _BY_ID[action_id].keys)
 
     def shown(self, action_id: str) -> str:
-        """The first key of an action as a person reads it, for a hint."""
+        """The first key of an action as a user reads it, for a hint."""
         return shown(self.keys_of(action_id)[0])
 
     def rows(self) -> tuple[KeyRow, ...]:

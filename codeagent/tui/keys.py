@@ -1,4 +1,4 @@
-"""How a key is written: checked, in one spelling, and as a person reads it."""
+"""How a key is written: checked, in one spelling, and as a user reads it."""
 
 import string
 
@@ -41,7 +41,7 @@ def types_text(key: str) -> bool:
 
 
 def shown(key: str) -> str:
-    """As a person reads it: `Ctrl+O`, `PgUp`, `?`."""
+    """As a user reads it: `Ctrl+O`, `PgUp`, `?`."""
     *modifiers, last = key.split("+")
     name = _SHOWN.get(last) or _SYMBOLS.get(last) or (last.upper() if modifiers and len(last) == 1 else None)
     if name is None:

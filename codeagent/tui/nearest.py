@@ -1,4 +1,4 @@
-"""Finds the word a person probably meant."""
+"""Finds the word a user probably meant."""
 
 import difflib
 from collections.abc import Iterable

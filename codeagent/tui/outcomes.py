@@ -9,7 +9,7 @@ from codeagent.tui.transcript.spelling import duration
 from codeagent.tui.transcript.wrap import cut, flat
 
 SHELL = "shell"
-"""What calls are named that are commands of the person's own."""
+"""What calls are named that are commands of the user's own."""
 _TOLD = {
     "(Plan mode:": "plan mode is on: nothing may be changed",
     "(Plan mode is over": "plan mode is over",

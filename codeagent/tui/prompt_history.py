@@ -1,4 +1,4 @@
-"""What the person typed before, in a file that several conversations append to at once."""
+"""What the user typed before, in a file that several conversations append to at once."""
 
 import json
 import os

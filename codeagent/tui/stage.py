@@ -55,7 +55,7 @@ class Desk(Watched):
 
 
 class Lanes(Watched):
-    """What the person typed while the agent was working and what was not delivered yet, in order."""
+    """What the user typed while the agent was working and what was not delivered yet, in order."""
 
     def __init__(self, items: tuple[Queued, ...] = ()) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class PausedCall:
 
 @dataclass(frozen=True)
 class Paused:
-    """A run that waits at a boundary for the person."""
+    """A run that waits at a boundary for the user."""
 
     why: Literal["asked", "step", "budget", "limit"]
     text: str
@@ -207,6 +207,6 @@ class Stage:
     give_back: Callable[[str], None] = _ignore
     """Text that returns to the composer: what was queued when the run was stopped."""
     prefer: Callable[[str | None, bool], None] = _as_it_is
-    """Theme (None: none chosen) and bell, as the person's settings say, once they were read."""
+    """Theme (None: none chosen) and bell, as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """An error nobody expected: it is told, and everything goes on."""

@@ -179,7 +179,7 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
 
 
 def _own_descriptor() -> int:
-    """The terminal of standard input, opened anew where that is allowed: then writing to it never blocks."""
+    """The terminal of standard input, opened again where that is allowed: then writing to it never blocks."""
     try:
         return os.open(os.ttyname(0), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

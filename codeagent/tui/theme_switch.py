@@ -1,4 +1,4 @@
-"""Puts a theme in force, and keeps up with its file while that is the person's own."""
+"""Puts a theme in force, and keeps up with its file while that is the user's own."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Triplet = tuple[int, int, int]
 
 _BY_ATTRIBUTES = "terminal"
 _LOOK_EVERY = 1.5
-"""Seconds between two looks at the file of the person's own theme."""
+"""Seconds between two looks at the file of the user's own theme."""
 
 
 class ThemeSwitch:
@@ -45,7 +45,7 @@ class ThemeSwitch:
 
     @property
     def watching(self) -> bool:
-        """Its file is looked at, because it is the person's own."""
+        """Its file is looked at, because it is the user's own."""
         return self._timer is not None
 
     def use(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The themes there are: those that come with codeagent, and the person's own."""
+"""The themes there are: those that come with codeagent, and the user's own."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,15 +56,15 @@ def built_in() -> ThemeFile:
 
 
 class Themes:
-    """Themes by name. A file of the person's own goes before a bundled one of the same name."""
+    """Themes by name. A file of the user's own goes before a bundled one of the same name."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
-        """`folders` hold the person's own themes, the first one winning; they need not exist."""
+        """`folders` hold the user's own themes, the first one winning; they need not exist."""
         self._own = tuple(folders)
         self._read: dict[Path, tuple[int, ThemeFile]] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The default first, then the bundled ones, then the person's own; no file is read."""
+        """The default first, then the bundled ones, then the user's own; no file is read."""
         bundled = sorted(path.stem for path in bundled_folder().glob("*.yaml"))
         own = sorted(path.stem for folder in self._own for path in folder.glob("*.yaml") if NAME.fullmatch(path.stem))
         return tuple(dict.fromkeys([DEFAULT_THEME, *bundled, *own]))
@@ -86,11 +86,11 @@ class Themes:
         return self._read[path][1]
 
     def is_own(self, name: str) -> bool:
-        """The theme comes from one of the person's folders, where it may change at any time."""
+        """The theme comes from one of the user's folders, where it may change at any time."""
         return self._own_path(name) is not None
 
     def stamp(self, name: str) -> int | None:
-        """When the file of the person's own theme changed last, in nanoseconds; None where there is no such file."""
+        """When the file of the user's own theme changed last, in nanoseconds; None where there is no such file."""
         path = self._own_path(name)
         try:
             return None if path is None else path.stat().st_mtime_ns

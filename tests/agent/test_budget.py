@@ -133,7 +133,7 @@ async def test_dollars_cannot_be_counted_where_no_price_is_known() -> None:
     assert s.agent.budget is None
 
 
-async def test_a_limit_pauses_where_a_person_is_there_and_ends_the_run_where_nobody_is() -> None:
+async def test_a_limit_pauses_where_a_user_is_there_and_ends_the_run_where_nobody_is() -> None:
     s = working(3, limits=Limits(max_turns=2))
     watched(s)
     s.act(Prompt("go"))

@@ -68,7 +68,7 @@ async def test_success() -> None:
     ]
 
 
-async def test_a_question_to_the_person_comes_behind_the_hook() -> None:
+async def test_a_question_to_the_user_comes_behind_the_hook() -> None:
     assert await order_of(Recorder(), do("ok", "asking")) == [
         *ONE_CALL,
         "> before_tool call_1",

@@ -36,7 +36,7 @@ async def test_tokens_that_just_fit_are_within_the_limit() -> None:
     assert of(await s.run(), RunFinished)[0].reason == "done"
 
 
-async def test_where_a_person_is_there_as_many_tokens_again_may_be_allowed() -> None:
+async def test_where_a_user_is_there_as_many_tokens_again_may_be_allowed() -> None:
     s = scene(*steps(3), Turn("done"), limits=Limits(max_tokens=25), attended=True)
     watched(s)
     s.act(Prompt("go"))
@@ -64,7 +64,7 @@ async def test_a_run_that_ends_in_time_is_not_stopped_later() -> None:
     assert of(await s.run(), RunFinished)[0].reason == "done"
 
 
-async def test_where_a_person_is_there_time_stops_no_call_but_is_asked_about_before_the_next_request() -> None:
+async def test_where_a_user_is_there_time_stops_no_call_but_is_asked_about_before_the_next_request() -> None:
     s = scene(Turn("", (do("nap"),)), Turn("done"), limits=Limits(max_seconds=0.001), attended=True)
     watched(s)
     s.act(Prompt("go"))
@@ -75,7 +75,7 @@ async def test_where_a_person_is_there_time_stops_no_call_but_is_asked_about_bef
     assert all(not result.is_error for result in of(s.events, ToolResultAdded))
 
 
-def test_time_that_went_by_while_the_person_was_asked_is_not_taken_from_what_they_allow() -> None:
+def test_time_that_went_by_while_the_user_was_asked_is_not_taken_from_what_they_allow() -> None:
     clock = Clock()
     meter = RunMeter(Limits(max_seconds=60), clock)
     clock.now += 60

@@ -145,7 +145,7 @@ async def test_an_edited_call_is_shown_again_and_runs_as_it_was_shown() -> None:
     assert heard(s)[0].startswith("(The user edited this call before it ran.")
 
 
-async def test_an_edit_of_the_person_s_that_does_not_fit_is_asked_about_as_it_was() -> None:
+async def test_an_edit_of_the_user_s_that_does_not_fit_is_asked_about_as_it_was() -> None:
     s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
     _, second = await answered(s, Decision("edit", arguments="{"), Decision("deny"))
     assert second.target == "one"
@@ -162,7 +162,7 @@ def hooks_about(answers: dict[str, Deny | Modify]) -> Hooks:
     return Hooks((Hook("gate", before_tool),))
 
 
-async def test_an_edit_of_the_person_s_that_a_hook_denies_is_asked_about_as_it_was() -> None:
+async def test_an_edit_of_the_user_s_that_a_hook_denies_is_asked_about_as_it_was() -> None:
     hooks = hooks_about({"other": Deny("not that")})
     s = scene(Turn("", (do("one", "asking"),)), Turn("done"), hooks=hooks)
     arguments = json.dumps({"what": "other", "key": ""})
@@ -171,7 +171,7 @@ async def test_an_edit_of_the_person_s_that_a_hook_denies_is_asked_about_as_it_w
     assert second.reason == "your edit is not allowed (not that), so this is the call as it was"
 
 
-async def test_an_edit_of_the_person_s_that_a_hook_changes_is_shown_as_it_then_is() -> None:
+async def test_an_edit_of_the_user_s_that_a_hook_changes_is_shown_as_it_then_is() -> None:
     hooks = hooks_about({"other": Modify({"what": "third", "key": ""})})
     s = scene(Turn("", (do("one", "asking"),)), Turn("done"), hooks=hooks)
     arguments = json.dumps({"what": "other", "key": ""})
@@ -179,7 +179,7 @@ async def test_an_edit_of_the_person_s_that_a_hook_changes_is_shown_as_it_then_i
     assert (second.target, second.reason) == ("third", "edited by you")
 
 
-async def test_a_rule_of_the_person_s_allows_its_like_for_the_session() -> None:
+async def test_a_rule_of_the_user_s_allows_its_like_for_the_session() -> None:
     s = scene(Turn("", (do("one", "asking"),)), Turn("", (do("once more", "asking"),)), Turn("done"))
     asked = await answered(s, Decision("rule", rule="asking(one*)"), Decision("deny"))
     assert [question.target for question in asked] == ["one", "once more"]

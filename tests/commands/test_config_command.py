@@ -42,7 +42,7 @@ def test_show_names_the_line_that_is_wrong(home: Path, capsys: pytest.CaptureFix
     assert f"{path}:2: modle: no such setting; did you mean mode?" in capsys.readouterr().err
 
 
-def test_path_is_the_person_s_file_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_is_the_user_s_file_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "path"]) == 0
     assert capsys.readouterr().out == f"{home}/config/codeagent/config.toml\n"
 

@@ -1,4 +1,4 @@
-"""The demo's repository: really broken, committed, and untouched by the person's own git settings."""
+"""The demo's repository: really broken, committed, and untouched by the user's own git settings."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def test_its_tests_fail_to_begin_with(tmp_path: Path) -> None:
     assert "FAIL" in done.stderr
 
 
-def test_the_persons_git_settings_and_hooks_have_no_say(tmp_path: Path) -> None:
+def test_the_users_git_settings_and_hooks_have_no_say(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "demo"
     (home / "template/hooks").mkdir(parents=True)
     folder.mkdir()

@@ -94,7 +94,7 @@ def test_flags_go_before_what_the_file_says(product: Product) -> None:
     assert settings.api_base == "http://127.0.0.1:1"
 
 
-async def test_a_folder_without_a_repository_is_asked_about_unless_the_person_said_yes(
+async def test_a_folder_without_a_repository_is_asked_about_unless_the_user_said_yes(
     product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(model="demo")
@@ -388,7 +388,7 @@ async def test_a_kept_key_is_sent_to_its_provider_and_written_nowhere(
 
 
 @pytest.mark.docker
-async def test_in_the_container_a_command_of_the_persons_is_stopped_whole_and_the_workspace_is_there(
+async def test_in_the_container_a_command_of_the_users_is_stopped_whole_and_the_workspace_is_there(
     product: Product,
 ) -> None:
     here = launcher(product)

@@ -137,7 +137,7 @@ def test_a_project_may_have_commands_that_only_read_asked_about_and_not_allowed(
         place.load()
 
 
-def test_git_hooks_run_on_commit_only_where_the_persons_file_says_so(place: Place) -> None:
+def test_git_hooks_run_on_commit_only_where_the_users_file_says_so(place: Place) -> None:
     assert not place.load().commit_hooks
     place.user_file.write_text("commit_hooks = true\n")
     assert place.load().commit_hooks

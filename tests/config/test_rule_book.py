@@ -81,7 +81,7 @@ def test_a_folder_that_took_the_place_of_another_inherits_nothing(place: Place) 
     assert place.told == [f"asked about again: bash(git log *), which was kept for another folder at {place.work}"]
 
 
-def test_after_ninety_days_the_person_is_asked_again_and_told_once(place: Place) -> None:
+def test_after_ninety_days_the_user_is_asked_again_and_told_once(place: Place) -> None:
     place.book().keep("bash(git log *)")
     place.now += LASTS.total_seconds() - 1
     assert place.load() == (LOG,)
@@ -91,7 +91,7 @@ def test_after_ninety_days_the_person_is_asked_again_and_told_once(place: Place)
     assert (place.load(), len(place.told)) == ((), 1)
 
 
-def test_the_same_answer_once_more_begins_the_time_anew(place: Place) -> None:
+def test_the_same_answer_once_more_begins_the_time_again(place: Place) -> None:
     place.book().keep("bash(git log *)")
     place.now += 50 * 86400
     place.book().keep("bash(git log *)")

@@ -22,7 +22,7 @@ def book(tmp_path: Path, project: Path) -> TrustFile:
     return TrustFile(tmp_path / "config", project, tmp_path / "home")
 
 
-def test_nothing_is_trusted_before_the_person_said_so(book: TrustFile) -> None:
+def test_nothing_is_trusted_before_the_user_said_so(book: TrustFile) -> None:
     assert not book.trusts(ONE)
     assert not book.file.exists()
 

@@ -35,7 +35,7 @@ def test_rows_are_in_the_order_in_which_calls_were_asked_for() -> None:
     assert [(row.id, row.duration_ms) for row in audit(finished_run())] == [("c1", 5), ("c2", 5)]
 
 
-def test_a_call_without_a_result_says_so_and_the_persons_own_command_is_a_row() -> None:
+def test_a_call_without_a_result_says_so_and_the_users_own_command_is_a_row() -> None:
     log = Log()
     log.announce("c1")
     log.shell("shell-1", shared=False)

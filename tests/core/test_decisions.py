@@ -103,7 +103,7 @@ def test_an_answer_that_became_a_rule_names_it_and_how_long_it_holds() -> None:
     assert (row.outcome, row.rule, row.keep) == ("allowed", "bash(make *)", True)
 
 
-def test_a_no_is_told_with_the_persons_reason() -> None:
+def test_a_no_is_told_with_the_users_reason() -> None:
     row = Log().call().ask().answer("deny", reason="not now").end("user", ("denied", "the user said no: not now")).row
     assert (row.outcome, row.who, row.reason) == ("denied", "user", "not now")
 
@@ -150,7 +150,7 @@ def test_a_call_without_arguments_in_the_log_is_told_by_its_target() -> None:
     assert Log().ask(target="src/a.py").answer("once").row.what == "src/a.py"
 
 
-def test_a_call_allowed_for_the_session_is_not_asked_about_again_and_told_as_the_persons() -> None:
+def test_a_call_allowed_for_the_session_is_not_asked_about_again_and_told_as_the_users() -> None:
     log = Log().call().ask().answer("session").end("user")
     log.call(call_id="c2").end("user", call_id="c2")
     assert log.rows == [
@@ -215,7 +215,7 @@ def test_an_edited_call_that_a_rule_allows_is_told_as_such() -> None:
     ]
 
 
-def test_an_answer_after_which_the_person_was_asked_again_allowed_nothing() -> None:
+def test_an_answer_after_which_the_user_was_asked_again_allowed_nothing() -> None:
     log = Log().call().ask().answer("rule", rule="bash(x)").ask(reason="bash(x) does not allow all of this call")
     assert log.answer("deny").end("user", ("denied", "the user said no")).rows == [
         ("cancelled", "rule", "asked again: bash(x) does not allow all of this call"),
@@ -223,7 +223,7 @@ def test_an_answer_after_which_the_person_was_asked_again_allowed_nothing() -> N
     ]
 
 
-def test_arguments_a_person_changed_before_the_batch_are_what_was_decided_about() -> None:
+def test_arguments_a_user_changed_before_the_batch_are_what_was_decided_about() -> None:
     log = Log().call()
     arguments = '{"command": "make check"}'
     log.add(CallEdited, text="edited by you", call_id="c1", arguments=arguments, target="make check", permission="auto")
@@ -231,7 +231,7 @@ def test_arguments_a_person_changed_before_the_batch_are_what_was_decided_about(
     assert (row.target, row.what) == ("make check", "make check")
 
 
-def test_the_persons_own_command_is_told_as_theirs() -> None:
+def test_the_users_own_command_is_told_as_theirs() -> None:
     log = Log().run("shell", command="make", shared=True).end("user", name="shell")
     assert log.rows == [("allowed", "user", "the user's own command")]
     assert log.row.what == "make\n(shared: true)"

@@ -116,7 +116,7 @@ def test_every_kind_of_file_is_in_the_table_above() -> None:
 
 
 @for_each("mode", ["ask", "accept-edits", "auto"])
-def test_no_mode_answers_for_the_person(mode: str) -> None:
+def test_no_mode_answers_for_the_user(mode: str) -> None:
     key = ApprovalKey("path", ("Makefile",), sensitive=host_reason("Makefile"))
     verdict = Policy(mode).check("edit", key, "prompt", "files")  # type: ignore[arg-type]  # literals
     assert verdict.permission == "prompt"

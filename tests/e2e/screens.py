@@ -40,6 +40,6 @@ def long_answer(last: str = "the very last word", paragraphs: int = 400, delay_m
 
 
 def prompts(events: list[Event]) -> list[str]:
-    """What the log says the person said."""
+    """What the log says the user said."""
     added = (event["message"] for event in events if event["type"] == "message.added")
     return [part["text"] for message in added if message["role"] == "user" for part in message["content"]]

@@ -105,7 +105,7 @@ def test_f29_a_page_is_not_cut_again(product: Product) -> None:
     assert text.endswith("[Lines 1-500 of 3000. Go on with offset=501.]")
 
 
-def test_f29_the_stored_event_of_a_cut_result_is_never_written_anew(product: Product) -> None:
+def test_f29_the_stored_event_of_a_cut_result_is_never_written_again(product: Product) -> None:
     _, session = cut_output(product, "seq 1 100000")
     before = json.dumps(results(product.log())[0])
     product.run(product.script(say("ok")), "--resume", session)

@@ -53,7 +53,7 @@ def test_f32_calls_wait_for_each_other_where_only_one_may_run(product: Product) 
     assert (done.code, kinds) == (0, ["tool.started", "tool.finished"] * 3)
 
 
-def test_f32_limits_may_stand_in_the_persons_file_and_a_project_lowers_them(product: Product, busy: str) -> None:
+def test_f32_limits_may_stand_in_the_users_file_and_a_project_lowers_them(product: Product, busy: str) -> None:
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[limits]\nmax_tokens = 1000000\nmax_seconds = 600\nmax_concurrency = 2\n")

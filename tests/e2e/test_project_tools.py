@@ -124,7 +124,7 @@ def test_any_change_of_a_trusted_project_is_asked_about_again(product: Product) 
     assert "f" not in listed(product)
 
 
-def test_a_persons_folder_inside_the_workspace_is_not_loaded(product: Product) -> None:
+def test_a_users_folder_inside_the_workspace_is_not_loaded(product: Product) -> None:
     inside = product.workspace / "config"
     (inside / "codeagent" / "tools").mkdir(parents=True)
     (inside / "codeagent" / "tools" / "join.py").write_text(JOIN)

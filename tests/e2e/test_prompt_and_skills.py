@@ -77,7 +77,7 @@ def test_f27_info_tells_all_about_a_skill_and_the_closest_names_where_there_is_n
     assert (unknown["error"]["kind"], "did you mean release" in text_of(unknown)) == ("not_found", True)
 
 
-def test_f27_a_persons_skill_is_offered_everywhere_with_its_files(product: Product) -> None:
+def test_f27_a_users_skill_is_offered_everywhere_with_its_files(product: Product) -> None:
     put(product.home, "config/codeagent/skills/mine/SKILL.md", SKILL.format(name="mine"))
     put(product.home, "config/codeagent/skills/mine/notes.md", "the notes")
     put(product.home, "config/codeagent/config.toml", 'model = "demo"\n')

@@ -127,7 +127,7 @@ def test_without_a_sandbox_no_mode_allows_a_command(product: Product, mode: str)
 
 
 @pytest.mark.parametrize("allowed", [("--yes",), ("--allow", "bash(touch *)")])
-def test_without_a_sandbox_a_command_runs_when_a_person_allowed_it(product: Product, allowed: tuple[str, ...]) -> None:
+def test_without_a_sandbox_a_command_runs_when_a_user_allowed_it(product: Product, allowed: tuple[str, ...]) -> None:
     done = product.run(product.script(calls(bash("touch made")), say("Yes.")), *allowed, "--output", "jsonl")
     assert (done.code, results(done.events)[0]["sandbox"]) == (0, "host")
     assert (product.workspace / "made").exists()

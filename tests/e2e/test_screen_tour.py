@@ -1,4 +1,4 @@
-"""A person's first session, with keys on a terminal: yes, no because, steering, a stop, a crash, and back again."""
+"""A user's first session, with keys on a terminal: yes, no because, steering, a stop, a crash, and back again."""
 
 import asyncio
 import itertools
@@ -92,7 +92,7 @@ def make_project(product: Product) -> None:
 
 
 def check(product: Product, events: list[Event]) -> None:
-    """The log says what the person did, and the project is mended."""
+    """The log says what the user did, and the project is mended."""
     assert product.call_in(product.workspace, "python3", "-m", "unittest").code == 0
     denied = [result for result in results(events) if (result["error"] or {}).get("kind") == "denied"]
     assert [REASON in result["error"]["message"] for result in denied] == [True]

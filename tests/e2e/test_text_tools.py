@@ -32,7 +32,7 @@ def bug(product: Product) -> Product:
 
 
 def settle(product: Product) -> None:
-    """The person's settings from here on."""
+    """The user's settings from here on."""
     folder = product.home / "config" / "codeagent"
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(SETTINGS)

@@ -88,7 +88,7 @@ async def test_a_broken_off_restore_is_finished_by_the_next_start_which_says_so(
     checkpoints.close()
 
 
-async def test_what_the_person_edited_after_the_crash_is_kept_and_named(
+async def test_what_the_user_edited_after_the_crash_is_kept_and_named(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoints, _ = await half_restored(tmp_path, root, monkeypatch)

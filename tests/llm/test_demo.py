@@ -65,7 +65,7 @@ async def test_the_script_takes_the_project_from_red_to_green(tmp_path: Path) ->
     assert codes == [1, 0]
 
 
-async def test_what_the_person_denied_is_asked_for_again_with_their_reason() -> None:
+async def test_what_the_user_denied_is_asked_for_again_with_their_reason() -> None:
     model = demo_model()
     messages: list[Message] = [UserMessage.from_text(DEMO_PROMPT)]
     first = (await ask(model, request(*messages))).message

@@ -1,4 +1,4 @@
-"""`codeagent sandbox`, as a person types it."""
+"""`codeagent sandbox`, as a user types it."""
 
 import json
 import os

@@ -105,7 +105,7 @@ async def test_a_git_directory_that_a_command_makes_is_moved_away(make_sandbox: 
     assert (await run(sandbox, "true")).result.notices == ()
 
 
-async def test_a_git_directory_that_the_person_makes_is_kept_and_protected(
+async def test_a_git_directory_that_the_user_makes_is_kept_and_protected(
     make_sandbox: MakeSandbox, tmp_path: Path
 ) -> None:
     root = tmp_path / "plain"

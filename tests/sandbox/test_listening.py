@@ -1,4 +1,4 @@
-"""The ports that a person is shown, because something in the sandbox began to listen on them."""
+"""The ports that a user is shown, because something in the sandbox began to listen on them."""
 
 import asyncio
 

@@ -288,7 +288,7 @@ async def test_a_secret_is_masked_there_too(box: DockerSandbox, project: Path) -
     assert (ran.stdout, ran.result.exit_code) == (b"", 0)
 
 
-async def test_what_the_person_creates_meanwhile_is_left_alone(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_what_the_user_creates_meanwhile_is_left_alone(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
     """A command that cannot write did not make it."""
     root = tmp_path / "plain"
     root.mkdir()

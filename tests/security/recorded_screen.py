@@ -25,7 +25,7 @@ _FRAME = 0.03
 
 
 class RecordedClient:
-    """A conversation that only shows; what the person does has no effect."""
+    """A conversation that only shows; what the user does has no effect."""
 
     running = False
 

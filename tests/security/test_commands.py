@@ -53,7 +53,7 @@ def test_a_question_can_be_asked_about_reading_too() -> None:
     assert Policy(ask_reads=True).check("bash", command_key("ls"), "prompt", "anything").permission == "prompt"
 
 
-def test_a_rule_of_the_person_s_comes_before_what_is_known_of_a_program() -> None:
+def test_a_rule_of_the_user_s_comes_before_what_is_known_of_a_program() -> None:
     for permission, expected in (("deny", "deny"), ("prompt", "prompt")):
         policy = Policy(rules=(Rule.parse("bash(cat *)", permission),))  # type: ignore[arg-type]  # literals
         assert policy.check("bash", command_key("ls | cat -n"), "prompt", "anything").permission == expected

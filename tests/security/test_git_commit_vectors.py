@@ -77,7 +77,7 @@ class Ground:
         self.put(file, f"{line}\n")
 
     def plain(self, *arguments: str, stdin: str = "", terminal: bool = False, check: bool = False) -> None:
-        """git as a person runs it; what becomes of it is told by the mark."""
+        """git as a user runs it; what becomes of it is told by the mark."""
         output = subprocess.DEVNULL
         leader = follower = -1
         if terminal:
@@ -196,7 +196,7 @@ def as_file(ground: Ground) -> None:
 
 
 def linked(name: str) -> Act:
-    """A link where git writes: what is written there lands in the person's file."""
+    """A link where git writes: what is written there lands in the user's file."""
 
     def plant(ground: Ground) -> None:
         (ground.own / name).unlink()
@@ -243,11 +243,11 @@ VECTORS: dict[str, Vector] = {
         both(config("[core]", "\thooksPath = BASE/evil/hooks"), armed("evil/hooks/pre-commit")), COMMIT),
     "core.hooksPath in the workspace": Vector(
         both(config("[core]", "\thooksPath = hooks"), armed("project/hooks/pre-commit")), COMMIT),
-    "core.hooksPath of the person": Vector(
+    "core.hooksPath of the user": Vector(
         both(lambda g: g.config("[core]", "\thooksPath = BASE/evil/hooks", file="home/.gitconfig"),
              armed("evil/hooks/pre-commit")), COMMIT),
     "core.fsmonitor": Vector(config(*FSMONITOR), STATUS),
-    "core.fsmonitor of the person": Vector(lambda g: g.config(*FSMONITOR, file="home/.gitconfig"), STATUS),
+    "core.fsmonitor of the user": Vector(lambda g: g.config(*FSMONITOR, file="home/.gitconfig"), STATUS),
     "config.worktree": Vector(
         both(config("[extensions]", "\tworktreeConfig = true"),
              lambda g: g.config(*FSMONITOR, file=str(g.own / "config.worktree"))), STATUS),
@@ -280,7 +280,7 @@ VECTORS: dict[str, Vector] = {
     "a filter in info/attributes": Vector(
         both(config('[filter "f"]', "\tclean = PROGRAM"),
              lambda g: g.attributes("* filter=f", str(g.git / "info/attributes"))), ADD, refused=True),
-    "a filter of the person's attributes": Vector(
+    "a filter of the user's attributes": Vector(
         both(lambda g: g.config('[filter "f"]', "\tclean = PROGRAM", file="home/.gitconfig"),
              lambda g: g.attributes("* filter=f", "home/.config/git/attributes")), ADD, refused=True),
     "a filter of a neighbour": Vector(

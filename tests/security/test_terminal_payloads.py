@@ -29,7 +29,7 @@ def start(folder: Path, shown: list[int]) -> PtyScreen:
 
 
 def everything_shown(screen: PtyScreen, pasted: list[str]) -> None:
-    """The recording with the usual detail and with all of it, the lists a person opens, pastes, and what is left."""
+    """The recording with the usual detail and with all of it, the lists a user opens, pastes, and what is left."""
     screen.wait_for(lambda: END.encode() in screen.raw)
     press(screen, ["ctrl+o"], "detail: full")
     screen.resize(160, 60)

@@ -70,7 +70,7 @@ class Log:
         )
 
     def shell(self, call_id: str, *, shared: bool, text: str = "out") -> None:
-        """A command of the person's own, from its start to its result."""
+        """A command of the user's own, from its start to its result."""
         arguments = {"command": "make", "shared": shared}
         self.add(ToolStarted, call_id=call_id, name="shell", target="make", arguments=arguments)
         self.add(ToolFinished, call_id=call_id, name="shell", is_error=False, duration_ms=1)

@@ -107,7 +107,7 @@ def test_text_that_left_its_queue_but_became_no_message_is_kept() -> None:
     assert (queued.text, queued.taken_out) == ("two", True)
 
 
-def test_text_the_person_took_back_is_not_kept() -> None:
+def test_text_the_user_took_back_is_not_kept() -> None:
     log = Log()
     log.add(SteerQueued, id="q1", kind="steer", text="never mind")
     log.add(SteerDelivered, id="q1", kind="steer", taken_back=True)

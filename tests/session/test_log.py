@@ -158,7 +158,7 @@ async def test_half_a_record_that_could_not_be_cut_off_is_cut_off_before_the_nex
     assert read_recording(log.folder / LOG).problems == ()
 
 
-async def test_after_a_failed_flush_everything_since_the_last_one_is_written_anew(log: SessionLog, disk: Disk) -> None:
+async def test_after_a_failed_flush_everything_since_the_last_one_is_written_again(log: SessionLog, disk: Disk) -> None:
     log.append(notice(log, "durable"))
     await log.sync()
     log.append(notice(log, "one"))

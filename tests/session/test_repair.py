@@ -112,7 +112,7 @@ def test_text_that_had_left_its_queue_becomes_its_message_and_queued_text_stays_
     assert [queued.id for queued in history.undelivered] == ["q2"]
 
 
-def test_a_command_of_the_persons_own_that_was_running_is_ended_and_told_where_it_was_shared() -> None:
+def test_a_command_of_the_users_own_that_was_running_is_ended_and_told_where_it_was_shared() -> None:
     log = Log()
     log.run()
     log.end()

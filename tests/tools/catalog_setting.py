@@ -1,4 +1,4 @@
-"""A workspace and a person's folder with tool files of one word per tool."""
+"""A workspace and a user's folder with tool files of one word per tool."""
 
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class Trusting:
 
 
 class Setting:
-    """A workspace and a person's folder."""
+    """A workspace and a user's folder."""
 
     def __init__(self, base: Path) -> None:
         self.project = base / "project"

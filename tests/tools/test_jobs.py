@@ -135,7 +135,7 @@ async def test_a_wait_whose_time_is_up_says_how_things_stand_and_is_no_error() -
     assert len(b.notes()) == 1
 
 
-async def test_what_the_person_types_does_not_wait_for_a_job() -> None:
+async def test_what_the_user_types_does_not_wait_for_a_job() -> None:
     b = Backstage(START, Turn("", (call("wait", id="job-1", timeout=600),)), Turn("yes?"))
     running = asyncio.ensure_future(b.run())
     await b.until("tool.started", 2)

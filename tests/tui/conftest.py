@@ -46,7 +46,7 @@ async def nothing_left_to_do(min_sleep: float = 0, max_sleep: float = 1) -> None
             await asyncio.wait(working, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
             continue
         due = [timer.when() for timer in loop._scheduled if not timer.cancelled()]
-        if min(due, default=ends) > loop.time() + SOON:
+        if not due or min(due) > loop.time() + SOON:
             return
         await asyncio.sleep(max(0.0, min(due) - loop.time()))
 

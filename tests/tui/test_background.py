@@ -131,7 +131,7 @@ def test_nothing_is_waited_for_once_the_call_went_to_the_background_or_the_run_e
     assert show(takes_long().finish("interrupted")).status.now.waits_since is None
 
 
-def test_a_command_of_the_persons_own_is_not_offered() -> None:
+def test_a_command_of_the_users_own_is_not_offered() -> None:
     recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
     stage = show(recording)
     assert (stage.status.now.waits_since, stage.document.running_calls()) == (None, ())
@@ -148,7 +148,7 @@ def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
     ended = recording.events[-1]
     assert isinstance(ended, JobFinished)
     recording.add(MessageAdded, message=job_note(ended))
-    recording.add(MessageAdded, message=UserMessage.from_text("(the person undid batch 2)", source="note"))
+    recording.add(MessageAdded, message=UserMessage.from_text("(the user undid batch 2)", source="note"))
 
     stage = Stage()
     first = Bridge(stage, live=False)
@@ -158,4 +158,4 @@ def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
     for event in recording.events[-2:]:
         then.show(event)
     told = [block.text for block in stage.document.blocks if isinstance(block, Remark) and block.level == "told"]
-    assert told == ["the person undid batch 2"]
+    assert told == ["the user undid batch 2"]

@@ -38,7 +38,7 @@ def show(recording: Recording, *, live: bool = True) -> Stage:
     return stage
 
 
-def test_a_run_begins_with_what_the_person_said() -> None:
+def test_a_run_begins_with_what_the_user_said() -> None:
     stage = show(Recording().run("fix it"))
 
     assert [type(block) for block in stage.document.blocks] == [Prompt]
@@ -334,7 +334,7 @@ def test_other_notices_and_limits_are_remarks() -> None:
     ]
 
 
-def test_a_command_of_the_persons_own_is_a_block_of_its_own() -> None:
+def test_a_command_of_the_users_own_is_a_block_of_its_own() -> None:
     recording = Recording().start("shell-1", "shell", "git log", command="git log", shared=True)
     assert "Esc stops it" in show(recording).status.now.notice
     stage = show(recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit"))

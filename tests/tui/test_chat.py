@@ -1,4 +1,4 @@
-"""What the person does on the chat screen becomes a call on the conversation, and nothing typed is lost."""
+"""What the user does on the chat screen becomes a call on the conversation, and nothing typed is lost."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -99,7 +99,7 @@ async def test_esc_pauses_and_esc_again_stops(tmp_path: Path) -> None:
         assert app.told == [Pause(), Stop()]
 
 
-async def test_esc_stops_a_command_of_the_persons_own_at_once(tmp_path: Path) -> None:
+async def test_esc_stops_a_command_of_the_users_own_at_once(tmp_path: Path) -> None:
     recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
     async with chat(tmp_path, recording) as (pilot, app):
         await pilot.press("escape")
@@ -339,7 +339,7 @@ async def test_find_marks_what_is_looked_for_and_esc_returns_to_writing(tmp_path
         assert app.chat.focused is app.chat.composer
 
 
-async def test_the_persons_own_keys_are_in_force(tmp_path: Path) -> None:
+async def test_the_users_own_keys_are_in_force(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests(), keys_file="chat.detail: alt+e\n") as (pilot, app):
         await pilot.press("alt+e")
         assert app.chat.view.detail == "full"

@@ -1,4 +1,4 @@
-"""Going back asks where something of the person's own would be lost, and says in one line what it did."""
+"""Going back asks where something of the user's own would be lost, and says in one line what it did."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -44,7 +44,7 @@ def notice(app: ReplayApp) -> str:
     return app.chat.stage.status.now.notice
 
 
-async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_persons_is_in_it(tmp_path: Path) -> None:
+async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_users_is_in_it(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         await enter(pilot, "/undo")
         await until(pilot, lambda: bool(past.told))
@@ -60,7 +60,7 @@ async def test_what_cannot_be_seen_is_said_with_what_was_taken_back(tmp_path: Pa
         assert notice(app).endswith("; not seen: data.bin: larger than 20 MiB")
 
 
-async def test_where_the_person_edited_a_file_they_are_asked(tmp_path: Path) -> None:
+async def test_where_the_user_edited_a_file_they_are_asked(tmp_path: Path) -> None:
     all_of_it, what_is_mine_stays = None, ("tests/test_dates.py",)
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py"})
@@ -82,7 +82,7 @@ async def test_where_the_person_edited_a_file_they_are_asked(tmp_path: Path) -> 
             assert told or notice(app) == "nothing was changed", key
 
 
-async def test_nothing_is_left_to_take_back_where_the_person_edited_every_file(tmp_path: Path) -> None:
+async def test_nothing_is_left_to_take_back_where_the_user_edited_every_file(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py", "tests/test_dates.py"})
         await enter(pilot, "/undo")
@@ -192,7 +192,7 @@ async def test_the_conversation_does_not_go_back_to_a_batch(tmp_path: Path) -> N
         assert past.told == [Restore("b3", "rewind", True, False, None)]
 
 
-async def test_rewind_asks_as_well_where_the_person_edited_a_file(tmp_path: Path) -> None:
+async def test_rewind_asks_as_well_where_the_user_edited_a_file(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py"})
         await enter(pilot, "/rewind")

@@ -1,4 +1,4 @@
-"""From the card to the hunks and back: the conversation is answered with what the person took."""
+"""From the card to the hunks and back: the conversation is answered with what the user took."""
 
 from pathlib import Path
 

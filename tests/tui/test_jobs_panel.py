@@ -183,7 +183,7 @@ async def test_what_cannot_be_done_is_told_in_the_panel(tmp_path: Path) -> None:
         await until(pilot, lambda: "job-6 is not a job of this session" in shown(app))
 
 
-async def test_a_question_that_waits_for_the_person_shows_in_the_panel(tmp_path: Path) -> None:
+async def test_a_question_that_waits_for_the_user_shows_in_the_panel(tmp_path: Path) -> None:
     recording = background()
     count = len(recording.events)
     async with panel(tmp_path, recording) as (pilot, app):
@@ -216,7 +216,7 @@ async def test_ctrl_b_moves_the_one_call_that_is_waited_for_although_something_i
         assert app.chat.composer.cursor_location == (0, len("half a thought"))
 
 
-async def test_of_two_calls_the_person_chooses_and_the_longest_comes_first(tmp_path: Path) -> None:
+async def test_of_two_calls_the_user_chooses_and_the_longest_comes_first(tmp_path: Path) -> None:
     async with chat(tmp_path, two_take_long()) as (pilot, app):
         await pilot.press("ctrl+b")
         await until(pilot, lambda: isinstance(app.screen, Picker))

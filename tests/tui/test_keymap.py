@@ -1,4 +1,4 @@
-"""The person's keys are checked completely before any is changed, and a refusal names file, line, actions and key."""
+"""The user's keys are checked completely before any is changed, and a refusal names file, line, actions and key."""
 
 import importlib
 import pkgutil
@@ -115,7 +115,7 @@ def test_a_key_is_spelled_as_textual_does_and_shown_as_people_do(written: str, k
     assert (spelled(written), shown(spelled(written))) == (key, seen)
 
 
-def test_the_sheet_has_every_action_and_says_which_keys_are_the_persons_own(tmp_path: Path) -> None:
+def test_the_sheet_has_every_action_and_says_which_keys_are_the_users_own(tmp_path: Path) -> None:
     rows = read(tmp_path, "chat.detail: f5\n").rows()
     assert len(rows) == len(ACTIONS) + len(TYPED)
     assert [(row.id, row.keys) for row in rows if row.own] == [("chat.detail", "F5")]

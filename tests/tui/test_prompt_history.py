@@ -102,7 +102,7 @@ def test_a_huge_prompt_is_remembered_without_being_written(tmp_path: Path) -> No
     assert PromptHistory(path).entries == ()
 
 
-def test_where_it_cannot_be_written_the_person_is_told_and_it_lasts_for_now(tmp_path: Path) -> None:
+def test_where_it_cannot_be_written_the_user_is_told_and_it_lasts_for_now(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     history = PromptHistory(tmp_path / "file" / "history.jsonl")
     history.add("hello")

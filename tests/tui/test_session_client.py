@@ -1,4 +1,4 @@
-"""What the person does reaches the agent, from the first moment on; what happens reaches the stage."""
+"""What the user does reaches the agent, from the first moment on; what happens reaches the stage."""
 
 import asyncio
 from collections.abc import Callable

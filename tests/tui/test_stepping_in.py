@@ -138,7 +138,7 @@ async def test_a_command_of_one_line_is_edited_in_the_card(tmp_path: Path) -> No
         assert app.told == [EditCall("c6", json.dumps({"command": f"{COMMAND} -v"}))]
 
 
-async def test_other_arguments_are_edited_as_json_in_the_persons_editor(
+async def test_other_arguments_are_edited_as_json_in_the_users_editor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor(tmp_path, monkeypatch, '{"path": "a.py"}')

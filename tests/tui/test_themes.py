@@ -141,7 +141,7 @@ def test_the_default_theme_that_needs_no_file_equals_its_file() -> None:
     assert {entry.key: entry.values[0] for entry in entries} == dict(INK)
 
 
-def test_names_are_the_default_the_bundled_and_the_persons_own(tmp_path: Path) -> None:
+def test_names_are_the_default_the_bundled_and_the_users_own(tmp_path: Path) -> None:
     write(tmp_path, SMALL)
     names = Themes([tmp_path]).names()
     assert names[0] == "ink"

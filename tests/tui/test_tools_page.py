@@ -81,7 +81,7 @@ async def test_no_other_keys_load_anything(tmp_path: Path) -> None:
             assert app.told == [TrustTools(False)], keys
 
 
-async def test_a_file_that_changes_after_the_question_is_asked_about_anew(tmp_path: Path) -> None:
+async def test_a_file_that_changes_after_the_question_is_asked_about_again(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
         await pilot.press("t")
         app.clients[-1].tools_in_use = replace(TOOLBOX, untrusted=(*TOOLBOX.untrusted, ".codeagent/tools/new.py"))

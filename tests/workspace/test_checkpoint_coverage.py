@@ -60,7 +60,7 @@ async def covered(checkpoints: GitCheckpoints, snapshot: str, *paths: str) -> li
     return [path for path in paths if await checkpoints.node(snapshot, path) is not None]
 
 
-async def test_ignore_files_of_every_level_and_the_persons_own_are_respected(
+async def test_ignore_files_of_every_level_and_the_users_own_are_respected(
     checkpoints: GitCheckpoints, root: Path
 ) -> None:
     git(root, "init", "-q")
@@ -91,7 +91,7 @@ async def test_ignore_files_of_every_level_and_the_persons_own_are_respected(
     assert snapshot.left_out == ()
 
 
-async def test_the_global_ignore_file_is_the_one_that_the_persons_configuration_names(state: Path, root: Path) -> None:
+async def test_the_global_ignore_file_is_the_one_that_the_users_configuration_names(state: Path, root: Path) -> None:
     (root.parent / ".gitconfig").write_text("[core]\n\texcludesFile = ~/mine\n[alias]\n\tconfig = !touch pwned\n")
     (root.parent / "mine").write_text("*.mine\n")
     (root / "a.mine").write_text("x")
@@ -117,7 +117,7 @@ async def test_rules_of_folders_above_count_where_the_workspace_is_a_part_of_a_r
     checkpoints.close()
 
 
-async def test_what_the_person_tracks_is_covered_though_it_is_ignored(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_what_the_user_tracks_is_covered_though_it_is_ignored(checkpoints: GitCheckpoints, root: Path) -> None:
     git(root, "init", "-q")
     (root / "dist/deep").mkdir(parents=True)
     for name in ("dist/deep/kept", "dist/deep/not", "a.log", "b.log"):

@@ -1,4 +1,4 @@
-"""In whatever state the person's repository is, files come back and nothing of the repository is touched."""
+"""In whatever state the user's repository is, files come back and nothing of the repository is touched."""
 
 import shutil
 import subprocess

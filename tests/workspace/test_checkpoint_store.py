@@ -56,7 +56,7 @@ async def test_the_store_is_nobody_elses_and_never_part_of_a_snapshot(root: Path
     checkpoints.close()
 
 
-async def test_without_git_or_with_an_old_one_the_person_is_told(
+async def test_without_git_or_with_an_old_one_the_user_is_told(
     state: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -97,7 +97,7 @@ async def test_a_state_folder_that_cannot_be_used_is_named(root: Path, tmp_path:
         await GitCheckpoints(tmp_path / "state", root).take()
 
 
-async def test_a_damaged_store_says_so_and_a_damaged_memory_of_stamps_is_made_anew(
+async def test_a_damaged_store_says_so_and_a_damaged_memory_of_stamps_is_made_again(
     checkpoints: GitCheckpoints, state: Path, root: Path
 ) -> None:
     (root / "f").write_text("one")

@@ -247,7 +247,7 @@ def test_packed_branches_and_objects_are_as_good(repo: Repo, pack: list[str]) ->
     repo.git("fsck", "--strict")
 
 
-def test_line_endings_are_stored_as_the_person_has_set_it(repo: Repo) -> None:
+def test_line_endings_are_stored_as_the_user_has_set_it(repo: Repo) -> None:
     repo.git("config", "core.autocrlf", "input")
     repo.put("crlf.txt", "a\r\nb\r\n")
     repo.put(".gitattributes", "*.bat -text\n")
@@ -300,7 +300,7 @@ def test_a_look_at_the_status_meanwhile_changes_nothing(repo: Repo) -> None:
     committer.commit("x", ("a.txt",), base)
 
 
-def test_the_person_s_own_ignore_file_and_identity_for_some_folders_are_read(repo: Repo, home: Path) -> None:
+def test_the_user_s_own_ignore_file_and_identity_for_some_folders_are_read(repo: Repo, home: Path) -> None:
     (home / "work").write_text("[user]\n\temail = ada@work.example\n")
     (home / ".gitconfig").write_text(
         (home / ".gitconfig").read_text()

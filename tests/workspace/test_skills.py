@@ -1,4 +1,4 @@
-"""Skills: folders with a SKILL.md, of a project and of a person; what is wrong with one keeps only it out."""
+"""Skills: folders with a SKILL.md, of a project and of a user; what is wrong with one keeps only it out."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.fakes import put
 
 
 class Shelves:
-    """A project and a person's folder of skills."""
+    """A project and a user's folder of skills."""
 
     def __init__(self, folder: Path) -> None:
         self.project, self.user = folder / "project", folder / "config/skills"
@@ -55,14 +55,14 @@ def test_a_skill_is_listed_by_name_and_description_and_its_body_is_read_on_deman
     assert found.read("release").text == "changed\n"
 
 
-def test_the_persons_come_first_and_each_place_is_in_the_order_of_names(shelves: Shelves) -> None:
+def test_the_users_come_first_and_each_place_is_in_the_order_of_names(shelves: Shelves) -> None:
     for name in ("b", "a"):
         shelves.write(f"folder-of-{name}", skill(f"p-{name}"))
         shelves.write(f"folder-of-{name}", skill(f"u-{name}"), user=True)
     assert [s.name for s in shelves.load().listed] == ["u-a", "u-b", "p-a", "p-b"]
 
 
-def test_a_project_cannot_take_the_name_of_a_persons_skill(shelves: Shelves) -> None:
+def test_a_project_cannot_take_the_name_of_a_users_skill(shelves: Shelves) -> None:
     shelves.write("deploy", skill("deploy", "mine"), user=True)
     shelves.write("deploy", skill("deploy", "theirs"))
     found = shelves.load()
@@ -134,7 +134,7 @@ def test_a_skill_that_leads_out_of_its_folder_through_a_link_is_not_read(shelves
     assert len(found.problems) == 3
 
 
-def test_a_file_of_a_persons_skill_is_read_only_from_its_own_folder(shelves: Shelves) -> None:
+def test_a_file_of_a_users_skill_is_read_only_from_its_own_folder(shelves: Shelves) -> None:
     shelves.write("a", skill("a"), user=True)
     shelves.write("b", skill("b"), user=True)
     put(shelves.user, "a/refs/more.md", "more")

@@ -38,7 +38,7 @@ class AskUser(Tool[AskUserArgs]):
     permission = "auto"
     concurrency = "shared"
     effect = "nothing"
-    waits_for_person = True
+    waits_for_user = True
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker

@@ -1,4 +1,4 @@
-"""Text a person is asked to allow: what could hide something in it is pointed out, and nothing is left out."""
+"""Text a user is asked to allow: what could hide something in it is pointed out, and nothing is left out."""
 
 import re
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ class Palette:
     """Secondary text: durations, counts, hints."""
     accent: Style = Style(bold=True)
     user: Style = Style(bold=True)
-    """The bar and the word in front of what the person said."""
+    """The bar and the word in front of what the user said."""
     heading: Style = Style(bold=True)
     strong: Style = Style(bold=True)
     emphasis: Style = Style(italic=True)

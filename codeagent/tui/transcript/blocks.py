@@ -40,12 +40,12 @@ class Block:
     version: int = 0
     """Rises with every change, so that what was drawn of it can be kept until then."""
     detail: Detail | None = None
-    """What the person chose for this block; None follows the whole transcript."""
+    """What the user chose for this block; None follows the whole transcript."""
 
 
 @dataclass(eq=False)
 class Prompt(Block):
-    """What the person said: at the start of a run, or while it ran."""
+    """What the user said: at the start of a run, or while it ran."""
 
     text: str = ""
     source: str = "prompt"
@@ -98,7 +98,7 @@ class Card:
     target: str
     state: CallState = "planned"
     asks: bool = False
-    """The plan says that the person will be asked."""
+    """The plan says that the user will be asked."""
     began: float | None = None
     """Seconds since the epoch."""
     duration_ms: int = 0
@@ -117,7 +117,7 @@ class Card:
 
 @dataclass(eq=False)
 class Batch(Block):
-    """The calls that run before the next point where the person can step in."""
+    """The calls that run before the next point where the user can step in."""
 
     number: int = 0
     cards: list[Card] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Batch(Block):
 
 @dataclass(eq=False)
 class Command(Block):
-    """A shell command the person ran with `!` or `!!`."""
+    """A shell command the user ran with `!` or `!!`."""
 
     card: Card = field(default_factory=lambda: Card("", "shell", ""))
     shared: bool = True

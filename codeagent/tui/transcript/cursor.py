@@ -31,7 +31,7 @@ def step(sheet: Sheet, stop: Stop, direction: int) -> Stop | None:
 
 
 def step_prompt(sheet: Sheet, stop: Stop, direction: int) -> Stop | None:
-    """The next thing the person said."""
+    """The next thing the user said."""
     index = stop.index + direction
     while 0 <= index < len(sheet.layout):
         if isinstance(sheet.document.blocks[index], Prompt):

@@ -53,7 +53,7 @@ class Document:
             self._touch(greeting)
 
     def say(self, text: str, source: str = "prompt") -> None:
-        """What the person said."""
+        """What the user said."""
         self.close()
         self._add(Prompt(len(self.blocks), text=text, source=source))
 
@@ -140,14 +140,14 @@ class Document:
             self._touch(batch)
 
     def run_command(self, call_id: str, command: str, *, shared: bool) -> None:
-        """A shell command of the person's own."""
+        """A shell command of the user's own."""
         self.close()
         block = Command(len(self.blocks), card=Card(call_id, "shell", command), shared=shared)
         self._cards[call_id] = (block, block.card)
         self._add(block)
 
     def running_commands(self) -> tuple[str, ...]:
-        """Call ids of the person's own shell commands that still run."""
+        """Call ids of the user's own shell commands that still run."""
         blocks = (block for block, _ in self._cards.values() if isinstance(block, Command))
         return tuple(block.card.call_id for block in blocks if block.card.state not in ENDED)
 

@@ -29,7 +29,7 @@ from codeagent.tui.transcript.spelling import counted, duration, whole
 from codeagent.tui.transcript.wrap import clipped, cut, flat, paragraph
 
 PROMPT_ROWS = 30
-"""Rows shown of what the person said, where it is longer than `_LONG_PROMPT`."""
+"""Rows shown of what the user said, where it is longer than `_LONG_PROMPT`."""
 _LONG_PROMPT = 40
 THOUGHTS_GUTTER = "  "
 _OPEN_THOUGHTS_ROWS = 3

@@ -26,7 +26,7 @@ _FAILED_ROWS = 6
 DONE_ROWS = 5
 """Rows of what a command printed that came to its end: what proves how it went."""
 OWN_ROWS = 20
-"""Rows of what a command of the person's own printed."""
+"""Rows of what a command of the user's own printed."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Columns:
 def draw_cards(cards: Sequence[Card], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False) -> Drawn:
     """The cards of one batch behind a gutter of blanks; with a memo, what ended is not drawn again and again.
 
-    `own`: the person ran it, and wants to see what it printed.
+    `own`: the user ran it, and wants to see what it printed.
     """
     drawn = Drawn()
     inner = replace(look, width=max(1, look.width - cell_len(gutter)))

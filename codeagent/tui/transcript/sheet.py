@@ -64,7 +64,7 @@ class Anchor:
 
     place: Place
     characters: int | None = None
-    """How much of the block's text is above, where widths changed since the person scrolled: rows then are
+    """How much of the block's text is above, where widths changed since the user scrolled: rows then are
     others, the text is not."""
 
 
@@ -103,7 +103,7 @@ class Sheet:
             self.layout.correct(key, height or self._guess(key), exact=False)
 
     def set_width(self, width: int) -> None:
-        """Draw at another width. Everything is estimated anew."""
+        """Draw at another width. Everything is estimated again."""
         if width != self.width:
             self.width = width
             self._forget()
@@ -121,7 +121,7 @@ class Sheet:
             self._drop_all()
 
     def tick(self) -> None:
-        """Draw anew what shows a duration that counts on."""
+        """Draw again what shows a duration that counts on."""
         for index in self._seen:
             if index < len(self.document.blocks) and runs(self.document.blocks[index]):
                 self.layout.correct(index, self.layout.height(index), exact=False)
@@ -345,7 +345,7 @@ def _alike(some: Sequence[Line], others: Sequence[Line]) -> int:
 def _growth(
     growths: dict[int, _Growth[GrowingT]], block: Answer | Thoughts, make: Callable[[], GrowingT]
 ) -> _Growth[GrowingT]:
-    """The one of this block; begun anew where its text was replaced."""
+    """The one of this block; begun again where its text was replaced."""
     growth = growths.get(block.key)
     if growth is None or growth.replaced != block.pieces.replaced:
         growth = growths[block.key] = _Growth(make(), block.pieces, 0, block.pieces.replaced)

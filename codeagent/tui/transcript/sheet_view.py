@@ -75,7 +75,7 @@ class SheetView(ScrollView):
 
     @property
     def ticking(self) -> bool:
-        """Once a second, durations that count on are drawn anew."""
+        """Once a second, durations that count on are drawn again."""
         return self._ticker is not None
 
     def on_mount(self) -> None:
@@ -181,7 +181,7 @@ class SheetView(ScrollView):
         self._placing = True
         size = Size(self._window.width, total)
         if size != before:
-            # Not assigned: that would lay out the whole screen anew.
+            # Not assigned: that would lay out the whole screen again.
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
         moved = self.scroll_offset.y != top
@@ -244,7 +244,7 @@ class SheetView(ScrollView):
         return super()._scroll_to(*position, **{**options, "animate": False})
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Bring the scroll position within bounds, which is not the person's scrolling."""
+        """Bring the scroll position within bounds, which is not the user's scrolling."""
         placing, self._placing = self._placing, True
         super()._scroll_update(virtual_size)
         self._placing = placing

@@ -30,7 +30,7 @@ _WORD = re.compile(r"\S+")
 
 
 class TranscriptView(SheetView, can_focus=True):
-    """Shows a document, and says what the person asks for with the messages below.
+    """Shows a document, and says what the user asks for with the messages below.
 
     It takes the focus only when it is given, never by a click, so that typing goes on.
     """
@@ -72,7 +72,7 @@ class TranscriptView(SheetView, can_focus=True):
             super().__init__()
 
     class Left(Message):
-        """The person wants to go on typing."""
+        """The user wants to go on typing."""
 
     _cursor: Stop | None = None
     _pressed: tuple[int, int] | None = None
@@ -267,7 +267,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.refresh()
 
     def _marked(self, line: Line, place: Place) -> Line:
-        """The line with what was looked for; the match the person is at stands out among the others."""
+        """The line with what was looked for; the match the user is at stands out among the others."""
         finding = self._finding
         if finding is None or not line.text:
             return line

@@ -140,7 +140,7 @@ async def test_an_update_after_the_call_has_settled_is_ignored() -> None:
     assert "tool.updated" not in names(s.journal.events)
 
 
-async def test_the_person_is_asked_about_the_arguments_as_the_hook_left_them() -> None:
+async def test_the_user_is_asked_about_the_arguments_as_the_hook_left_them() -> None:
     async def change(call: ToolCall) -> Modify:
         return Modify({"what": "fail"})
 

@@ -131,7 +131,7 @@ async def test_what_has_ended_is_not_moved_any_more() -> None:
     assert [event.type for event in b.events].count("tool.result") == 1
 
 
-async def test_what_waits_for_the_person_is_not_moved() -> None:
+async def test_what_waits_for_the_user_is_not_moved() -> None:
     b = Backstage(Turn("", (("asleep", "{}"),)))
     running = asyncio.ensure_future(b.run())
     await b.until("tool.updated")
@@ -217,7 +217,7 @@ async def test_what_ends_while_nobody_asks_for_anything_begins_one_run_for_all_o
     await b.agent.close()
 
 
-async def test_nobody_is_woken_where_no_person_is_there_or_their_text_waits_or_it_is_closed() -> None:
+async def test_nobody_is_woken_where_no_user_is_there_or_their_text_waits_or_it_is_closed() -> None:
     alone = Backstage(Turn("", BACKGROUND))
     await alone.run()
     alone.long.end()
@@ -284,7 +284,7 @@ async def test_closing_stops_every_job_and_logs_it_first() -> None:
     assert b.long.stopped == ["a"]
 
 
-async def test_a_job_that_the_person_stops_is_told_of_but_wakes_nobody() -> None:
+async def test_a_job_that_the_user_stops_is_told_of_but_wakes_nobody() -> None:
     b = Backstage(Turn("", BACKGROUND), attended=True)
     await b.run()
     job = await b.jobs.stop("job-1", "stopped by the user")

@@ -130,7 +130,7 @@ def test_a_result_cannot_end_its_own_block(protocol: TextProtocol) -> None:
     assert "</tool_response></result>\n```" not in sent.replace(f"<![CDATA[{hostile}]]>", "")
 
 
-def test_what_the_person_adds_to_results_is_in_the_same_message() -> None:
+def test_what_the_user_adds_to_results_is_in_the_same_message() -> None:
     sent = as_text(request(*HISTORY, UserMessage.from_text("Wait.", "steer")), JSON)
     assert [message.role for message in sent.messages] == ["user", "assistant", "user"]
     assert text_of(sent.messages[-1].content if sent.messages[-1].role == "user" else ()).endswith("```\n\nWait.")

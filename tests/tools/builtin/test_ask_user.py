@@ -1,4 +1,4 @@
-"""`ask_user`: a question to the person, and what the model reads where nobody answers."""
+"""`ask_user`: a question to the user, and what the model reads where nobody answers."""
 
 from typing import Any
 

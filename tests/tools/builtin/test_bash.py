@@ -1,4 +1,4 @@
-"""The bash tool: what a command printed and how it ended, for the model and for the person."""
+"""The bash tool: what a command printed and how it ended, for the model and for the user."""
 
 import asyncio
 import json
@@ -244,7 +244,7 @@ async def test_a_printed_part_does_not_make_the_whole_file_known(box: Toolbox) -
         await box.call("write", path="a.py", content="c = 3\n")
 
 
-async def test_what_changed_during_a_job_may_be_a_person_s_doing_so_it_is_shown_before_it_is_overwritten(
+async def test_what_changed_during_a_job_may_be_a_user_s_doing_so_it_is_shown_before_it_is_overwritten(
     box: Toolbox,
 ) -> None:
     put(box.root, "a.txt", "one\n")

@@ -1,4 +1,4 @@
-"""The git_commit tool: what the person is shown, what it is bound to, and what the model is told."""
+"""The git_commit tool: what the user is shown, what it is bound to, and what the model is told."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ async def run(tool: GitCommit, workspace: LocalWorkspace, base: str | None = "ba
     return await tool.run(arguments(), tool_context(workspace, base=base))
 
 
-async def test_the_person_sees_message_branch_author_and_the_diff(tool: GitCommit, workspace: LocalWorkspace) -> None:
+async def test_the_user_sees_message_branch_author_and_the_diff(tool: GitCommit, workspace: LocalWorkspace) -> None:
     shown = await preview(tool, workspace)
     assert (shown.target, shown.base) == ("Fix it", "base-1")
     facts, diff = shown.blocks

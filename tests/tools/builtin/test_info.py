@@ -29,7 +29,7 @@ class Deploy(Tool[OpenArgs]):
 
 
 class Shelf:
-    """Skills in memory: one of the project's, one of a person's with a file."""
+    """Skills in memory: one of the project's, one of a user's with a file."""
 
     listed = (
         Skill("mine", "my way", "user", "/home/me/.config/codeagent/skills/mine/SKILL.md"),
@@ -68,7 +68,7 @@ async def test_a_skill_is_told_with_how_its_files_are_opened(box: Toolbox) -> No
     assert 'opened with info("mine/FILE"):\nnotes.md' in await told(box, "mine")
 
 
-async def test_a_file_of_a_persons_skill_is_told_and_one_of_a_projects_is_left_to_read(box: Toolbox) -> None:
+async def test_a_file_of_a_users_skill_is_told_and_one_of_a_projects_is_left_to_read(box: Toolbox) -> None:
     assert await told(box, "mine/notes.md") == "the notes"
     with pytest.raises(NotFound, match=r"no file 'none\.md' in the skill mine"):
         await told(box, "mine/none.md")

@@ -1,4 +1,4 @@
-"""A change of which the person took some hunks: exactly those are in the file, and the model is told which."""
+"""A change of which the user took some hunks: exactly those are in the file, and the model is told which."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ async def preview(box: Toolbox, name: str, arguments: dict[str, Any]) -> Preview
 async def answered(
     box: Toolbox, name: str, answers: Sequence[HunkAnswer] | None, *, base: str | None = "", **arguments: Any
 ) -> ToolResult:
-    """The call as the person allows it, with their answers."""
+    """The call as the user allows it, with their answers."""
     tool = box.tool(name)
     shown = await preview(box, name, arguments)
     bound = shown.base if base == "" else base
@@ -73,7 +73,7 @@ async def test_a_hunk_left_out_stays_as_it_was_and_the_model_is_told_exactly(rea
     assert result.error is None
 
 
-async def test_the_person_is_shown_what_landed(read: Toolbox) -> None:
+async def test_the_user_is_shown_what_landed(read: Toolbox) -> None:
     result = await answered(read, "edit", (False, True, False), path="src/a.py", edits=EDITS)
     (block,) = result.blocks
 
@@ -138,7 +138,7 @@ async def test_what_landed_may_be_edited_again_without_reading(read: Toolbox) ->
     assert read.content("src/a.py") == CODE.replace("return 1", "return 8", 1)
 
 
-async def test_lines_of_the_person_s_that_were_too_long_to_tell_must_be_read_first(read: Toolbox) -> None:
+async def test_lines_of_the_user_s_that_were_too_long_to_tell_must_be_read_first(read: Toolbox) -> None:
     own = tuple(f"line {at}" for at in range(500))
     result = await answered(read, "edit", (True, True, own), path="src/a.py", edits=EDITS)
 
@@ -206,7 +206,7 @@ async def test_a_character_the_file_cannot_hold_changes_nothing(box: Toolbox) ->
         (b"\xe9\xe8\xe7\nb\n", "b", "B", ("\u00e9",), b"\xe9\xe8\xe7\n\xe9\n"),
     ],
 )
-async def test_lines_of_the_person_s_get_encoding_and_newlines_of_the_file(
+async def test_lines_of_the_user_s_get_encoding_and_newlines_of_the_file(
     box: Toolbox, before: bytes, old: str, new: str, own: tuple[str, ...], after: bytes
 ) -> None:
     path = put(box.root, "a.txt", before)

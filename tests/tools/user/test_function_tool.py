@@ -403,7 +403,7 @@ async def previewed(author: Author, tool: Tool[Any], **arguments: object) -> str
     return block.text
 
 
-async def test_the_preview_is_the_call_as_a_person_would_write_it(author: Author) -> None:
+async def test_the_preview_is_the_call_as_a_user_would_write_it(author: Author) -> None:
     tool = author.tool(written("return 1", "path: str, limit: int = 5"))
     assert await previewed(author, tool, path="a'b", limit=2) == (
         f'does_it(path="a\'b", limit=2)\n\nRuns on this machine, outside the sandbox. Source: {SHOWN}:4'

@@ -277,7 +277,7 @@ def test_a_rule_is_proposed_for_exactly_this_call(box: Box) -> None:
     assert tool.proposal(args) == ""  # type: ignore[arg-type]  # its own
 
 
-def test_only_the_persons_own_file_may_allow_itself(box: Box) -> None:
+def test_only_the_users_own_file_may_allow_itself(box: Box) -> None:
     text = HEAD + "argv: [p]\napproval: auto\n"
     assert box.tool(text, "user").permission == "auto"
     loaded = box.load(text)

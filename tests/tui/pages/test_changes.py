@@ -123,7 +123,7 @@ async def test_a_whole_file_is_taken_back(moves: list[str], put: RestoreFile) ->
         assert "file 1 of 2" in page.app.rows[0] or "file 2 of 2" in page.app.rows[0]
 
 
-async def test_the_question_says_where_the_person_edited_the_file_too() -> None:
+async def test_the_question_says_where_the_user_edited_the_file_too() -> None:
     page = Page()
     page.rewind.edited = frozenset({"src/a.py"})
     async with page.app.run_test(size=(80, 24)) as pilot:

@@ -53,7 +53,7 @@ class Review:
         return [row.replace("─", " ").split("hunk ")[1].split(" · ")[1] for row in self.app.rows if " · line " in row]
 
 
-async def test_all_hunks_are_taken_unless_the_person_says_otherwise() -> None:
+async def test_all_hunks_are_taken_unless_the_user_says_otherwise() -> None:
     review = Review()
     async with review.app.run_test(size=(80, 24)) as pilot:
         await review.open(pilot)
@@ -172,7 +172,7 @@ async def test_new_lines_are_written_in_place_and_seen_again() -> None:
         assert "line 8 new!\nm\nline 9" in text_of(review.diff, review.answers)
 
 
-async def test_what_was_begun_is_kept_when_the_person_goes_back_to_the_hunks() -> None:
+async def test_what_was_begun_is_kept_when_the_user_goes_back_to_the_hunks() -> None:
     review = Review()
     async with review.app.run_test(size=(80, 24)) as pilot:
         await review.open(pilot)

@@ -74,7 +74,7 @@ async def test_esc_gives_nothing_and_the_mark_begins_where_it_is_told() -> None:
         assert app.given == [None, None]
 
 
-async def test_the_persons_own_keys_are_the_ones_that_count() -> None:
+async def test_the_users_own_keys_are_the_ones_that_count() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
         app.set_keymap(Keymap({"picker.choose": ("f9", "alt+m"), "picker.down": ("ctrl+t",)}).overrides)

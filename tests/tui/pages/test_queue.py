@@ -31,14 +31,14 @@ class QueueApp(StandIn):
         self.lanes = Lanes(items)
         self.client = ReplayClient(Stage(), (), None)
         self.restored: list[str] = []
-        self._keymap_of_person = keymap or Keymap()
+        self._keymap_of_user = keymap or Keymap()
         if read:
             self.client.refusal = "the agent has read it meanwhile"
 
     async def on_mount(self) -> None:
         super().on_mount()
         self.query_one(TextArea).focus()
-        self.page = QueuePage(self.lanes, self.client, self._keymap_of_person, self.restored.append)
+        self.page = QueuePage(self.lanes, self.client, self._keymap_of_user, self.restored.append)
         await self.push_screen(self.page, self.given.append)
 
     @property
@@ -186,7 +186,7 @@ async def test_a_click_marks_a_text_and_a_click_on_a_key_does_what_it_says() -> 
         assert app.given == [None]
 
 
-async def test_the_persons_own_keys_are_the_ones_that_count() -> None:
+async def test_the_users_own_keys_are_the_ones_that_count() -> None:
     app = QueueApp(*ITEMS, keymap=Keymap({"queue.take_back": ("f9",)}))
     async with app.run_test() as pilot:
         app.set_keymap({"queue.take_back": "f9"})

@@ -41,7 +41,7 @@ def test_only_what_would_do_something_is_offered(cause: str, files: int, keys: l
     assert [row.key for row in way_rows(point, changes, 1)] == keys
 
 
-def test_files_of_the_persons_own_are_warned_of() -> None:
+def test_files_of_the_users_own_are_warned_of() -> None:
     changes = Changes((ChangedFile("a.py", "modified", edited=True), ChangedFile("b.py", "modified")))
     both, files, talk = way_rows(points_of("fix it")[0], changes, 2)
     assert both.about == "2 files, 1 of them edited by you; 2 prompts and what followed"

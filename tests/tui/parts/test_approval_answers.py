@@ -17,7 +17,7 @@ PYTEST = command("pytest -q", proposal="bash(pytest *)", editable=True)
 
 
 def writes(monkeypatch: pytest.MonkeyPatch, *texts: str | Exception) -> list[tuple[str, str]]:
-    """The person's editor makes these texts, one after the other; returns (text, suffix) of what it got."""
+    """The user's editor makes these texts, one after the other; returns (text, suffix) of what it got."""
     given, made = list[tuple[str, str]](), iter(texts)
 
     async def edited(app: Any, text: str, *, suffix: str) -> str:
@@ -60,7 +60,7 @@ async def test_a_rule_is_kept_only_after_the_card_said_so() -> None:
         assert app.decisions == [Decision("rule", rule="bash(pytest *)", keep=True)]
 
 
-async def test_a_rule_that_was_to_be_kept_is_not_when_it_is_begun_anew() -> None:
+async def test_a_rule_that_was_to_be_kept_is_not_when_it_is_begun_again() -> None:
     app = CardApp(PYTEST)
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "p", "down", "escape", "p")

@@ -123,7 +123,7 @@ async def test_letters_that_mean_nothing_to_the_card_are_typing() -> None:
         assert app.answers == []
 
 
-async def test_the_next_question_starts_the_wait_anew_and_the_focus_stays() -> None:
+async def test_the_next_question_starts_the_wait_again_and_the_focus_stays() -> None:
     app = CardApp(command("ls"), edit())
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "y")
@@ -135,7 +135,7 @@ async def test_the_next_question_starts_the_wait_anew_and_the_focus_stays() -> N
         assert app.answers[1:] == [("e", "deny", "")]
 
 
-async def test_a_window_that_comes_to_the_front_starts_the_wait_anew() -> None:
+async def test_a_window_that_comes_to_the_front_starts_the_wait_again() -> None:
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab")

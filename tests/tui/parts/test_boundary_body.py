@@ -120,7 +120,7 @@ def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> Non
     assert rows[0].startswith(" Tab  to choose")
 
 
-def test_the_persons_own_keys_take_the_place_of_the_default_ones() -> None:
+def test_the_users_own_keys_take_the_place_of_the_default_ones() -> None:
     own = Keymap({"boundary.skip": ("d",), "plan.start": ("o",)})
     assert (paused_key("d", own), paused_key("alt+d", own), paused_key("x", own)) == ("x", "x", "")
     assert (plan_key("alt+o", own), plan_key("p", own)) == ("p", "")

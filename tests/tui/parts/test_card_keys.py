@@ -28,7 +28,7 @@ def test_a_key_means_the_same_alone_and_with_alt(pressed: str, meant: str) -> No
 @pytest.mark.parametrize(
     ("pressed", "meant"), [("o", "y"), ("alt+o", "y"), ("f5", "y"), ("y", ""), ("ctrl+y", "A"), ("n", "n")]
 )
-def test_keys_of_the_persons_own_take_the_place_of_the_default_ones(pressed: str, meant: str) -> None:
+def test_keys_of_the_users_own_take_the_place_of_the_default_ones(pressed: str, meant: str) -> None:
     assert card_key(pressed, OWN) == meant
 
 

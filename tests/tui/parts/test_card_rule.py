@@ -1,4 +1,4 @@
-"""A rule that a person writes on the card is checked while it is written."""
+"""A rule that a user writes on the card is checked while it is written."""
 
 from dataclasses import replace
 

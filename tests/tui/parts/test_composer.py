@@ -1,4 +1,4 @@
-"""The composer as a person meets it: with keys and pastes, inside an app."""
+"""The composer as a user meets it: with keys and pastes, inside an app."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The person's editor gets the text, and whatever it does the text is not lost."""
+"""The user's editor gets the text, and whatever it does the text is not lost."""
 
 import contextlib
 import os
@@ -97,6 +97,6 @@ def test_an_editor_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch, 
         ({"EDITOR": "no-such-editor --wait"}, "names a program that is not there: no-such-editor --wait"),
     ],
 )
-def test_without_an_editor_the_person_is_told_what_to_do(environ: dict[str, str], words: str) -> None:
+def test_without_an_editor_the_user_is_told_what_to_do(environ: dict[str, str], words: str) -> None:
     with pytest.raises(EditorFailed, match=words):
         editor_command({"PATH": os.environ["PATH"], **environ}, Path("/nowhere"))

@@ -54,7 +54,7 @@ def test_what_is_left_out_between_hunks_is_counted(before: str, after: str) -> N
         assert (rows.gap == 0) == (apart < 2 * CONTEXT + LEAST_FOLDED)
 
 
-def test_what_the_person_wrote_stands_in_place_of_what_was_proposed() -> None:
+def test_what_the_user_wrote_stands_in_place_of_what_was_proposed() -> None:
     diff = DiffBlock(path="a", before="1\n2\n3\n", after="1\ntwo\n3\n")
     (hunk,) = hunk_rows(diff, cut(diff.before, diff.after), [("zwei", "drei")])
 

@@ -1,4 +1,4 @@
-"""What a person answers to each hunk, and what their own lines become."""
+"""What a user answers to each hunk, and what their own lines become."""
 
 import pytest
 from hypothesis import given

@@ -101,7 +101,7 @@ def test_setting_the_text_can_be_undone() -> None:
     assert text.text == "mine"
 
 
-def test_only_the_person_counts_as_typing() -> None:
+def test_only_the_user_counts_as_typing() -> None:
     text = PromptText()
     text.set_text("from a draft")
     assert text.typed_at == float("-inf")

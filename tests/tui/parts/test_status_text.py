@@ -183,7 +183,7 @@ def test_a_call_that_is_waited_for_a_minute_may_go_to_the_background() -> None:
 
 
 @pytest.mark.parametrize(("phase", "halt"), [("waiting", ""), ("working", "paused"), ("idle", ""), ("thinking", "")])
-def test_nothing_is_offered_while_it_is_the_persons_turn_or_nothing_runs(phase: Phase, halt: Halt) -> None:
+def test_nothing_is_offered_while_it_is_the_users_turn_or_nothing_runs(phase: Phase, halt: Halt) -> None:
     assert "background" not in said(replace(FULL, phase=phase, halt=halt, waits_since=0.0), 200, now=500.0)
 
 

@@ -1,4 +1,4 @@
-"""What is sent means what the person meant by it."""
+"""What is sent means what the user meant by it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Text a person is asked to allow."""
+"""Text a user is asked to allow."""
 
 from unicodedata import category
 

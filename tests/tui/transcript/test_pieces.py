@@ -19,7 +19,7 @@ def test_pieces_read_like_the_whole(pieces: list[str], count: int, read_between:
     assert (grown.text, grown.length, grown.newlines) == (whole, len(whole), whole.count("\n"))
 
 
-def test_a_replaced_text_is_counted_so_that_a_reader_begins_anew() -> None:
+def test_a_replaced_text_is_counted_so_that_a_reader_begins_again() -> None:
     grown = Pieces("one")
     grown.replace("two\n")
     assert (grown.text, grown.length, grown.newlines, grown.replaced) == ("two\n", 4, 1, 1)

@@ -68,7 +68,7 @@ def batch(*cards: Card, finished: bool = True) -> Batch:
     return Batch(0, number=1, cards=list(cards), finished=finished, duration_ms=400)
 
 
-def test_what_the_person_said_has_a_bar_and_the_word_you() -> None:
+def test_what_the_user_said_has_a_bar_and_the_word_you() -> None:
     assert rows(Prompt(0, text="fix it")) == ["▌ you    fix it"]
     assert rows(Prompt(0, text="and more", source="steer"))[0] == "▌ you (while running)"
     assert rows(Prompt(0, text="one\ntwo")) == ["▌ you    one", "▌        two"]
@@ -250,7 +250,7 @@ def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_chang
     assert [line.text for line in draw(block, look(), memo).lines[2:4]] == ["one", "two"]
 
 
-def test_a_command_of_the_persons_own_shows_its_output_and_whether_the_model_sees_it() -> None:
+def test_a_command_of_the_users_own_shows_its_output_and_whether_the_model_sees_it() -> None:
     block = Command(0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False)
     shown = rows(block)
     assert shown[0] == "▌ you ran a command, not shown to the model"

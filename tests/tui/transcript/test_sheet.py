@@ -207,7 +207,7 @@ def test_less_detail_keeps_the_answers_as_they_are_drawn(drawings: Callable[[], 
     assert "▸" not in "".join(texts(sheet, 0)) and "read" not in "".join(texts(sheet, 0))
 
 
-def test_another_palette_draws_anew_and_keeps_every_height() -> None:
+def test_another_palette_draws_again_and_keeps_every_height() -> None:
     sheet = shown(conversation(20))
     top = sheet.show(None, HEIGHT)
     before = texts(sheet, top)

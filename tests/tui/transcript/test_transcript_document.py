@@ -59,7 +59,7 @@ def test_a_call_that_no_plan_announced_gets_a_card_in_the_batch_that_is_there() 
     assert batches[0].cards[0].asks
 
 
-def test_commands_of_the_persons_own_run_until_they_ended() -> None:
+def test_commands_of_the_users_own_run_until_they_ended() -> None:
     document = Document()
     document.run_command("s1", "make", shared=True)
     document.run_command("s2", "ls", shared=False)
