@@ -18,7 +18,7 @@ from typing import Any
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage
-from codeagent.core.model import Answer, ModelRequest
+from codeagent.core.model import ModelAnswer, ModelRequest
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.litellm_model import LitellmModel
 
@@ -38,7 +38,7 @@ async def ours(record: Record, base: str) -> tuple[AssistantMessage, Usage]:
     name, path = MODELS[record["api"]]
     model = LitellmModel(name, api_base=base + path, api_key="k", idle_timeout=20)
     async for event in model.stream(REQUEST):
-        if isinstance(event, Answer):
+        if isinstance(event, ModelAnswer):
             return event.message, event.usage
     raise AssertionError("the stream ended without an answer")
 

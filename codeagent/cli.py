@@ -34,7 +34,7 @@ _ESCAPE = "codeagent.escape"
 INTERRUPTED = 130
 
 
-class Command(Protocol):
+class Subcommand(Protocol):
     """What a module of `codeagent.commands` offers."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
@@ -122,18 +122,18 @@ def _refuse_what_is_no_folder(parser: argparse.ArgumentParser, word: str) -> Non
     parser.error(f"{word[:80]!r} is neither a command nor a folder; {hint}")
 
 
-def load(name: str) -> Command:
+def load(name: str) -> Subcommand:
     gc.disable()  # modules live as long as the program: to look through them again and again is for nothing
     try:
         module: Any = importlib.import_module(f"codeagent.commands.{name}")
     finally:
         gc.freeze()
         gc.enable()
-    command: Command = module
+    command: Subcommand = module
     return command
 
 
-def _run(command: Command, args: argparse.Namespace) -> int:
+def _run(command: Subcommand, args: argparse.Namespace) -> int:
     try:
         work = command.main(args)
         if isinstance(work, int):

@@ -8,9 +8,9 @@ from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
-from codeagent.core.model import Alive, Answer, CallClosed, FellBack, Model, ModelRequest, Retrying
-from codeagent.core.model import ReasoningDelta as ReasoningPiece
-from codeagent.core.model import TextDelta as TextPiece
+from codeagent.core.model import Alive, CallClosed, FellBack, Model, ModelAnswer, ModelRequest, Retrying
+from codeagent.core.model import ReasoningPiece as ReasoningPiece
+from codeagent.core.model import TextPiece as TextPiece
 from codeagent.core.notices import ModelRetried
 from codeagent.core.tool import Cancelled
 
@@ -45,7 +45,7 @@ class StreamedAnswer:
                     self._forget(event)
                 case FellBack():
                     self._replace_model(event)
-                case Answer(message, usage):
+                case ModelAnswer(message, usage):
                     answer, self.usage = message, usage
                 case _:
                     assert_never(event)

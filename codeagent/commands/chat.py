@@ -85,13 +85,13 @@ def open_screen(workspace: Path, **options: Any) -> int:
     import asyncio
 
     from codeagent.config.paths import config_dir, state_dir
-    from codeagent.tui.app import Folders, run_app
+    from codeagent.tui.app import AppFolders, run_app
     from codeagent.tui.ports import LaunchOptions
 
     async def open_client(stage: "Stage") -> "SessionClient":
         return await asyncio.to_thread(_client, workspace, stage)
 
-    folders = Folders(state=state_dir(), config=config_dir(), workspace=workspace)
+    folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(open_client, LaunchOptions(**options), folders)
 
 

@@ -19,12 +19,12 @@ class ModelRequest:
 
 
 @dataclass(frozen=True)
-class TextDelta:
+class TextPiece:
     text: str
 
 
 @dataclass(frozen=True)
-class ReasoningDelta:
+class ReasoningPiece:
     text: str
 
 
@@ -60,14 +60,14 @@ class FellBack:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """The whole answer, once, at the end."""
 
     message: AssistantMessage
     usage: Usage
 
 
-ModelEvent = TextDelta | ReasoningDelta | CallClosed | Alive | Retrying | FellBack | Answer
+ModelEvent = TextPiece | ReasoningPiece | CallClosed | Alive | Retrying | FellBack | ModelAnswer
 
 
 class Model(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.model import Alive, Answer, ModelEvent, ModelRequest
+from codeagent.core.model import Alive, ModelAnswer, ModelEvent, ModelRequest
 from codeagent.core.redact import Redactor
 from codeagent.llm import litellm_setup
 from codeagent.llm.errors import Failure
@@ -141,7 +141,7 @@ class LitellmModel:
             yield call
         if message.stop == "content_filter" and not (message.text or message.calls):
             raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
-        yield Answer(message, await self._usage(library, target, arguments, message, figures))
+        yield ModelAnswer(message, await self._usage(library, target, arguments, message, figures))
 
     async def _usage(
         self, library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage, figures: Any | None

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from codeagent.core.errors import ModelError, ModelErrorKind
-from codeagent.core.model import Alive, Answer, FellBack, Model, ModelEvent, ModelRequest, Retrying
+from codeagent.core.model import Alive, FellBack, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
 from codeagent.llm.wrapper import ModelWrapper
 
 MAX_ATTEMPTS = 6
@@ -58,7 +58,7 @@ class RetryingModel(ModelWrapper):
             try:
                 while (event := await self._next(events, heard, attempt)) is not None:
                     heard = self._clock()
-                    if isinstance(event, Answer) and _is_empty(event) and not empty_before:
+                    if isinstance(event, ModelAnswer) and _is_empty(event) and not empty_before:
                         empty_before = True
                         raise ModelError(f"{self.name}: the answer was empty", kind="server", retryable=True)
                     if not isinstance(event, Alive):
@@ -112,7 +112,7 @@ async def _close(events: AsyncIterator[ModelEvent]) -> None:
         await close()
 
 
-def _is_empty(answer: Answer) -> bool:
+def _is_empty(answer: ModelAnswer) -> bool:
     """Tell whether there is nothing at all, and no reason for it such as a limit."""
     message = answer.message
     return message.stop == "end" and not (message.text.strip() or message.calls or message.thinking)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind, TranscriptError
 from codeagent.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, text_of
-from codeagent.core.model import Answer, ModelEvent, ModelRequest
+from codeagent.core.model import ModelAnswer, ModelEvent, ModelRequest
 from codeagent.core.transcript import TranscriptCheck
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
@@ -143,7 +143,7 @@ class ScriptedModel:
         closed, message = accumulator.finish(self._name)
         for call in closed:
             yield call
-        yield Answer(message, _usage(request, self._transcript.characters, message))
+        yield ModelAnswer(message, _usage(request, self._transcript.characters, message))
 
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         if self._played == len(self._turns):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, ToolCall
-from codeagent.core.model import CallClosed, ModelEvent, ReasoningDelta, TextDelta
+from codeagent.core.model import CallClosed, ModelEvent, ReasoningPiece, TextPiece
 
 _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
 """Ids of calls the provider runs itself; their results are in the stream too."""
@@ -108,13 +108,13 @@ class Accumulator:
         for thought in delta.thinking or ((ThinkingPiece(delta.reasoning),) if delta.reasoning else ()):
             self._think(thought)
             if thought.text:
-                events.append(ReasoningDelta(_mend(thought.text)))
+                events.append(ReasoningPiece(_mend(thought.text)))
         if delta.text:
             self._thinking_open = False
             text = self._whole_characters(delta.text)
             if text:
                 self._text.append(text)
-                events.append(TextDelta(text))
+                events.append(TextPiece(text))
         for piece in delta.calls:
             self._thinking_open = False
             events += self._call(piece)

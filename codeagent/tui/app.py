@@ -32,7 +32,7 @@ _SCROLLBACK_LINES = 2000
 
 
 @dataclass(frozen=True)
-class Folders:
+class AppFolders:
     """Where the screen keeps and finds its files."""
 
     state: Path
@@ -61,7 +61,7 @@ class CodeagentApp(GuardedApp):
         self,
         open_client: OpenClient,
         options: LaunchOptions,
-        folders: Folders,
+        folders: AppFolders,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -170,7 +170,7 @@ class CodeagentApp(GuardedApp):
         self.chat.stage.document.remark(text, "warning")
 
 
-def run_app(open_client: OpenClient, options: LaunchOptions, folders: Folders) -> int:
+def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders) -> int:
     """The whole life of the screen; returns the process's exit code."""
     app = CodeagentApp(open_client, options, folders)
     code = run_guarded(app, folders.state, app.redact)

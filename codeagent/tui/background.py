@@ -21,7 +21,7 @@ from codeagent.tui.outcomes import SHELL, job_line
 from codeagent.tui.stage import Stage
 
 
-class Background:
+class BackgroundCalls:
     """Keeps the jobs of a stage as the events say."""
 
     def __init__(self, stage: Stage) -> None:

@@ -51,7 +51,7 @@ from codeagent.core.notices import (
     StepModeChanged,
 )
 from codeagent.core.queued import Queued
-from codeagent.tui.background import Background
+from codeagent.tui.background import BackgroundCalls
 from codeagent.tui.boundaries import Boundaries
 from codeagent.tui.outcomes import SHELL, error_of, note_of, restored_text, said_of, state_of, told_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
@@ -72,7 +72,7 @@ class Bridge:
         self._thought = False
         self._stopped: RunStopped | None = None
         self._boundaries = Boundaries(stage.boundary)
-        self._background = Background(stage)
+        self._background = BackgroundCalls(stage)
         self._asked_of: dict[str, CallState] = {}
         """What the call was before it was asked about, by id of the question: what it left may be, too."""
         self._moments: dict[str, str] = {}

@@ -11,7 +11,7 @@ Group = Literal["conversation", "model and money", "screen", "about"]
 
 
 @dataclass(frozen=True)
-class Command(CommandRow):
+class SlashCommand(CommandRow):
     """One command as it is offered and explained."""
 
     arguments: str = ""
@@ -25,7 +25,7 @@ class Command(CommandRow):
 class Parsed:
     """A command that exists."""
 
-    command: Command
+    command: SlashCommand
     argument: str = ""
     """The rest of what was typed, without blanks around it."""
 
@@ -49,28 +49,32 @@ class Unknown:
 
 
 COMMANDS = (
-    Command("new", "begin a new conversation", ("clear",), while_running=False),
-    Command("resume", "continue an earlier conversation", ("sessions",), "[session]", while_running=False),
-    Command("diff", "what changed in this session; revert parts of it"),
-    Command("undo", "undo what the last batch changed", (), "[batches]", while_running=False),
-    Command("redo", "restore what was undone", while_running=False),
-    Command("rewind", "go back to an earlier moment: files, conversation, or both", while_running=False),
-    Command("step", "pause before every batch; of a batch that waits: skip or edit", (), "[on|off|go|skip N|edit N]"),
-    Command("pause", "pause at the next boundary, between two batches of calls"),
-    Command("plan", "plan before anything is changed; then start it", (), "[goal|start|edit]"),
-    Command("stop", "stop what runs now, or a job", (), "[job]"),
-    Command("jobs", "what runs in the background; read it, stop it, send it text", ("ps",), "[job [output|send TEXT]]"),
-    Command("background", "move the running command to the background, as a job", ("bg",), "[number]"),
-    Command("copy", "copy the last answer", (), "[all]"),
-    Command("print", "leave the conversation in the terminal's own scrollback"),
-    Command("find", "find in the conversation", (), "[text]"),
-    Command("history", "search what you wrote before"),
-    Command("editor", "write in the editor of $VISUAL or $EDITOR"),
-    Command("queue", "edit, reorder or remove queued messages"),
-    Command("mode", "what runs without asking", (), "[ask|accept-edits|plan|auto]"),
-    Command("permissions", "rules in force, and what was allowed or denied"),
-    Command("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
-    Command(
+    SlashCommand("new", "begin a new conversation", ("clear",), while_running=False),
+    SlashCommand("resume", "continue an earlier conversation", ("sessions",), "[session]", while_running=False),
+    SlashCommand("diff", "what changed in this session; revert parts of it"),
+    SlashCommand("undo", "undo what the last batch changed", (), "[batches]", while_running=False),
+    SlashCommand("redo", "restore what was undone", while_running=False),
+    SlashCommand("rewind", "go back to an earlier moment: files, conversation, or both", while_running=False),
+    SlashCommand(
+        "step", "pause before every batch; of a batch that waits: skip or edit", (), "[on|off|go|skip N|edit N]"
+    ),
+    SlashCommand("pause", "pause at the next boundary, between two batches of calls"),
+    SlashCommand("plan", "plan before anything is changed; then start it", (), "[goal|start|edit]"),
+    SlashCommand("stop", "stop what runs now, or a job", (), "[job]"),
+    SlashCommand(
+        "jobs", "what runs in the background; read it, stop it, send it text", ("ps",), "[job [output|send TEXT]]"
+    ),
+    SlashCommand("background", "move the running command to the background, as a job", ("bg",), "[number]"),
+    SlashCommand("copy", "copy the last answer", (), "[all]"),
+    SlashCommand("print", "leave the conversation in the terminal's own scrollback"),
+    SlashCommand("find", "find in the conversation", (), "[text]"),
+    SlashCommand("history", "search what you wrote before"),
+    SlashCommand("editor", "write in the editor of $VISUAL or $EDITOR"),
+    SlashCommand("queue", "edit, reorder or remove queued messages"),
+    SlashCommand("mode", "what runs without asking", (), "[ask|accept-edits|plan|auto]"),
+    SlashCommand("permissions", "rules in force, and what was allowed or denied"),
+    SlashCommand("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
+    SlashCommand(
         "effort",
         "how much the model thinks",
         (),
@@ -78,26 +82,28 @@ COMMANDS = (
         while_running=False,
         group="model and money",
     ),
-    Command(
+    SlashCommand(
         "budget",
         "what may be spent before the run pauses",
         (),
         "[$2|200k tokens|30 min|10 batches|off]",
         group="model and money",
     ),
-    Command("cost", "tokens and money of this conversation", ("usage",), group="model and money"),
-    Command("context", "what fills the model's context", group="model and money"),
-    Command("theme", "choose the colours", (), "[name]", group="screen"),
-    Command("detail", "show more of what happens, or less", group="screen"),
-    Command("redraw", "redraw the screen", group="screen"),
-    Command("suspend", "back to the shell; fg returns", group="screen"),
-    Command("keys", "what every key does", ("keymap",), group="screen"),
-    Command("help", "commands and keys", group="about"),
-    Command("status", "folder, model, mode, sandbox", group="about"),
-    Command("tools", "what the agent can do, and the tool files of the project", (), "[trust|distrust]", group="about"),
-    Command("skills", "how-tos of the project and of yours that the agent can read", group="about"),
-    Command("config", "the settings in force", group="about"),
-    Command("exit", "quit", ("quit", "q"), group="about"),
+    SlashCommand("cost", "tokens and money of this conversation", ("usage",), group="model and money"),
+    SlashCommand("context", "what fills the model's context", group="model and money"),
+    SlashCommand("theme", "choose the colours", (), "[name]", group="screen"),
+    SlashCommand("detail", "show more of what happens, or less", group="screen"),
+    SlashCommand("redraw", "redraw the screen", group="screen"),
+    SlashCommand("suspend", "back to the shell; fg returns", group="screen"),
+    SlashCommand("keys", "what every key does", ("keymap",), group="screen"),
+    SlashCommand("help", "commands and keys", group="about"),
+    SlashCommand("status", "folder, model, mode, sandbox", group="about"),
+    SlashCommand(
+        "tools", "what the agent can do, and the tool files of the project", (), "[trust|distrust]", group="about"
+    ),
+    SlashCommand("skills", "how-tos of the project and of yours that the agent can read", group="about"),
+    SlashCommand("config", "the settings in force", group="about"),
+    SlashCommand("exit", "quit", ("quit", "q"), group="about"),
 )
 """Every command, in the order of /help."""
 
@@ -135,10 +141,10 @@ def help_markdown() -> str:
     return "\n\n".join(parts)
 
 
-def _called(row: Command) -> str:
+def _called(row: SlashCommand) -> str:
     return f"/{row.name} {row.arguments}".strip().replace("|", "\\|")
 
 
-def _about(row: Command) -> str:
+def _about(row: SlashCommand) -> str:
     also = f" (also {', '.join(f'`/{alias}`' for alias in row.aliases)})" if row.aliases else ""
     return row.about + also + ("" if row.while_running else "; waits until the agent is done")

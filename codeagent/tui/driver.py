@@ -19,7 +19,7 @@ from textual.geometry import Size
 from textual.keys import _character_to_key
 from textual.message import Message
 
-from codeagent.tui.pasting import Pasted, PasteReader, Typed
+from codeagent.tui.pasting import Pasted, PasteReader, TypedText
 from codeagent.tui.terminal import TerminalGuard
 
 _CHUNK = 64 * 1024
@@ -235,9 +235,9 @@ class TerminalDriver(LinuxDriver):
         for message in messages:
             self.process_message(message)
 
-    def _take(self, part: Typed | Pasted, keys: KeyReader) -> None:
+    def _take(self, part: TypedText | Pasted, keys: KeyReader) -> None:
         match part:
-            case Typed(text):
+            case TypedText(text):
                 self._tell(keys.feed(text))
             case Pasted(text):
                 self.process_message(events.Paste(text.replace("\0", "")))

@@ -8,7 +8,7 @@ END = "\x1b[201~"
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedText:
     """Keys, mouse and answers of the terminal, as they came."""
 
     text: str
@@ -33,7 +33,7 @@ class PasteReader:
         """What came last may be a key or the beginning of a paste: without more input soon, `release` it."""
         return self._paste is None and START[:2].startswith(self._held) and bool(self._held)
 
-    def feed(self, text: str) -> Iterator[Typed | Pasted]:
+    def feed(self, text: str) -> Iterator[TypedText | Pasted]:
         """What is certain by now; the rest is kept for the next piece."""
         text, self._held = self._held + text, ""
         while text:
@@ -45,15 +45,15 @@ class PasteReader:
             if self._paste is not None:
                 self._paste.append(before)
             elif before:
-                yield Typed(before)
+                yield TypedText(before)
             if found:
                 yield from self._turn()
             text = rest
 
-    def release(self) -> Typed:
+    def release(self) -> TypedText:
         """What was held, now that it was no beginning of a paste."""
         held, self._held = self._held, ""
-        return Typed(held)
+        return TypedText(held)
 
     def _turn(self) -> Iterator[Pasted]:
         """At a mark: a paste begins or ends."""

@@ -22,8 +22,8 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
 from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage
-from codeagent.core.model import Answer as ModelAnswer
-from codeagent.core.model import CallClosed, ModelEvent, ModelOpener, ModelRequest, Retrying, TextDelta
+from codeagent.core.model import CallClosed, ModelEvent, ModelOpener, ModelRequest, Retrying, TextPiece
+from codeagent.core.model import ModelAnswer as ModelAnswer
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.tool import (
@@ -93,7 +93,7 @@ class TurnsModel:
     async def _pieces(self, turn: Turn) -> AsyncIterator[ModelEvent]:
         for word in turn.text.split(" ") if turn.text else ():
             await asyncio.sleep(0)
-            yield TextDelta(word + " ")
+            yield TextPiece(word + " ")
         for name, arguments in turn.calls:
             await asyncio.sleep(0)
             self._ids += 1

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.tui.app import CodeagentApp, Folders
+from codeagent.tui.app import AppFolders, CodeagentApp
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
@@ -36,7 +36,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
     async def open_client(stage: Stage) -> SessionClient:
         return SessionClient(LocalLauncher(product.workspace), stage)
 
-    folders = Folders(product.home / "state", product.home / "config", product.workspace)
+    folders = AppFolders(product.home / "state", product.home / "config", product.workspace)
     app = CodeagentApp(open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders)
     async with app.run_test(size=(80, 24)) as pilot:
         stage = app.chat.stage

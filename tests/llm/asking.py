@@ -5,14 +5,14 @@ from typing import Any
 
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, Usage, UserMessage
 from codeagent.core.model import (
-    Answer,
     CallClosed,
     Model,
+    ModelAnswer,
     ModelEvent,
     ModelRequest,
-    ReasoningDelta,
+    ReasoningPiece,
     Retrying,
-    TextDelta,
+    TextPiece,
 )
 from codeagent.core.tool import ToolDefinition
 
@@ -38,11 +38,11 @@ class Heard:
 
     @property
     def text(self) -> str:
-        return "".join(event.text for event in self.events if isinstance(event, TextDelta))
+        return "".join(event.text for event in self.events if isinstance(event, TextPiece))
 
     @property
     def reasoning(self) -> str:
-        return "".join(event.text for event in self.events if isinstance(event, ReasoningDelta))
+        return "".join(event.text for event in self.events if isinstance(event, ReasoningPiece))
 
     @property
     def closed(self) -> list[ToolCall]:
@@ -53,8 +53,8 @@ class Heard:
         return [event for event in self.events if isinstance(event, Retrying)]
 
     @property
-    def answers(self) -> list[Answer]:
-        return [event for event in self.events if isinstance(event, Answer)]
+    def answers(self) -> list[ModelAnswer]:
+        return [event for event in self.events if isinstance(event, ModelAnswer)]
 
     @property
     def message(self) -> AssistantMessage:

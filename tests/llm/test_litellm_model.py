@@ -21,7 +21,7 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
 )
-from codeagent.core.model import TextDelta
+from codeagent.core.model import TextPiece
 from codeagent.llm.litellm_model import LitellmModel
 from tests.llm.asking import ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_stream
@@ -516,7 +516,7 @@ async def test_cancelling_before_the_first_byte_closes_the_socket(server: Server
 async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
     async with server([Turn(text="word " * 50, cut_after=900, stall=True)]) as fake:
         stream = model_at(fake, name).stream(request())
-        while not isinstance(await anext(stream), TextDelta):
+        while not isinstance(await anext(stream), TextPiece):
             pass
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
         await asyncio.wait_for(fake.client_left.wait(), 5)

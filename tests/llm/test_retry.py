@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.core.errors import ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, Usage
-from codeagent.core.model import Alive, Answer, FellBack, ModelEvent, ModelRequest, Retrying, TextDelta
+from codeagent.core.model import Alive, FellBack, ModelAnswer, ModelEvent, ModelRequest, Retrying, TextPiece
 from codeagent.llm.retry import FallbackModel, RetryingModel
 from tests.llm.asking import ask, request
 
@@ -50,8 +50,8 @@ def failure(retry_after: float | None = None, *, retryable: bool = True) -> Mode
     return ModelError("busy", kind="overloaded", status=529, retryable=retryable, retry_after=retry_after)
 
 
-def answer(text: str = "ok", stop: StopReason = "end", thinking: tuple[Thinking, ...] = ()) -> Answer:
-    return Answer(AssistantMessage(text=text, stop=stop, thinking=thinking), Usage())
+def answer(text: str = "ok", stop: StopReason = "end", thinking: tuple[Thinking, ...] = ()) -> ModelAnswer:
+    return ModelAnswer(AssistantMessage(text=text, stop=stop, thinking=thinking), Usage())
 
 
 def retrying(inner: Playing, clock: Clock, **options: float) -> RetryingModel:
@@ -60,9 +60,9 @@ def retrying(inner: Playing, clock: Clock, **options: float) -> RetryingModel:
 
 async def test_a_failed_attempt_is_announced_and_repeated() -> None:
     clock = Clock()
-    model = retrying(Playing([TextDelta("half"), failure()], [TextDelta("ok"), answer()]), clock)
+    model = retrying(Playing([TextPiece("half"), failure()], [TextPiece("ok"), answer()]), clock)
     heard = await ask(model)
-    assert heard.events == [TextDelta("half"), Retrying("busy", 2, 2.0), TextDelta("ok"), answer()]
+    assert heard.events == [TextPiece("half"), Retrying("busy", 2, 2.0), TextPiece("ok"), answer()]
     assert clock.slept == [2.0]
 
 
@@ -165,12 +165,12 @@ async def test_a_lasting_failure_is_not_repeated() -> None:
 async def test_an_empty_answer_is_repeated_once_and_then_passed_on() -> None:
     clock = Clock()
     heard = await ask(retrying(Playing([answer("")], [answer(" \n")]), clock))
-    assert [type(event) for event in heard.events] == [Retrying, Answer]
+    assert [type(event) for event in heard.events] == [Retrying, ModelAnswer]
     assert "empty" in heard.retries[0].reason
 
 
 @pytest.mark.parametrize("kept", [answer("", "length"), answer("", thinking=(Thinking(text="hm"),))])
-async def test_an_answer_that_says_why_it_is_short_is_no_failure(kept: Answer) -> None:
+async def test_an_answer_that_says_why_it_is_short_is_no_failure(kept: ModelAnswer) -> None:
     assert (await ask(retrying(Playing([kept]), Clock()))).events == [kept]
 
 
@@ -189,9 +189,9 @@ async def test_a_pause_can_be_cancelled() -> None:
 
 
 async def test_a_reader_that_stops_early_closes_the_stream_below() -> None:
-    inner = Playing([TextDelta("a"), TextDelta("b"), answer()])
+    inner = Playing([TextPiece("a"), TextPiece("b"), answer()])
     stream = RetryingModel(inner).stream(request())
-    assert await anext(stream) == TextDelta("a")
+    assert await anext(stream) == TextPiece("a")
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert inner.left == 1
 
@@ -210,13 +210,13 @@ def failed(kind: ModelErrorKind) -> ModelError:
 
 
 async def test_the_second_answers_from_then_on() -> None:
-    first, second = Playing([TextDelta("half"), failed("overloaded")]), Playing([answer("a")], [answer("b")])
+    first, second = Playing([TextPiece("half"), failed("overloaded")]), Playing([answer("a")], [answer("b")])
 
     async def open_second() -> Playing:
         return second
 
     model = FallbackModel(first, open_second)
-    assert (await ask(model)).events == [TextDelta("half"), FellBack("it failed", "played"), answer("a")]
+    assert (await ask(model)).events == [TextPiece("half"), FellBack("it failed", "played"), answer("a")]
     assert (await ask(model)).events == [answer("b")]
     assert first.closed
     await model.close()

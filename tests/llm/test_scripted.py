@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError, ModelError, TranscriptError
 from codeagent.core.messages import AssistantMessage, Thinking, ToolCall, UserMessage
-from codeagent.core.model import TextDelta
+from codeagent.core.model import TextPiece
 from codeagent.llm.scripted import ScriptedError, ScriptedModel, Turn, load_script, parse_script
 from tests.llm.asking import Heard, ask, request, result
 
@@ -24,7 +24,7 @@ async def test_a_turn_is_streamed_in_pieces_and_then_answered() -> None:
     heard = await ask(ScriptedModel([turn]))
     assert heard.text == "one two three"
     assert heard.reasoning == "hm, well"
-    assert len([event for event in heard.events if isinstance(event, TextDelta)]) > 1
+    assert len([event for event in heard.events if isinstance(event, TextPiece)]) > 1
     assert [(call.name, call.arguments) for call in heard.message.calls] == [
         ("read", '{"path": "a"}'),
         ("bash", "{broken"),

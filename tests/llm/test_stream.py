@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Thinking, ToolCall
-from codeagent.core.model import CallClosed, ModelEvent, ReasoningDelta, TextDelta
+from codeagent.core.model import CallClosed, ModelEvent, ReasoningPiece, TextPiece
 from codeagent.llm.stream import Accumulator, CallPiece, Delta, ThinkingPiece
 
 
@@ -32,7 +32,7 @@ STOP = Delta(finish="stop")
 
 def test_text_and_reasoning_are_joined_and_streamed() -> None:
     events, message = assemble(Delta(reasoning="hm"), Delta(reasoning="m"), Delta(text="a"), Delta(text="b"), STOP)
-    assert events == [ReasoningDelta("hm"), ReasoningDelta("m"), TextDelta("a"), TextDelta("b")]
+    assert events == [ReasoningPiece("hm"), ReasoningPiece("m"), TextPiece("a"), TextPiece("b")]
     assert message == AssistantMessage(text="ab", thinking=(Thinking(text="hmm"),), stop="end", model="m")
 
 
@@ -199,7 +199,7 @@ def test_halves_of_a_character_are_joined_and_lone_ones_replaced() -> None:
         Delta(text="a\ud83d"), Delta(text="\ude00b"), Delta(text="\ud83d"), Delta(text="c"), STOP
     )
     assert message.text == "a😀b�c"
-    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == message.text
+    assert "".join(event.text for event in events if isinstance(event, TextPiece)) == message.text
     assert pairs(assemble(call(0, "call_aaaa", "w", '{"x":"\ud83d'), call(0, None, None, '\ude00"}'), STOP)[1]) == [
         ("w", '{"x":"😀"}')
     ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from codeagent.core.display import DiffBlock, FilesBlock, MarkdownBlock, QuestionBlock, TerminalBlock, TextBlock
 from codeagent.core.events import Notice, SteerQueued
-from codeagent.tui.app import Folders, run_app
+from codeagent.tui.app import AppFolders, run_app
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.session_client import SessionClient
@@ -144,7 +144,7 @@ def main(folder: Path, shown: list[int]) -> int:
         client: Any = RecordedClient(stage, texts)
         return client  # type: ignore[no-any-return]  # what it leaves out answers None, by __getattr__
 
-    return run_app(open_client, LaunchOptions(), Folders(folder / "state", folder / "config", folder))
+    return run_app(open_client, LaunchOptions(), AppFolders(folder / "state", folder / "config", folder))
 
 
 if __name__ == "__main__":

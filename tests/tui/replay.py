@@ -17,7 +17,7 @@ from codeagent.core.ledger import LedgerRow
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.app import CodeagentApp, Folders
+from codeagent.tui.app import AppFolders, CodeagentApp
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.session_client import SessionClient
@@ -220,7 +220,7 @@ class ReplayApp(CodeagentApp):
             self.clients[-1].ready = starts
             return self.clients[-1]
 
-        folders = Folders(folder / "state", folder / "config", Path("/home/ada/acme-api"))
+        folders = AppFolders(folder / "state", folder / "config", Path("/home/ada/acme-api"))
         super().__init__(open_client, options or LaunchOptions(), folders, clock=lambda: now)
 
     @property

@@ -3,10 +3,10 @@
 from codeagent.core.events import JobFinished, MessageAdded
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import job_note
-from codeagent.tui.background import Background
+from codeagent.tui.background import BackgroundCalls
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import Stage
-from codeagent.tui.transcript.blocks import Card, Remark
+from codeagent.tui.transcript.blocks import CallCard, Remark
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
 from tests.tui.scripts import Recording, looked_around
 
@@ -21,7 +21,7 @@ def show(recording: Recording, *, recorded: bool = False) -> Stage:
     return stage
 
 
-def card(stage: Stage, call_id: str) -> Card:
+def card(stage: Stage, call_id: str) -> CallCard:
     found = stage.document.find_card(call_id)
     assert found is not None
     return found
@@ -139,7 +139,7 @@ def test_a_command_of_the_users_own_is_not_offered() -> None:
 
 def test_a_stage_that_never_had_a_job_can_lose_them() -> None:
     stage = Stage()
-    Background(stage).lose()
+    BackgroundCalls(stage).lose()
     assert stage.jobs.rows == ()
 
 

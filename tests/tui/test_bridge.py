@@ -14,7 +14,7 @@ from codeagent.core.messages import UserMessage
 from codeagent.core.queued import Queued
 from codeagent.tui.bridge import Bridge
 from codeagent.tui.stage import Stage
-from codeagent.tui.transcript.blocks import Answer, Batch, Command, Ending, Prompt, Remark, Thoughts
+from codeagent.tui.transcript.blocks import AnswerBlock, Batch, CommandBlock, Ending, PromptBlock, Remark, Thoughts
 from tests.tui.scripts import (
     EDIT,
     MOVES,
@@ -41,7 +41,7 @@ def show(recording: Recording, *, live: bool = True) -> Stage:
 def test_a_run_begins_with_what_the_user_said() -> None:
     stage = show(Recording().run("fix it"))
 
-    assert [type(block) for block in stage.document.blocks] == [Prompt]
+    assert [type(block) for block in stage.document.blocks] == [PromptBlock]
     assert stage.document.blocks[0].text == "fix it"
     assert (stage.status.now.phase, stage.status.now.since) == ("thinking", START)
     assert stage.status.now.model == "anthropic/claude-sonnet-4-5"
@@ -51,7 +51,7 @@ def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
     stage = show(Recording().run("hi").think("Let me ").think("see.").stream("Hel").stream("lo"))
 
     thoughts, answer = stage.document.blocks[1:]
-    assert isinstance(thoughts, Thoughts) and isinstance(answer, Answer)
+    assert isinstance(thoughts, Thoughts) and isinstance(answer, AnswerBlock)
     assert (thoughts.text, thoughts.open) == ("Let me see.", False)
     assert (answer.text, answer.open) == ("Hello", True)
     assert stage.status.now.phase == "answering"
@@ -61,13 +61,13 @@ def test_the_whole_answer_replaces_what_was_streamed() -> None:
     stage = show(Recording().run("hi").stream("Hel").answer("Hello."))
 
     assert stage.document.last_answer() == "Hello."
-    assert [type(block) for block in stage.document.blocks] == [Prompt, Answer]
+    assert [type(block) for block in stage.document.blocks] == [PromptBlock, AnswerBlock]
 
 
 def test_a_recorded_answer_brings_its_thoughts_which_no_delta_showed() -> None:
     stage = show(Recording().run("hi").answer("Hello.", thinking="A greeting."), live=False)
 
-    assert [type(block) for block in stage.document.blocks] == [Prompt, Thoughts, Answer]
+    assert [type(block) for block in stage.document.blocks] == [PromptBlock, Thoughts, AnswerBlock]
 
 
 def test_streamed_thoughts_are_not_shown_twice() -> None:
@@ -340,7 +340,7 @@ def test_a_command_of_the_users_own_is_a_block_of_its_own() -> None:
     stage = show(recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit"))
 
     (block,) = stage.document.blocks
-    assert isinstance(block, Command)
+    assert isinstance(block, CommandBlock)
     assert (block.shared, block.card.state, block.card.target) == (True, "done", "git log")
     assert stage.document.running_commands() == ()
     assert stage.status.now.notice == ""
@@ -385,7 +385,7 @@ def test_what_only_the_model_is_told_shows_as_one_short_line() -> None:
     stage = show(recording)
     told = [block.text for block in stage.document.blocks if isinstance(block, Remark) and block.level == "told"]
     assert told == ["plan mode is on: nothing may be changed", "plan mode is over"]
-    assert [block.text for block in stage.document.blocks if isinstance(block, Prompt)] == ["go"]
+    assert [block.text for block in stage.document.blocks if isinstance(block, PromptBlock)] == ["go"]
 
 
 def test_an_act_that_failed_after_it_was_begun_is_a_line_of_the_conversation() -> None:

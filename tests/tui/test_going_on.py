@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from codeagent.core.acts import Prompt
 from codeagent.tui import commands
-from codeagent.tui.commands import COMMANDS, Command
+from codeagent.tui.commands import COMMANDS, SlashCommand
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.page import Page
 from codeagent.tui.parts.composer import Composer
@@ -78,7 +78,7 @@ class WithUndrawn(TextScreen):
 
 
 async def test_a_command_without_a_handler_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "COMMANDS", (*COMMANDS, Command("nothing", "does nothing")))
+    monkeypatch.setattr(commands, "COMMANDS", (*COMMANDS, SlashCommand("nothing", "does nothing")))
     async with chat(tmp_path) as (pilot, app):
         app.chat._slash.run("nothing")
         await still_works(pilot, app, "RuntimeError")

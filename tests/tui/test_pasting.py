@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.pasting import END, START, Pasted, PasteReader, Typed
+from codeagent.tui.pasting import END, START, Pasted, PasteReader, TypedText
 
 KEYS = st.text(st.sampled_from("ab\x1b[20~1;\r")).filter(lambda text: START not in text)
 PASTES = st.text(st.sampled_from("xyz\x1b[20~1;\r\n")).filter(
@@ -11,24 +11,24 @@ PASTES = st.text(st.sampled_from("xyz\x1b[20~1;\r\n")).filter(
 )
 
 
-def read(pieces: Iterable[str]) -> list[Typed | Pasted]:
+def read(pieces: Iterable[str]) -> list[TypedText | Pasted]:
     """Everything, neighbouring keys joined."""
     reader = PasteReader()
     found = [part for piece in pieces for part in reader.feed(piece)]
     if reader.holds:
         found.append(reader.release())
-    joined: list[Typed | Pasted] = []
+    joined: list[TypedText | Pasted] = []
     for part in found:
         match joined, part:
-            case [*_, Typed(before)], Typed(after):
-                joined[-1] = Typed(before + after)
+            case [*_, TypedText(before)], TypedText(after):
+                joined[-1] = TypedText(before + after)
             case _:
                 joined.append(part)
     return joined
 
 
 def test_a_paste_is_one_whole_between_keys() -> None:
-    assert read([f"a{START}one\rtwo{END}b"]) == [Typed("a"), Pasted("one\rtwo"), Typed("b")]
+    assert read([f"a{START}one\rtwo{END}b"]) == [TypedText("a"), Pasted("one\rtwo"), TypedText("b")]
 
 
 def test_escape_sequences_in_a_paste_stay_in_it() -> None:
@@ -40,7 +40,7 @@ def test_an_escape_that_nothing_follows_is_held_and_given_back() -> None:
     reader = PasteReader()
     assert list(reader.feed("\x1b")) == []
     assert reader.holds
-    assert reader.release() == Typed("\x1b")
+    assert reader.release() == TypedText("\x1b")
     assert not reader.holds
 
 

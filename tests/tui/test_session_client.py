@@ -17,7 +17,7 @@ from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.stage import Stage
-from codeagent.tui.transcript.blocks import Prompt as Said
+from codeagent.tui.transcript.blocks import PromptBlock as Said
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.fake_launcher import INFO, SESSION, FakeLauncher
 from tests.tui.job_scenes import TOOLBOX, background

@@ -18,15 +18,15 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import (
     Alive,
-    Answer,
     CallClosed,
     FellBack,
     Model,
+    ModelAnswer,
     ModelEvent,
     ModelRequest,
-    ReasoningDelta,
+    ReasoningPiece,
     Retrying,
-    TextDelta,
+    TextPiece,
 )
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.protocols.protocol import (
@@ -91,18 +91,18 @@ class TextToolModel(ModelWrapper):
         answer = _Answer(parser, reads=bool(request.tools))
         async for event in self._inner.stream(as_text(request, self._protocol)):
             match event:
-                case TextDelta(text):
+                case TextPiece(text):
                     for found in answer.add(text):
                         yield found
-                case ReasoningDelta() | CallClosed() | Alive():
+                case ReasoningPiece() | CallClosed() | Alive():
                     yield event
                 case Retrying() | FellBack():
                     answer = _Answer(self._protocol.parser(request.tools), reads=bool(request.tools))
                     yield event
-                case Answer(message, usage):
+                case ModelAnswer(message, usage):
                     for found in answer.end():
                         yield found
-                    yield Answer(answer.message(message), usage)
+                    yield ModelAnswer(answer.message(message), usage)
                 case _:
                     assert_never(event)
 
@@ -132,7 +132,7 @@ class _Answer:
             match piece:
                 case Text(text):
                     self._text.append(text)
-                    yield TextDelta(text)
+                    yield TextPiece(text)
                 case ParsedCall(name, arguments):
                     yield self._closed(name, arguments)
                 case BrokenCall(name, raw, why):

@@ -16,7 +16,7 @@ from codeagent.tui.actions import SCOPES
 from codeagent.tui.keymap import Keymap, KeyRow
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.output import Match, OutputPane
+from codeagent.tui.parts.output import OutputMatch, OutputPane
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.rows import Row, wrap
@@ -149,7 +149,7 @@ class OutputScreen(Page[None]):
         self._bar.display = False
         self.set_focus(None)
 
-    def _tell(self, found: Match | None) -> None:
+    def _tell(self, found: OutputMatch | None) -> None:
         sought = self.query_one(LineInput).value
         if found is not None:
             self.say(f"{found.number:,} of {found.total:,} · n next · N before · Esc ends the search")

@@ -12,7 +12,7 @@ from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.jobs import JobsScreen
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.marked_list import PickerRow
-from codeagent.tui.transcript.blocks import Card
+from codeagent.tui.transcript.blocks import CallCard
 from codeagent.tui.transcript.spelling import whole
 
 _NONE = "there is no job yet"
@@ -88,7 +88,7 @@ class JobCommands:
         if (refused := client.do(Background(call_id))) is not None:
             self._chat.tell(refused.reason)
 
-    async def _pick(self, calls: tuple[Card, ...]) -> str | None:
+    async def _pick(self, calls: tuple[CallCard, ...]) -> str | None:
         now = self._host.now()
         rows = [
             PickerRow(
@@ -111,7 +111,7 @@ class JobCommands:
         return row
 
 
-def _numbered(calls: tuple[Card, ...], number: str) -> Card:
+def _numbered(calls: tuple[CallCard, ...], number: str) -> CallCard:
     if not number.isdecimal() or not 1 <= int(number) <= len(calls):
         raise CodeagentError(f"there is no call '{one_line(number, 20)}': {len(calls)} run")
     return calls[int(number) - 1]

@@ -23,7 +23,7 @@ from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.pieces import wrapped_piece
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.transcript.blocks import Block, Prompt
+from codeagent.tui.transcript.blocks import Block, PromptBlock
 
 _CUT = "…"
 _LABEL = 60
@@ -61,7 +61,9 @@ def prompt_said(blocks: Sequence[Block], points: Sequence[Point], point: Point) 
     """The prompt of a point as it was written, where the conversation still shows it; else its one line."""
     later = points[points.index(point) + 1 :]
     same = sum(other.cause == "prompt" and other.label == point.label for other in later)
-    found = [block.text for block in reversed(blocks) if isinstance(block, Prompt) and _begins(block.text, point.label)]
+    found = [
+        block.text for block in reversed(blocks) if isinstance(block, PromptBlock) and _begins(block.text, point.label)
+    ]
     return found[same] if same < len(found) else point.label
 
 

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.tui.parts.approval_body import Asked, asked, pieces, question_pieces
-from codeagent.tui.parts.card_keys import Choice
+from codeagent.tui.parts.card_keys import CardChoice
 from codeagent.tui.parts.card_line import Purpose
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.pieces import SPLIT_FROM, blank
@@ -28,73 +28,76 @@ def cannot(key: str, asked: Asked) -> str:
     return _CANNOT.get(key, "")
 
 
-def choices_of(asked: Asked, *, several: bool, splits: bool, is_split: bool) -> tuple[Choice, ...]:
+def choices_of(asked: Asked, *, several: bool, splits: bool, is_split: bool) -> tuple[CardChoice, ...]:
     """For the question in front; `several`: more calls wait for the same kind of answer."""
     if asked.question is not None:
         return _for_question(asked)
     out = [
-        Choice("y", "allow once", "allow", keep=90, allows=True),
-        Choice("a", "allow for this session", "session", keep=60, allows=True),
+        CardChoice("y", "allow once", "allow", keep=90, allows=True),
+        CardChoice("a", "allow for this session", "session", keep=60, allows=True),
         *_beyond(asked),
-        Choice(NO, "deny", keep=100),
-        Choice("r", "deny, because…", "because…", keep=70),
+        CardChoice(NO, "deny", keep=100),
+        CardChoice("r", "deny, because…", "because…", keep=70),
     ]
     if several:
-        out.append(Choice("A", "all of them…", "all…", keep=40))
+        out.append(CardChoice("A", "all of them…", "all…", keep=40))
     if splits:
-        out.append(Choice("t", "unified" if is_split else "split", keep=30))
+        out.append(CardChoice("t", "unified" if is_split else "split", keep=30))
     return tuple(out)
 
 
-def _beyond(asked: Asked) -> tuple[Choice, ...]:
+def _beyond(asked: Asked) -> tuple[CardChoice, ...]:
     """What is more than yes and no, where it can work."""
     waiting = asked.waiting
     out = []
     if waiting.proposal:
-        out.append(Choice("p", "always allow like this…", "always…", keep=55, allows=True))
+        out.append(CardChoice("p", "always allow like this…", "always…", keep=55, allows=True))
     if asked.editable:
-        out.append(Choice("e", "edit", keep=50))
+        out.append(CardChoice("e", "edit", keep=50))
     if asked.diff is not None:
-        out.append(Choice("h", "hunk by hunk", "hunks", keep=45))
+        out.append(CardChoice("h", "hunk by hunk", "hunks", keep=45))
     return tuple(out)
 
 
-def choices_of_all(count: int) -> tuple[Choice, ...]:
+def choices_of_all(count: int) -> tuple[CardChoice, ...]:
     """Where all waiting calls are listed."""
     return (
-        Choice("A", "allow both" if count == 2 else f"allow all {count}", keep=90, allows=True),
-        Choice(NO, "review one by one", "one by one", keep=100),
+        CardChoice("A", "allow both" if count == 2 else f"allow all {count}", keep=90, allows=True),
+        CardChoice(NO, "review one by one", "one by one", keep=100),
     )
 
 
-def choices_of_writing(purpose: Purpose, *, keep: bool = False, other: str = "down") -> tuple[Choice, ...]:
+def choices_of_writing(purpose: Purpose, *, keep: bool = False, other: str = "down") -> tuple[CardChoice, ...]:
     """While something is typed; `keep`: a rule would hold in later sessions, too; `other` is the key that turns it."""
-    back = Choice("esc", "back")
+    back = CardChoice("esc", "back")
     match purpose:
         case "reason":
-            return (Choice("enter", "deny, with this reason", "deny", 90), back)
+            return (CardChoice("enter", "deny, with this reason", "deny", 90), back)
         case "answer":
-            return (Choice("enter", "send this answer", "send", 90), back)
+            return (CardChoice("enter", "send this answer", "send", 90), back)
         case "command":
-            return (Choice("enter", "ask about this instead", "send", 90, allows=True), back)
+            return (CardChoice("enter", "ask about this instead", "send", 90, allows=True), back)
         case "rule":
             enter = "always allow in this folder" if keep else "allow for this session"
             instead = "only this session" if keep else "always, in this folder"
             return (
-                Choice("enter", enter, "always" if keep else "session", 90, allows=True),
-                Choice(other, instead, keep=95),
+                CardChoice("enter", enter, "always" if keep else "session", 90, allows=True),
+                CardChoice(other, instead, keep=95),
                 back,
             )
         case _:
             assert_never(purpose)
 
 
-def _for_question(asked: Asked) -> tuple[Choice, ...]:
+def _for_question(asked: Asked) -> tuple[CardChoice, ...]:
     options = asked.question.options if asked.question is not None else ()
-    out = [Choice("r", "another answer" if options else "answer", keep=80), Choice(NO, "do not answer", keep=100)]
+    out = [
+        CardChoice("r", "another answer" if options else "answer", keep=80),
+        CardChoice(NO, "do not answer", keep=100),
+    ]
     if options:
         last = min(9, len(options))
-        out.insert(0, Choice("1" if last == 1 else f"1-{last}", "pick", keep=90))
+        out.insert(0, CardChoice("1" if last == 1 else f"1-{last}", "pick", keep=90))
     return tuple(out)
 
 
@@ -167,7 +170,7 @@ class ApprovalSheet:
         """Those that could be allowed together."""
         return tuple(each for key, each in self._asked.items() if each.question is None and key not in self.sent)
 
-    def choices(self, *, wide: bool) -> tuple[Choice, ...]:
+    def choices(self, *, wide: bool) -> tuple[CardChoice, ...]:
         """`wide`: two versions fit beside each other."""
         if self.listing:
             return choices_of_all(len(self.shown))

@@ -8,7 +8,7 @@ from rich.style import Style
 
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.card_keys import Choice, card_key, labelled
+from codeagent.tui.parts.card_keys import CardChoice, card_key, labelled
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.pieces import marked_piece
 from codeagent.tui.parts.rows import cut_end, cut_middle, flat
@@ -170,40 +170,40 @@ def plan_key(key: str, keymap: Keymap) -> str:
     return card_key(key, keymap, _PLAN)
 
 
-def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: bool) -> tuple[Choice, ...]:
+def paused_choices(paused: Paused, keymap: Keymap, *, stepping: bool, focused: bool) -> tuple[CardChoice, ...]:
     """For a pause; `stepping`: step mode is on, `focused`: the card has the keys."""
-    out = [Choice("c", "continue", keep=95)]
+    out = [CardChoice("c", "continue", keep=95)]
     if paused.why in ("budget", "limit"):
-        out = [Choice("plus", "continue with as much again", "as much again", keep=95)]
+        out = [CardChoice("plus", "continue with as much again", "as much again", keep=95)]
     if stepping:
-        out.append(Choice("S", "end step mode", "step off", keep=70))
+        out.append(CardChoice("S", "end step mode", "step off", keep=70))
     else:
-        out.append(Choice("s", "step one batch", "step", keep=70))
+        out.append(CardChoice("s", "step one batch", "step", keep=70))
     if paused.calls:
         out += [
-            Choice("x", "skip", keep=90),
-            Choice("X", "skip, because…", "because…", keep=60),
-            Choice("e", "edit", keep=80),
+            CardChoice("x", "skip", keep=90),
+            CardChoice("X", "skip, because…", "because…", keep=60),
+            CardChoice("e", "edit", keep=80),
         ]
-        out.append(Choice("text", "or type a correction", "or correct it", keep=50))
+        out.append(CardChoice("text", "or type a correction", "or correct it", keep=50))
     else:
-        out.append(Choice("text", "or type what is sent first", "or type", keep=50))
-    out.append(Choice("esc", "back" if focused else "stop", keep=85))
+        out.append(CardChoice("text", "or type what is sent first", "or type", keep=50))
+    out.append(CardChoice("esc", "back" if focused else "stop", keep=85))
     return labelled(out, keymap, _PAUSED)
 
 
-def plan_choices(keymap: Keymap) -> tuple[Choice, ...]:
+def plan_choices(keymap: Keymap) -> tuple[CardChoice, ...]:
     """For a plan."""
     out = (
-        Choice("p", "start", keep=95),
-        Choice("P", "start, auto-accept edits", "start, accept edits", keep=90),
-        Choice("e", "edit", keep=80),
-        Choice("k", "keep planning", keep=85),
+        CardChoice("p", "start", keep=95),
+        CardChoice("P", "start, auto-accept edits", "start, accept edits", keep=90),
+        CardChoice("e", "edit", keep=80),
+        CardChoice("k", "keep planning", keep=85),
     )
     return labelled(out, keymap, _PLAN)
 
 
-def writing_choices(*, command: bool) -> tuple[Choice, ...]:
+def writing_choices(*, command: bool) -> tuple[CardChoice, ...]:
     """While a reason or another command is typed."""
     words = "run this command instead" if command else "skip, with this reason"
-    return (Choice("enter", words, keep=90), Choice("esc", "back"))
+    return (CardChoice("enter", words, keep=90), CardChoice("esc", "back"))

@@ -17,7 +17,7 @@ from codeagent.tui.parts.boundary_body import (
     writing_choices,
 )
 from codeagent.tui.parts.call_edit import CallEdit, call_edit
-from codeagent.tui.parts.card_keys import Choice
+from codeagent.tui.parts.card_keys import CardChoice
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.stage import Paused, PausedCall, PlanReady
 
@@ -131,7 +131,7 @@ class BoundarySheet:
         """What a key means here."""
         return plan_key(key, keymap) if isinstance(self.now, PlanReady) else paused_key(key, keymap)
 
-    def choices(self, keymap: Keymap, *, focused: bool) -> tuple[Choice, ...]:
+    def choices(self, keymap: Keymap, *, focused: bool) -> tuple[CardChoice, ...]:
         match self.now:
             case Paused() if self.writing:
                 return writing_choices(command=self.writing == "command")

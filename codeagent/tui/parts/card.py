@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.card_keys import Choice, ChoiceRow, keymap_of, reached
+from codeagent.tui.parts.card_keys import CardChoice, ChoiceRow, keymap_of, reached
 from codeagent.tui.parts.card_line import CardLine
 from codeagent.tui.parts.guard import TOO_SOON, Guard
 from codeagent.tui.parts.line_pane import LinePane
@@ -210,7 +210,7 @@ class Card(Vertical, can_focus=True):
         self,
         left: Sequence[Part],
         right: Sequence[Part],
-        choices: Sequence[Choice],
+        choices: Sequence[CardChoice],
         *,
         tab: str,
         foot: Part,

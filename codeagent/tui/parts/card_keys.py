@@ -35,7 +35,7 @@ _NOT_WITH_ALT = ("enter", "esc", "text")
 
 
 @dataclass(frozen=True)
-class Choice:
+class CardChoice:
     """A key and what it does; `keep` says how late it goes where the row is narrow."""
 
     key: str
@@ -60,14 +60,14 @@ class ChoiceRow(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._choices: tuple[Choice, ...] = ()
+        self._choices: tuple[CardChoice, ...] = ()
         self._marked = ""
         self._note = ""
         self._off = False
         self.most = _MOST
         """Rows it may have."""
 
-    def show(self, choices: Sequence[Choice], *, marked: str, note: str, off: bool) -> None:
+    def show(self, choices: Sequence[CardChoice], *, marked: str, note: str, off: bool) -> None:
         """`marked` is the key of the choice that Enter takes; `note` is said in place of all."""
         state = (tuple(choices), marked, note, off)
         if state != (self._choices, self._marked, self._note, self._off):
@@ -95,7 +95,7 @@ class ChoiceRow(Widget):
         brief, rows = self._laid(width)
         return tuple(line(self._drawn(row, palette, brief=brief)) for row in rows)
 
-    def _laid(self, width: int) -> tuple[bool, list[list[Choice]]]:
+    def _laid(self, width: int) -> tuple[bool, list[list[CardChoice]]]:
         """Whether it is said in few words, and the choices of each row; those with the lowest `keep` go first."""
         kept = list(self._choices)
         for brief in (False, True):
@@ -107,11 +107,11 @@ class ChoiceRow(Widget):
             rows = self._wrapped(kept, width, brief=True)
         return True, rows
 
-    def _fit(self, rows: Sequence[Sequence[Choice]], width: int, *, brief: bool) -> bool:
+    def _fit(self, rows: Sequence[Sequence[CardChoice]], width: int, *, brief: bool) -> bool:
         return len(rows) <= self.most and all(self._width(row, brief=brief) <= width for row in rows)
 
-    def _wrapped(self, choices: Sequence[Choice], width: int, *, brief: bool) -> list[list[Choice]]:
-        rows: list[list[Choice]] = []
+    def _wrapped(self, choices: Sequence[CardChoice], width: int, *, brief: bool) -> list[list[CardChoice]]:
+        rows: list[list[CardChoice]] = []
         for choice in choices:
             if rows and self._width([*rows[-1], choice], brief=brief) <= width:
                 rows[-1].append(choice)
@@ -119,11 +119,11 @@ class ChoiceRow(Widget):
                 rows.append([choice])
         return rows
 
-    def _width(self, row: Sequence[Choice], *, brief: bool) -> int:
+    def _width(self, row: Sequence[CardChoice], *, brief: bool) -> int:
         words = (self._mark(choice) + _cap(choice) + _words(choice, brief=brief) for choice in row)
         return sum(map(cell_len, words)) + len(_GAP) * max(0, len(row) - 1)
 
-    def _drawn(self, row: Sequence[Choice], palette: Palette, *, brief: bool) -> list[tuple[str, Style | None]]:
+    def _drawn(self, row: Sequence[CardChoice], palette: Palette, *, brief: bool) -> list[tuple[str, Style | None]]:
         out: list[tuple[str, Style | None]] = []
         for choice in row:
             off = choice.allows and self._off
@@ -133,17 +133,17 @@ class ChoiceRow(Widget):
             out += [(self._mark(choice), words), (_cap(choice), cap), (_words(choice, brief=brief), words)]
         return out
 
-    def _mark(self, choice: Choice) -> str:
+    def _mark(self, choice: CardChoice) -> str:
         return _HERE if choice.key == self._marked else ""
 
 
-def _cap(choice: Choice) -> str:
+def _cap(choice: CardChoice) -> str:
     """The key with a blank on both sides; nothing for what is typed, which is not a single key."""
     name = choice.label or choice.key
     return "" if name == "text" else f" {name.capitalize() if len(name) > 1 and name.islower() else name} "
 
 
-def _words(choice: Choice, *, brief: bool) -> str:
+def _words(choice: CardChoice, *, brief: bool) -> str:
     said = choice.short if brief and choice.short else choice.words
     return f" {said}" if _cap(choice) else said
 
@@ -167,7 +167,9 @@ def card_key(key: str, keymap: Keymap, actions: Mapping[str, str] = _ACTIONS) ->
     return "" if plain in actions else plain
 
 
-def labelled(choices: Sequence[Choice], keymap: Keymap, actions: Mapping[str, str] = _ACTIONS) -> tuple[Choice, ...]:
+def labelled(
+    choices: Sequence[CardChoice], keymap: Keymap, actions: Mapping[str, str] = _ACTIONS
+) -> tuple[CardChoice, ...]:
     """The choices with the keys that take them now."""
     return tuple(
         replace(choice, label=keymap.shown(actions[choice.key])) if choice.key in actions else choice
@@ -175,17 +177,20 @@ def labelled(choices: Sequence[Choice], keymap: Keymap, actions: Mapping[str, st
     )
 
 
-def reached(choices: Sequence[Choice], *, focused: bool, tab: str) -> tuple[Choice, ...]:
+def reached(choices: Sequence[CardChoice], *, focused: bool, tab: str) -> tuple[CardChoice, ...]:
     """The choices as they are pressed now: without the focus Tab goes to the card, and each key works with Alt.
 
     `tab` says what one does there.
     """
     if focused:
         return tuple(choices)
-    return (Choice("tab", tab, keep=98, label="Tab"), *(replace(choice, label=_with_alt(choice)) for choice in choices))
+    return (
+        CardChoice("tab", tab, keep=98, label="Tab"),
+        *(replace(choice, label=_with_alt(choice)) for choice in choices),
+    )
 
 
-def _with_alt(choice: Choice) -> str:
+def _with_alt(choice: CardChoice) -> str:
     label = choice.label or choice.key
     if choice.key in _NOT_WITH_ALT:
         return label

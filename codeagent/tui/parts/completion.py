@@ -36,7 +36,7 @@ class Unfinished:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Completion:
     """One thing on offer."""
 
     label: str
@@ -57,19 +57,19 @@ def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
     return None
 
 
-def command_choices(query: str, commands: Sequence[CommandRow]) -> tuple[Choice, ...]:
+def command_choices(query: str, commands: Sequence[CommandRow]) -> tuple[Completion, ...]:
     """The commands that match by name or alias: those that begin so first, otherwise in their order."""
     by_word = {word: row for row in commands for word in (row.name, *row.aliases)}
     begin = [word for word in by_word if word.startswith(query.lower())]
     begin.sort(key=lambda word: word != query.lower())
     words = dict.fromkeys(begin + (rank(query, by_word, len(by_word)) if query else []))
     rows = dict.fromkeys(by_word[word] for word in words)
-    return tuple(Choice(f"/{row.name}", f"/{row.name} ", row.about) for row in rows)
+    return tuple(Completion(f"/{row.name}", f"/{row.name} ", row.about) for row in rows)
 
 
-def file_choices(paths: Sequence[str]) -> tuple[Choice, ...]:
+def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:
     """A file closes with a space; a directory stays open, so that what is in it is offered next."""
-    return tuple(Choice(path, _mention(path)) for path in paths)
+    return tuple(Completion(path, _mention(path)) for path in paths)
 
 
 def _mention(path: str) -> str:
@@ -100,13 +100,13 @@ class ChoiceList(Widget):
     class Picked(Message):
         """A choice was clicked."""
 
-        def __init__(self, choice: Choice) -> None:
+        def __init__(self, choice: Completion) -> None:
             super().__init__()
             self.choice = choice
 
     def __init__(self) -> None:
         super().__init__()
-        self._choices: tuple[Choice, ...] = ()
+        self._choices: tuple[Completion, ...] = ()
         self._footer = ""
         self._at = 0
         self._top = 0
@@ -117,7 +117,7 @@ class ChoiceList(Widget):
         return bool(self.display)
 
     @property
-    def chosen(self) -> Choice | None:
+    def chosen(self) -> Completion | None:
         """The choice that is marked; None where there is none."""
         return self._choices[self._at] if self._choices else None
 
@@ -126,7 +126,7 @@ class ChoiceList(Widget):
         """The user went to another choice than the first."""
         return self._at > 0
 
-    def offer(self, choices: Sequence[Choice], *, footer: str = "") -> None:
+    def offer(self, choices: Sequence[Completion], *, footer: str = "") -> None:
         """Show these, the first one chosen; `footer` is a line below them, and all there is where none is left."""
         self._choices = tuple(choices)
         self._at = self._top = 0
@@ -166,7 +166,7 @@ class ChoiceList(Widget):
             return Strip.blank(width, style)
         return self._row(self._choices[at], at == self._at).adjust_cell_length(width, style).apply_style(style)
 
-    def _row(self, choice: Choice, chosen: bool) -> Strip:
+    def _row(self, choice: Completion, chosen: bool) -> Strip:
         palette = palette_of(self)
         width = self.size.width
         column = min(28, max((cell_len(flat(one.label)) for one in self._choices), default=0))

@@ -12,7 +12,14 @@ from textual.message import Message
 from textual.widgets.text_area import EditResult
 
 from codeagent.tui.fuzzy import PathIndex
-from codeagent.tui.parts.completion import Choice, ChoiceList, Unfinished, command_choices, file_choices, unfinished_at
+from codeagent.tui.parts.completion import (
+    ChoiceList,
+    Completion,
+    Unfinished,
+    command_choices,
+    file_choices,
+    unfinished_at,
+)
 from codeagent.tui.parts.history import HistorySearch, HistoryWalk
 from codeagent.tui.parts.prompt_text import PromptText, harmless
 from codeagent.tui.parts.submission import CommandRow, SaidPrompt, SaidShell, SaidSlash, SaidUnknown, named, understand
@@ -373,7 +380,7 @@ class Composer(PromptText):
         if (choice := self.choices.chosen) is not None:
             self.take(choice)
 
-    def take(self, choice: Choice) -> None:
+    def take(self, choice: Completion) -> None:
         """Put a choice in the place of the unfinished word."""
         if self._word is None:
             return

@@ -33,7 +33,7 @@ _DIM, _END = "\x1b[2m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
-class Match:
+class OutputMatch:
     """One match."""
 
     row: int
@@ -77,7 +77,7 @@ class OutputText:
         # Of ASCII nothing is left that acts, and looking for it in megabytes would be felt.
         return (plain if plain.isascii() else visible(plain)).replace("\t", "    ")
 
-    def find(self, text: str, row: int, start: int, *, backwards: bool = False) -> Match | None:
+    def find(self, text: str, row: int, start: int, *, backwards: bool = False) -> OutputMatch | None:
         """The match at or after that place, or before it; round the ends. Case counts where `text` has capitals."""
         whole = self._searched(text)
         here = self._starts[row] + start if self._rows else 0
@@ -90,7 +90,7 @@ class OutputText:
         if at < 0 or not text:
             return None
         found = bisect_right(self._starts, at) - 1
-        return Match(found, at - self._starts[found], whole.count(text, 0, at) + 1, whole.count(text))
+        return OutputMatch(found, at - self._starts[found], whole.count(text, 0, at) + 1, whole.count(text))
 
     def spans(self, text: str, row: int) -> Iterator[tuple[int, int]]:
         """The matches in a row: characters from and to."""
@@ -163,7 +163,7 @@ class OutputPane(Pane):
         super().__init__()
         self.text = OutputText(text)
         self._query = ""
-        self._found: Match | None = None
+        self._found: OutputMatch | None = None
 
     def on_mount(self) -> None:
         self.virtual_size = Size(0, len(self.text))
@@ -197,13 +197,13 @@ class OutputPane(Pane):
         self._go(*places[key])
         return True
 
-    def find(self, text: str) -> Match | None:
+    def find(self, text: str) -> OutputMatch | None:
         """Go to the first match that is not above the screen; empty text ends the search."""
         self._query = text
         self._found = self.text.find(text, self.scroll_offset.y, 0) if text and len(self.text) else None
         return self._show_found()
 
-    def next(self, *, backwards: bool = False) -> Match | None:
+    def next(self, *, backwards: bool = False) -> OutputMatch | None:
         """The next match, round the end; None where there is none or nothing is searched for."""
         if self._found is None:
             return None
@@ -261,7 +261,7 @@ class OutputPane(Pane):
             strip = in_style(strip, found, span, palette.selection, cells)
         return strip
 
-    def _show_found(self) -> Match | None:
+    def _show_found(self) -> OutputMatch | None:
         self.refresh()
         found = self._found
         if found is not None:

@@ -10,7 +10,7 @@ from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
 from codeagent.tui.rendering.markdown_blocks import (
-    Block,
+    ParsedBlock,
     Piece,
     Token,
     blocks_of,
@@ -161,7 +161,7 @@ class GrowingMarkdown:
         self._frozen = len(self._lines)
         self._source, self._gap, self._flow = rest, gap, None
 
-    def _draw(self, block: Block, source: Sequence[str], *, final: bool) -> None:
+    def _draw(self, block: ParsedBlock, source: Sequence[str], *, final: bool) -> None:
         if self._flow is not None and block.start == 0:
             rows = [self._flow]
             for piece in pieces_of(block.tokens[1].content.removeprefix(_CUT)):
@@ -204,7 +204,7 @@ class GrowingMarkdown:
         self._freeze(_CUT + self._source[lead + at :], gap=False)
         self._flow = rows[-1]
 
-    def _open_fence(self, block: Block, source: Sequence[str]) -> bool:
+    def _open_fence(self, block: ParsedBlock, source: Sequence[str]) -> bool:
         """Begin to read a code block line by line, if it is one and its first line is complete."""
         token = block.tokens[0]
         opening = source[block.start]
@@ -273,7 +273,7 @@ class GrowingMarkdown:
             job.done += 1
 
 
-def _first_open(blocks: Sequence[Block], source: Sequence[str]) -> int:
+def _first_open(blocks: Sequence[ParsedBlock], source: Sequence[str]) -> int:
     """The index of the block in front of which nothing changes any more, whatever text comes.
 
     Where a block begins is certain once its first two lines are complete: the second can make a table of them.

@@ -11,7 +11,7 @@ from codeagent.tui.rendering.code import StyledLine, highlight
 from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import Line, segment
 from codeagent.tui.rendering.markdown_blocks import (
-    Block,
+    ParsedBlock,
     Token,
     blank,
     blocks_of,
@@ -52,7 +52,7 @@ def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
     return lines
 
 
-def render_block(block: Block, source: Sequence[str], width: int, palette: Palette) -> list[Line]:
+def render_block(block: ParsedBlock, source: Sequence[str], width: int, palette: Palette) -> list[Line]:
     """The lines of one block, of which `source` holds the lines."""
     drawing = _Drawing(source, width, palette)
     if is_too_deep(block):

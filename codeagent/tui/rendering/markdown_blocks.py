@@ -46,7 +46,7 @@ class Parser(Protocol):
 
 
 @dataclass(frozen=True)
-class Block:
+class ParsedBlock:
     """One top-level block, or one item of a top-level list."""
 
     tokens: Sequence[Token]
@@ -70,7 +70,7 @@ def normalized(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def blocks_of(text: str, *, continued: bool = False) -> list[Block]:
+def blocks_of(text: str, *, continued: bool = False) -> list[ParsedBlock]:
     """The top-level blocks of normalized text; `continued` says that its first line began earlier."""
     tokens = _parser().blocks(text, longest=PIECE, continued=continued)
     return list(_blocks(tokens, text.split("\n")))
@@ -127,12 +127,12 @@ def blank(line: str) -> bool:
     return not line.strip(" \t>")
 
 
-def is_too_deep(block: Block) -> bool:
+def is_too_deep(block: ParsedBlock) -> bool:
     """The parser gave up somewhere within the block."""
     return max(token.level for token in block.tokens) >= NESTING - 1
 
 
-def _blocks(tokens: Sequence[Token], lines: list[str]) -> Iterator[Block]:
+def _blocks(tokens: Sequence[Token], lines: list[str]) -> Iterator[ParsedBlock]:
     first = 0
     for index, token in enumerate(tokens):
         if token.level or token.nesting > 0:
@@ -141,15 +141,15 @@ def _blocks(tokens: Sequence[Token], lines: list[str]) -> Iterator[Block]:
         first = index + 1
 
 
-def _split(tokens: Sequence[Token], lines: list[str]) -> Iterator[Block]:
+def _split(tokens: Sequence[Token], lines: list[str]) -> Iterator[ParsedBlock]:
     start, end = _lines_of(tokens[0])
     if tokens[0].type not in ("bullet_list_open", "ordered_list_open"):
-        yield Block(tokens, start, end, True)
+        yield ParsedBlock(tokens, start, end, True)
         return
     opened = [index for index, token in enumerate(tokens) if token.type == "list_item_open" and token.level == 1]
     for index, stop in zip(opened, [*opened[1:], len(tokens) - 1], strict=True):
         start, end = _lines_of(tokens[index])
-        yield Block(tokens[index:stop], start, end, index == opened[0] or blank(lines[start - 1]))
+        yield ParsedBlock(tokens[index:stop], start, end, index == opened[0] or blank(lines[start - 1]))
 
 
 def _lines_of(token: Token) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class Block:
 
 
 @dataclass(eq=False)
-class Prompt(Block):
+class PromptBlock(Block):
     """What the user said: at the start of a run, or while it ran."""
 
     text: str = ""
@@ -61,7 +61,7 @@ class Greeting(Block):
 
 
 @dataclass(eq=False)
-class Answer(Block):
+class AnswerBlock(Block):
     """What the model says: Markdown that may still grow."""
 
     pieces: Pieces = field(default_factory=Pieces)
@@ -90,7 +90,7 @@ class Thoughts(Block):
 
 
 @dataclass(eq=False)
-class Card:
+class CallCard:
     """One tool call."""
 
     call_id: str
@@ -120,16 +120,16 @@ class Batch(Block):
     """The calls that run before the next point where the user can step in."""
 
     number: int = 0
-    cards: list[Card] = field(default_factory=list)
+    cards: list[CallCard] = field(default_factory=list)
     finished: bool = False
     duration_ms: int = 0
 
 
 @dataclass(eq=False)
-class Command(Block):
+class CommandBlock(Block):
     """A shell command the user ran with `!` or `!!`."""
 
-    card: Card = field(default_factory=lambda: Card("", "shell", ""))
+    card: CallCard = field(default_factory=lambda: CallCard("", "shell", ""))
     shared: bool = True
     """The model is shown it."""
 
@@ -152,4 +152,4 @@ class Ending(Block):
     lines: tuple[str, ...] = ()
 
 
-AnyBlock = Greeting | Prompt | Answer | Thoughts | Batch | Command | Remark | Ending
+AnyBlock = Greeting | PromptBlock | AnswerBlock | Thoughts | Batch | CommandBlock | Remark | Ending

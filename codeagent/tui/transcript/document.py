@@ -6,16 +6,16 @@ from typing import TypeVar
 from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.transcript.blocks import (
     ENDED,
-    Answer,
+    AnswerBlock,
     AnyBlock,
     Batch,
     Block,
-    Card,
-    Command,
+    CallCard,
+    CommandBlock,
     Ending,
     Greeting,
     Level,
-    Prompt,
+    PromptBlock,
     Remark,
     Thoughts,
 )
@@ -33,9 +33,9 @@ class Document:
         self.blocks: list[AnyBlock] = []
         self.on_change: Callable[[], None] = _nobody
         self._changed: set[int] = set()
-        self._answer: Answer | None = None
+        self._answer: AnswerBlock | None = None
         self._thoughts: Thoughts | None = None
-        self._cards: dict[str, tuple[Batch | Command, Card]] = {}
+        self._cards: dict[str, tuple[Batch | CommandBlock, CallCard]] = {}
 
     def take_changes(self) -> frozenset[int]:
         """Keys of the blocks that are new or changed since the last time."""
@@ -44,7 +44,7 @@ class Document:
 
     def greet(self, rows: Sequence[tuple[str, str]]) -> None:
         """What a new session begins with: said once, and true until something is asked."""
-        if any(isinstance(block, Prompt) for block in self.blocks):
+        if any(isinstance(block, PromptBlock) for block in self.blocks):
             return
         known = next((block for block in self.blocks if isinstance(block, Greeting)), None)
         greeting = known or self._add(Greeting(len(self.blocks)))
@@ -55,13 +55,13 @@ class Document:
     def say(self, text: str, source: str = "prompt") -> None:
         """What the user said."""
         self.close()
-        self._add(Prompt(len(self.blocks), text=text, source=source))
+        self._add(PromptBlock(len(self.blocks), text=text, source=source))
 
     def stream_text(self, piece: str, now: float | None = None) -> None:
         """A further piece of the answer; it ends the thoughts before it, at `now` in seconds since the epoch."""
         self.close_thoughts(now)
         if self._answer is None:
-            self._answer = self._add(Answer(len(self.blocks)))
+            self._answer = self._add(AnswerBlock(len(self.blocks)))
         self._answer.pieces.append(piece)
         self._touch(self._answer)
 
@@ -75,7 +75,7 @@ class Document:
     def finish_answer(self, text: str, *, cut: bool = False) -> None:
         """The whole answer is known: it replaces what was streamed, where they differ."""
         if text.strip() and self._answer is None:
-            self._answer = self._add(Answer(len(self.blocks)))
+            self._answer = self._add(AnswerBlock(len(self.blocks)))
         if self._answer is not None:
             if text.strip() and self._answer.text != text:
                 self._answer.pieces.replace(text)
@@ -109,22 +109,22 @@ class Document:
         self.close()
         batch = self._add(Batch(len(self.blocks), number=number))
         for call in calls:
-            self._place(batch, Card(call.call_id, call.name, call.target, asks=call.permission == "prompt"))
+            self._place(batch, CallCard(call.call_id, call.name, call.target, asks=call.permission == "prompt"))
         self._touch(batch)
 
-    def card(self, call_id: str, name: str, target: str = "") -> Card:
+    def card(self, call_id: str, name: str, target: str = "") -> CallCard:
         """The card of a call; one that no plan announced gets a batch of its own."""
         if call_id not in self._cards:
             batch = self._last_batch() or self._add(Batch(len(self.blocks)))
-            self._place(batch, Card(call_id, name, target))
+            self._place(batch, CallCard(call_id, name, target))
         return self._cards[call_id][1]
 
-    def find_card(self, call_id: str) -> Card | None:
+    def find_card(self, call_id: str) -> CallCard | None:
         """The card of a call, where there is one."""
         found = self._cards.get(call_id)
         return None if found is None else found[1]
 
-    def running_calls(self) -> tuple[Card, ...]:
+    def running_calls(self) -> tuple[CallCard, ...]:
         """The calls of the agent's own that are waited for, the one that began first in front."""
         cards = (card for block, card in self._cards.values() if isinstance(block, Batch) and card.state == "running")
         return tuple(sorted(cards, key=lambda card: card.began or 0.0))
@@ -142,13 +142,13 @@ class Document:
     def run_command(self, call_id: str, command: str, *, shared: bool) -> None:
         """A shell command of the user's own."""
         self.close()
-        block = Command(len(self.blocks), card=Card(call_id, "shell", command), shared=shared)
+        block = CommandBlock(len(self.blocks), card=CallCard(call_id, "shell", command), shared=shared)
         self._cards[call_id] = (block, block.card)
         self._add(block)
 
     def running_commands(self) -> tuple[str, ...]:
         """Call ids of the user's own shell commands that still run."""
-        blocks = (block for block, _ in self._cards.values() if isinstance(block, Command))
+        blocks = (block for block, _ in self._cards.values() if isinstance(block, CommandBlock))
         return tuple(block.card.call_id for block in blocks if block.card.state not in ENDED)
 
     def remark(self, text: str, level: Level = "info") -> None:
@@ -164,14 +164,14 @@ class Document:
 
     def last_answer(self) -> str:
         """The Markdown of the newest answer; empty where there is none."""
-        answers = (block.text for block in reversed(self.blocks) if isinstance(block, Answer))
+        answers = (block.text for block in reversed(self.blocks) if isinstance(block, AnswerBlock))
         return next((text for text in answers if text.strip()), "")
 
     def _last_batch(self) -> Batch | None:
-        found = next((block for block in reversed(self.blocks) if isinstance(block, Batch | Prompt)), None)
+        found = next((block for block in reversed(self.blocks) if isinstance(block, Batch | PromptBlock)), None)
         return found if isinstance(found, Batch) else None
 
-    def _place(self, batch: Batch, card: Card) -> None:
+    def _place(self, batch: Batch, card: CallCard) -> None:
         batch.cards.append(card)
         self._cards[card.call_id] = (batch, card)
 

@@ -4,15 +4,15 @@ from typing import assert_never
 
 from codeagent.core.display import DiffBlock
 from codeagent.tui.transcript.blocks import (
-    Answer,
+    AnswerBlock,
     AnyBlock,
     Batch,
-    Card,
-    Command,
+    CallCard,
+    CommandBlock,
     Detail,
     Ending,
     Greeting,
-    Prompt,
+    PromptBlock,
     Remark,
     Thoughts,
 )
@@ -27,10 +27,10 @@ def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
     match block:
         case Greeting():
             return len(block.rows)
-        case Prompt():
+        case PromptBlock():
             rows = len(block.text) // width + block.text.count("\n") + 1
             return rows if detail == "full" else min(rows, PROMPT_ROWS + 1)
-        case Answer():
+        case AnswerBlock():
             return _text(block.pieces.length, block.pieces.newlines, width)
         case Thoughts():
             if not block.pieces.length:
@@ -38,7 +38,7 @@ def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
             return 1 + (_text(block.pieces.length, block.pieces.newlines, width) if detail == "full" else 0)
         case Batch():
             return 1 + (0 if detail == "quiet" else sum(_card(card, detail) for card in block.cards))
-        case Command():
+        case CommandBlock():
             rows = 1 + _card(block.card, detail)
             return rows if block.card.output is None else rows + min(OWN_ROWS, len(block.card.output))
         case Remark():
@@ -53,7 +53,7 @@ def _text(length: int, newlines: int, width: int) -> int:
     return 0 if not length else length // width + newlines + 1
 
 
-def _card(card: Card, detail: Detail) -> int:
+def _card(card: CallCard, detail: Detail) -> int:
     if detail == "quiet":
         return 1
     printed = 0 if card.output is None else len(card.output)

@@ -19,7 +19,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Span:
+class MatchSpan:
     """A match, or the part of it on one row."""
 
     row: int
@@ -29,13 +29,13 @@ class Span:
     nth: int
 
 
-class Finding:
+class FoundMatches:
     """The matches of one text, in order, and the one the user is at. Case counts where the text has capitals."""
 
     def __init__(self, text: str, blocks: Sequence[AnyBlock]) -> None:
         flags = re.NOFLAG if text != text.lower() else re.IGNORECASE
         self._pattern = re.compile(re.escape(text), flags)
-        self._spans: dict[int, tuple[Sequence[Line], dict[int, list[Span]]]] = {}
+        self._spans: dict[int, tuple[Sequence[Line], dict[int, list[MatchSpan]]]] = {}
         self.matches = tuple(
             Match(index, nth)
             for index, block in enumerate(blocks)
@@ -55,13 +55,13 @@ class Finding:
         self._at = (before + direction) % len(self.matches)
         return self.matches[self._at]
 
-    def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[Span]]:
+    def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[MatchSpan]]:
         """By row, the matches in the rows drawn of a block; one that a wrap breaks is on both rows."""
         known = self._spans.get(index)
         if known is not None and known[0] is lines:
             return known[1]
         text, starts = _logical(lines)
-        by_row: dict[int, list[Span]] = {}
+        by_row: dict[int, list[MatchSpan]] = {}
         for nth, found in enumerate(self._pattern.finditer(text)):
             for span in _parts(found.start(), found.end(), nth, lines, starts):
                 by_row.setdefault(span.row, []).append(span)
@@ -83,12 +83,12 @@ def _logical(lines: Sequence[Line]) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
-def _parts(start: int, end: int, nth: int, lines: Sequence[Line], starts: Sequence[int]) -> list[Span]:
-    found: list[Span] = []
+def _parts(start: int, end: int, nth: int, lines: Sequence[Line], starts: Sequence[int]) -> list[MatchSpan]:
+    found: list[MatchSpan] = []
     for row in range(max(0, bisect_right(starts, start) - 1), len(lines)):
         first, length = starts[row], len(lines[row].text)
         if first >= end:
             break
         if first + length > start:
-            found.append(Span(row, max(0, start - first), min(length, end - first), nth))
+            found.append(MatchSpan(row, max(0, start - first), min(length, end - first), nth))
     return found

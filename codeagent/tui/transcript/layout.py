@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class BlockPlace:
     """A row of a block; a place stays what it is when heights above it change."""
 
     index: int
@@ -64,7 +64,7 @@ class Layout:
         """The first row of a block; the row after the last for the index after the last."""
         return self._below(index)
 
-    def at(self, row: int) -> Place:
+    def at(self, row: int) -> BlockPlace:
         """The place of a row. Rows outside are those of the first and the last block; there must be a block."""
         row = max(0, min(row, self.total - 1))
         node, rest = 0, row
@@ -76,10 +76,10 @@ class Layout:
                 rest -= self._tree[beyond]
             step >>= 1
         if node == len(self._heights):
-            return Place(node - 1, 0)
-        return Place(node, rest)
+            return BlockPlace(node - 1, 0)
+        return BlockPlace(node, rest)
 
-    def row(self, place: Place) -> int:
+    def row(self, place: BlockPlace) -> int:
         """Where a place is now; a line that is gone is the block's last."""
         height = self._heights[place.index]
         return self._below(place.index) + max(0, min(place.line, height - 1))

@@ -11,15 +11,15 @@ from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.transcript.blocks import (
     ENDED,
-    Answer,
+    AnswerBlock,
     AnyBlock,
     Batch,
-    Card,
-    Command,
+    CallCard,
+    CommandBlock,
     Detail,
     Ending,
     Greeting,
-    Prompt,
+    PromptBlock,
     Remark,
     Thoughts,
 )
@@ -63,15 +63,15 @@ def _drawn(block: AnyBlock, look: Look, memo: Memo | None) -> Drawn:
     match block:
         case Greeting():
             return _greeting(block, look)
-        case Prompt():
+        case PromptBlock():
             return _prompt(block, look)
-        case Answer():
+        case AnswerBlock():
             return draw_answer(block, render_markdown(block.text, look.width, look.palette), look)
         case Thoughts():
             return _thoughts(block, look)
         case Batch():
             return _batch(block, look, memo)
-        case Command():
+        case CommandBlock():
             return _command(block, look)
         case Remark():
             return _remark(block, look)
@@ -81,7 +81,7 @@ def _drawn(block: AnyBlock, look: Look, memo: Memo | None) -> Drawn:
             assert_never(block)
 
 
-def draw_answer(block: Answer, body: list[Line], look: Look) -> Drawn:
+def draw_answer(block: AnswerBlock, body: list[Line], look: Look) -> Drawn:
     """An answer whose Markdown was rendered before."""
     if not block.cut:
         return Drawn(body)
@@ -123,11 +123,11 @@ def runs(block: AnyBlock) -> bool:
     match block:
         case Batch():
             return any(card.state == "running" for card in block.cards)
-        case Command():
+        case CommandBlock():
             return block.card.state == "running"
         case Thoughts():
             return block.open
-        case Greeting() | Prompt() | Answer() | Remark() | Ending():
+        case Greeting() | PromptBlock() | AnswerBlock() | Remark() | Ending():
             return False
         case _:
             assert_never(block)
@@ -145,7 +145,7 @@ def _greeting(block: Greeting, look: Look) -> Drawn:
     return Drawn(lines)
 
 
-def _prompt(block: Prompt, look: Look) -> Drawn:
+def _prompt(block: PromptBlock, look: Look) -> Drawn:
     palette = look.palette
     speaker = _SPEAKERS.get(block.source, "you")
     own_row = speaker != "you" or look.width < 30
@@ -192,7 +192,7 @@ def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     return drawn
 
 
-def _troubles(cards: list[Card], look: Look) -> list[str]:
+def _troubles(cards: list[CallCard], look: Look) -> list[str]:
     """What one line about a batch must not hide: the calls that still wait or run, and those that went wrong."""
     found = [
         f"{flat(card.name, 40)} {state_words(card, look.now)}"
@@ -205,7 +205,7 @@ def _troubles(cards: list[Card], look: Look) -> list[str]:
     return found
 
 
-def _command(block: Command, look: Look) -> Drawn:
+def _command(block: CommandBlock, look: Look) -> Drawn:
     words = "you ran" if block.card.state in ENDED else "you run"
     header = f"{words} a command" + ("" if block.shared else ", not shown to the model")
     drawn = Drawn(paragraph(header, look.width, look.palette.muted), margin=Segment("▌ ", look.palette.user))

@@ -13,7 +13,7 @@ from codeagent.tui.rendering.diff import counts
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript import render_output
-from codeagent.tui.transcript.blocks import ENDED, Card
+from codeagent.tui.transcript.blocks import ENDED, CallCard
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.spelling import duration, whole
 from codeagent.tui.transcript.wrap import cut, flat, indented, paragraph
@@ -37,7 +37,9 @@ class _Columns:
     target: int
 
 
-def draw_cards(cards: Sequence[Card], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False) -> Drawn:
+def draw_cards(
+    cards: Sequence[CallCard], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False
+) -> Drawn:
     """The cards of one batch behind a gutter of blanks; with a memo, what ended is not drawn again and again.
 
     `own`: the user ran it, and wants to see what it printed.
@@ -57,7 +59,7 @@ def draw_cards(cards: Sequence[Card], look: Look, gutter: str, memo: Memo | None
     return drawn
 
 
-def state_words(card: Card, now: float) -> str:
+def state_words(card: CallCard, now: float) -> str:
     """How it stands, in words; empty where it is done and its note says so."""
     match card.state:
         case "planned":
@@ -78,7 +80,7 @@ def state_words(card: Card, now: float) -> str:
             assert_never(card.state)
 
 
-def _mark(card: Card, palette: Palette) -> tuple[str, Style]:
+def _mark(card: CallCard, palette: Palette) -> tuple[str, Style]:
     match card.state:
         case "planned":
             return "○", palette.muted
@@ -98,7 +100,7 @@ def _mark(card: Card, palette: Palette) -> tuple[str, Style]:
             assert_never(card.state)
 
 
-def _columns(cards: Sequence[Card], look: Look) -> _Columns:
+def _columns(cards: Sequence[CallCard], look: Look) -> _Columns:
     name = min(_LONGEST_NAME, max((cell_len(flat(card.name)) for card in cards), default=0))
     note = min(_LONGEST_NOTE, max((cell_len(_note(card, look.now)) for card in cards), default=0))
     room = look.width - 2 - name - 2 - 2 - note
@@ -106,7 +108,7 @@ def _columns(cards: Sequence[Card], look: Look) -> _Columns:
     return _Columns(name, min(longest, max(_SHORTEST_TARGET, room)))
 
 
-def _headline(card: Card, columns: _Columns, look: Look) -> Line:
+def _headline(card: CallCard, columns: _Columns, look: Look) -> Line:
     palette = look.palette
     mark, style = _mark(card, palette)
     name = cut(flat(card.name), columns.name)
@@ -124,7 +126,7 @@ def _headline(card: Card, columns: _Columns, look: Look) -> Line:
     return line(parts)
 
 
-def _note(card: Card, now: float) -> str:
+def _note(card: CallCard, now: float) -> str:
     """All that is said after the target."""
     added, removed = _changed(card)
     said = [
@@ -137,7 +139,7 @@ def _note(card: Card, now: float) -> str:
     return " · ".join(part for part in said if part) or "done"
 
 
-def _changed(card: Card) -> tuple[int, int]:
+def _changed(card: CallCard) -> tuple[int, int]:
     """Lines added and removed by what it shows, where its note does not say so."""
     if card.note.startswith("+") or card.state not in ("done", "running", "asking"):
         return 0, 0
@@ -145,7 +147,7 @@ def _changed(card: Card) -> tuple[int, int]:
     return sum(added for added, _ in pairs), sum(removed for _, removed in pairs)
 
 
-def _remembered(card: Card, look: Look, memo: Memo | None, *, own: bool) -> Drawn:
+def _remembered(card: CallCard, look: Look, memo: Memo | None, *, own: bool) -> Drawn:
     if memo is None or card.state not in ENDED:
         return _below(card, look, own=own)
     printed = None if card.output is None else card.output.total
@@ -159,7 +161,7 @@ def _remembered(card: Card, look: Look, memo: Memo | None, *, own: bool) -> Draw
     return below
 
 
-def _below(card: Card, look: Look, *, own: bool) -> Drawn:
+def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
     """What follows the headline."""
     if card.state == "running":
         count = _SHOWN_WHILE_RUNNING if look.detail == "full" else render_output.LIVE_ROWS
@@ -176,7 +178,7 @@ def _below(card: Card, look: Look, *, own: bool) -> Drawn:
     return drawn
 
 
-def _everything(card: Card, look: Look) -> Drawn:
+def _everything(card: CallCard, look: Look) -> Drawn:
     drawn = Drawn()
     if cell_len(flat(card.target)) > look.width - _LONGEST_NAME or "\n" in card.target:
         drawn.lines += paragraph(card.target, look.width, look.palette.muted)
@@ -187,9 +189,9 @@ def _everything(card: Card, look: Look) -> Drawn:
     return drawn
 
 
-def _said(card: Card, look: Look) -> list[Line]:
+def _said(card: CallCard, look: Look) -> list[Line]:
     return paragraph(card.said, look.width, look.palette.user) if card.said else []
 
 
-def _error(card: Card, look: Look) -> list[Line]:
+def _error(card: CallCard, look: Look) -> list[Line]:
     return paragraph(card.error, look.width, look.palette.error) if card.error else []

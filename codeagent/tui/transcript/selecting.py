@@ -7,20 +7,20 @@ from textual.strip import Strip
 
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.rows import cells
-from codeagent.tui.transcript.layout import Place
+from codeagent.tui.transcript.layout import BlockPlace
 from codeagent.tui.transcript.sheet import Sheet
 
 _LINES = 20
 """Bits for the row within its block."""
 
 
-def encoded(place: Place) -> int:
+def encoded(place: BlockPlace) -> int:
     """A number for a row that grows downwards and stays the same when heights above it change."""
     return (place.index << _LINES) | place.line
 
 
-def decoded(number: int) -> Place:
-    return Place(number >> _LINES, number & ((1 << _LINES) - 1))
+def decoded(number: int) -> BlockPlace:
+    return BlockPlace(number >> _LINES, number & ((1 << _LINES) - 1))
 
 
 def restyled(line: Line, start: int, end: int | None, style: Style) -> Strip:
@@ -46,7 +46,7 @@ def selected_text(sheet: Sheet, selection: Selection) -> str:
         above = sheet.gap(index) if lines else 0
         rows = [Line(Strip.blank(0))] * above + lines
         for number, line in enumerate(rows):
-            span = selection.get_span(encoded(Place(index, number)))
+            span = selection.get_span(encoded(BlockPlace(index, number)))
             if span is None:
                 continue
             start, end = max(0, span[0]), None if span[1] == -1 else max(0, span[1])

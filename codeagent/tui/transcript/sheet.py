@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 from codeagent.tui.rendering.growing import GrowingMarkdown
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.transcript.blocks import Answer, AnyBlock, Batch, Detail, Ending, Remark, Thoughts
+from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, Batch, Detail, Ending, Remark, Thoughts
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.drawn import MARGIN, Drawn, Look, Memo
 from codeagent.tui.transcript.estimate import estimate
 from codeagent.tui.transcript.growing_text import GrowingText
-from codeagent.tui.transcript.layout import Layout, Place
+from codeagent.tui.transcript.layout import BlockPlace, Layout
 from codeagent.tui.transcript.pieces import Pieces
 from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, draw_thoughts, gap, runs
 
@@ -62,7 +62,7 @@ class _Kept:
 class Anchor:
     """What stays at the top of the view, whatever happens above it."""
 
-    place: Place
+    place: BlockPlace
     characters: int | None = None
     """How much of the block's text is above, where widths changed since the user scrolled: rows then are
     others, the text is not."""
@@ -112,7 +112,7 @@ class Sheet:
         """Show more or less of everything that does not have a detail of its own."""
         if detail != self.detail:
             self.detail = detail
-            self._forget(but=(Answer, Remark, Ending))
+            self._forget(but=(AnswerBlock, Remark, Ending))
 
     def set_palette(self, palette: Palette) -> None:
         """Draw in other colours, which changes no height."""
@@ -170,7 +170,7 @@ class Sheet:
         if not keep and kept is not None and kept.version == block.version and self.layout.is_exact(index):
             return kept.drawn
         look = self._look(block)
-        if isinstance(block, Answer) and keep:
+        if isinstance(block, AnswerBlock) and keep:
             return self._drawn_answer(block, look)
         if isinstance(block, Thoughts) and keep and block.open and look.detail == "full":
             return self._drawn_thoughts(block, look)
@@ -185,21 +185,21 @@ class Sheet:
         blocks = self.document.blocks
         return gap(blocks[index - 1] if index else None, blocks[index])
 
-    def above(self, place: Place, rows: int) -> Place:
+    def above(self, place: BlockPlace, rows: int) -> BlockPlace:
         """The place so many rows further up, exactly: what is in between is drawn."""
         index, line = place.index, place.line - rows
         while line < 0 and index > 0:
             index -= 1
             self.drawn(index)
             line += self.layout.height(index)
-        return Place(index, max(0, line))
+        return BlockPlace(index, max(0, line))
 
     def seen(self, index: int) -> Drawn:
         """The rows of a block as they were drawn last, for painting: what changed since waits for `absorb`."""
         kept = self._kept.get(index)
         return kept.drawn if kept is not None else self.drawn(index)
 
-    def line(self, place: Place) -> Line | None:
+    def line(self, place: BlockPlace) -> Line | None:
         """The line at a place of the layout; None for the blank rows above a block."""
         line = place.line - self.gap(place.index)
         lines = self.seen(place.index).lines
@@ -229,7 +229,7 @@ class Sheet:
                 return True
         return False
 
-    def _placed(self, anchor: Anchor) -> Place:
+    def _placed(self, anchor: Anchor) -> BlockPlace:
         if anchor.characters is None:
             return anchor.place
         index, above = anchor.place.index, self.gap(anchor.place.index)
@@ -240,10 +240,10 @@ class Sheet:
         for number, line in enumerate(lines):
             rest -= _length(line)
             if rest < 0:
-                return Place(index, number + above)
-        return Place(index, max(0, len(lines) - 1) + above)
+                return BlockPlace(index, number + above)
+        return BlockPlace(index, max(0, len(lines) - 1) + above)
 
-    def _drawn_answer(self, block: Answer, look: Look) -> Drawn:
+    def _drawn_answer(self, block: AnswerBlock, look: Look) -> Drawn:
         growth = _growth(self._answers, block, lambda: GrowingMarkdown(look.width, look.palette))
         # What is being written is drawn for so long at a time; what is drawn again comes whole, so that nothing moves.
         until = time.monotonic() + _AT_A_TIME if block.open or growth.fed else math.inf
@@ -343,7 +343,7 @@ def _alike(some: Sequence[Line], others: Sequence[Line]) -> int:
 
 
 def _growth(
-    growths: dict[int, _Growth[GrowingT]], block: Answer | Thoughts, make: Callable[[], GrowingT]
+    growths: dict[int, _Growth[GrowingT]], block: AnswerBlock | Thoughts, make: Callable[[], GrowingT]
 ) -> _Growth[GrowingT]:
     """The one of this block; begun again where its text was replaced."""
     growth = growths.get(block.key)

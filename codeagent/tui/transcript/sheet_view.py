@@ -16,7 +16,7 @@ from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import palette_of
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.drawn import BLANK, MARGIN
-from codeagent.tui.transcript.layout import Place
+from codeagent.tui.transcript.layout import BlockPlace
 from codeagent.tui.transcript.render import runs
 from codeagent.tui.transcript.selecting import encoded
 from codeagent.tui.transcript.sheet import Anchor, Sheet
@@ -109,7 +109,7 @@ class SheetView(ScrollView):
         """Put a row at the top of the view; the end is followed from where it is in view."""
         self._hold(self.sheet.layout.at(row))
 
-    def _hold(self, place: Place) -> None:
+    def _hold(self, place: BlockPlace) -> None:
         at_end = self.sheet.layout.row(place) >= self.sheet.layout.total - self._window.height
         self.held_at = None if at_end else Anchor(place)
         self.settle()
@@ -125,7 +125,7 @@ class SheetView(ScrollView):
         """Scroll as far as is needed to have a row of a block (the gap above not counted) in view."""
         height, layout = self._window.height, self.sheet.layout
         self.sheet.drawn(index)
-        place = Place(index, row + self.sheet.gap(index))
+        place = BlockPlace(index, row + self.sheet.gap(index))
         # What comes into view has another height than was estimated, so that the first try may miss.
         for _ in range(_TRIES):
             wanted, top = layout.row(place), self.scroll_offset.y
@@ -133,7 +133,7 @@ class SheetView(ScrollView):
                 return
             self.go_to_row(max(0, wanted - height // 3))
 
-    def place_at(self, y: int) -> Place | None:
+    def place_at(self, y: int) -> BlockPlace | None:
         """The place at a row of the view; None below the end."""
         row = self.scroll_offset.y + y
         return self.sheet.layout.at(row) if row < self.sheet.layout.total else None
@@ -142,11 +142,11 @@ class SheetView(ScrollView):
         """The marker that counts what is unread is there."""
         return bool(self._unread) and y == self._window.height - 1 and x >= self._window.width - len(self._marker())
 
-    def margin(self, place: Place, usual: Segment) -> Segment:
+    def margin(self, place: BlockPlace, usual: Segment) -> Segment:
         """What stands to the left of a row of a block."""
         return usual
 
-    def styled(self, line: Line, place: Place) -> Strip:
+    def styled(self, line: Line, place: BlockPlace) -> Strip:
         """The row as it is drawn; the line's own strip where there is nothing to add."""
         return line.strip
 
@@ -206,10 +206,10 @@ class SheetView(ScrollView):
             strip = self._with_marker(strip)
         if self._painting:
             return strip
-        where = place or Place(len(layout), self.scroll_offset.y + y - layout.total)
+        where = place or BlockPlace(len(layout), self.scroll_offset.y + y - layout.total)
         return strip.apply_offsets(-MARGIN - (0 if line is None else line.start), encoded(where))
 
-    def _row(self, line: Line, place: Place) -> Strip:
+    def _row(self, line: Line, place: BlockPlace) -> Strip:
         """A row of a block. What most of them look like is kept with the block."""
         drawn = self.sheet.seen(place.index)
         margin, body = self.margin(place, drawn.margin), self.styled(line, place)

@@ -15,9 +15,9 @@ from textual.strip import Strip
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.transcript import cursor
 from codeagent.tui.transcript.blocks import Detail
-from codeagent.tui.transcript.cursor import Stop
-from codeagent.tui.transcript.finding import Finding
-from codeagent.tui.transcript.layout import Place
+from codeagent.tui.transcript.cursor import CursorStop
+from codeagent.tui.transcript.finding import FoundMatches
+from codeagent.tui.transcript.layout import BlockPlace
 from codeagent.tui.transcript.printing import printed
 from codeagent.tui.transcript.render import toggled
 from codeagent.tui.transcript.selecting import encoded, restyled, selected_text
@@ -74,9 +74,9 @@ class TranscriptView(SheetView, can_focus=True):
     class Left(Message):
         """The user wants to go on typing."""
 
-    _cursor: Stop | None = None
+    _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
-    _finding: Finding | None = None
+    _finding: FoundMatches | None = None
 
     @property
     def detail(self) -> Detail:
@@ -95,7 +95,7 @@ class TranscriptView(SheetView, can_focus=True):
     def find(self, text: str) -> int:
         """Mark the text wherever it is, and go to the newest match; returns how many there are."""
         self.flush()
-        self._finding = Finding(text, self.document.blocks)
+        self._finding = FoundMatches(text, self.document.blocks)
         self.previous_match()
         return len(self._finding.matches)
 
@@ -119,7 +119,7 @@ class TranscriptView(SheetView, can_focus=True):
     def get_selection(self, selection: Selection) -> tuple[str, str]:
         return selected_text(self.sheet, selection), "\n"
 
-    def margin(self, place: Place, usual: Segment) -> Segment:
+    def margin(self, place: BlockPlace, usual: Segment) -> Segment:
         stop = self._cursor if self.has_focus else None
         if stop is not None and stop.index == place.index:
             first, last = cursor.rows(self.sheet, stop)
@@ -127,7 +127,7 @@ class TranscriptView(SheetView, can_focus=True):
                 return Segment(_CURSOR, self.sheet.palette.accent)
         return usual
 
-    def styled(self, line: Line, place: Place) -> Strip:
+    def styled(self, line: Line, place: BlockPlace) -> Strip:
         marked = self._marked(line, place)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(encoded(place))
@@ -196,7 +196,7 @@ class TranscriptView(SheetView, can_focus=True):
     def action_leave(self) -> None:
         self.post_message(self.Left())
 
-    def _act(self, place: Place) -> None:
+    def _act(self, place: BlockPlace) -> None:
         """A click on a headline, or on what offers more, opens or folds; elsewhere it does nothing."""
         row = place.line - self.sheet.gap(place.index)
         spot = cursor.spot_at(self.sheet, place.index, row)
@@ -213,14 +213,14 @@ class TranscriptView(SheetView, can_focus=True):
         self.document.touch(block)
         self.flush()
 
-    def _stop(self) -> Stop | None:
+    def _stop(self) -> CursorStop | None:
         """What the keys act on; at first the last block in view."""
         if self._cursor is None and self.sheet.visible:
-            self._cursor = Stop(self.sheet.visible[-1])
+            self._cursor = CursorStop(self.sheet.visible[-1])
             self.refresh()
         return self._cursor
 
-    def _move(self, step: Callable[[Sheet, Stop, int], Stop | None], direction: int) -> None:
+    def _move(self, step: Callable[[Sheet, CursorStop, int], CursorStop | None], direction: int) -> None:
         here = self._stop()
         stop = None if here is None else step(self.sheet, here, direction)
         if stop is not None:
@@ -236,7 +236,7 @@ class TranscriptView(SheetView, can_focus=True):
             return
         if whole:
             last = self.sheet.layout.height(place.index)
-            ends = Offset(0, encoded(Place(place.index, 0))), Offset(0, encoded(Place(place.index, last)))
+            ends = Offset(0, encoded(BlockPlace(place.index, 0))), Offset(0, encoded(BlockPlace(place.index, last)))
         else:
             words = (word for word in _WORD.finditer(line.text) if word.start() <= offset.x < word.end())
             word = next(words, None)
@@ -266,7 +266,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.reveal(index, rows[0])
         self.refresh()
 
-    def _marked(self, line: Line, place: Place) -> Line:
+    def _marked(self, line: Line, place: BlockPlace) -> Line:
         """The line with what was looked for; the match the user is at stands out among the others."""
         finding = self._finding
         if finding is None or not line.text:

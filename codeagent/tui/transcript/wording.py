@@ -5,14 +5,14 @@ from typing import assert_never
 from codeagent.core.display import DisplayBlock, TerminalBlock
 from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.transcript.blocks import (
-    Answer,
+    AnswerBlock,
     AnyBlock,
     Batch,
-    Card,
-    Command,
+    CallCard,
+    CommandBlock,
     Ending,
     Greeting,
-    Prompt,
+    PromptBlock,
     Remark,
     Thoughts,
 )
@@ -21,13 +21,13 @@ from codeagent.tui.transcript.blocks import (
 def wording(block: AnyBlock) -> str:
     """Everything a block holds, folded parts included; Markdown as it was written."""
     match block:
-        case Prompt() | Answer() | Thoughts() | Remark():
+        case PromptBlock() | AnswerBlock() | Thoughts() | Remark():
             return block.text
         case Greeting():
             return ""
         case Batch():
             return "\n".join(card_wording(card) for card in block.cards)
-        case Command():
+        case CommandBlock():
             return card_wording(block.card)
         case Ending():
             return "\n".join([block.text or block.reason, *block.lines])
@@ -35,7 +35,7 @@ def wording(block: AnyBlock) -> str:
             assert_never(block)
 
 
-def card_wording(card: Card) -> str:
+def card_wording(card: CallCard) -> str:
     """The call, its outcome, and what is kept of what it printed and changed."""
     printed = [] if card.output is None else card.output.lines()
     parts = [f"{card.name} {card.target}".rstrip(), card.error, card.said, *map(_shown, card.shown), *printed]

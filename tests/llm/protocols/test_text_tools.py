@@ -17,7 +17,7 @@ from codeagent.core.messages import (
     UserMessage,
     text_of,
 )
-from codeagent.core.model import Answer, CallClosed, ModelEvent, ModelRequest, ReasoningDelta, Retrying, TextDelta
+from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, Retrying, TextPiece
 from codeagent.core.transcript import transcript_problems
 from codeagent.llm.protocols.protocol import TextProtocol
 from codeagent.llm.protocols.text_tools import TextToolModel, as_text
@@ -145,22 +145,22 @@ def test_images_of_results_follow_them() -> None:
 
 async def test_a_call_is_out_before_the_answer_is_over() -> None:
     block = HERMES.render_call(LS)
-    answer = Answer(AssistantMessage(text=f"{block}Then."), Usage())
-    heard = await ask(TextToolModel(Playing(TextDelta(block), TextDelta("Then."), answer), HERMES))
-    assert [type(event) for event in heard.events] == [CallClosed, TextDelta, Answer]
+    answer = ModelAnswer(AssistantMessage(text=f"{block}Then."), Usage())
+    heard = await ask(TextToolModel(Playing(TextPiece(block), TextPiece("Then."), answer), HERMES))
+    assert [type(event) for event in heard.events] == [CallClosed, TextPiece, ModelAnswer]
 
 
 async def test_a_call_within_reasoning_is_none() -> None:
     block = HERMES.render_call(LS)
-    answer = Answer(AssistantMessage(text="No.", thinking=(Thinking(text=block),)), Usage())
-    heard = await ask(TextToolModel(Playing(ReasoningDelta(block), TextDelta("No."), answer), HERMES))
+    answer = ModelAnswer(AssistantMessage(text="No.", thinking=(Thinking(text=block),)), Usage())
+    heard = await ask(TextToolModel(Playing(ReasoningPiece(block), TextPiece("No."), answer), HERMES))
     assert (heard.closed, heard.reasoning, heard.message.calls) == ([], block, ())
 
 
 async def test_a_retry_forgets_what_was_begun() -> None:
     block = HERMES.render_call(LS)
-    answer = Answer(AssistantMessage(text=block), Usage())
-    events = (TextDelta(block[:20]), Retrying("cut", 2, 0.0), TextDelta(block), answer)
+    answer = ModelAnswer(AssistantMessage(text=block), Usage())
+    events = (TextPiece(block[:20]), Retrying("cut", 2, 0.0), TextPiece(block), answer)
     heard = await ask(TextToolModel(Playing(*events), HERMES))
     assert [call.name for call in heard.message.calls] == ["bash"]
     assert heard.message.text == ""

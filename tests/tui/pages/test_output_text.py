@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.parts.output import LONGEST, Match, OutputText
+from codeagent.tui.parts.output import LONGEST, OutputMatch, OutputText
 
 TEXT = OutputText("one Two\n\x1b[31mthree\x1b[0m two\nfour\n")
 
 
-def place(found: Match | None) -> tuple[int, int, int, int] | None:
+def place(found: OutputMatch | None) -> tuple[int, int, int, int] | None:
     return None if found is None else (found.row, found.start, found.number, found.total)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from codeagent.core.checkpoints import ChangedFile, Changes, Point
 from codeagent.core.sanitize import one_line
 from codeagent.tui.pages.rewind import point_rows, prompt_said, prompts_since, way_rows
-from codeagent.tui.transcript.blocks import Prompt
+from codeagent.tui.transcript.blocks import PromptBlock
 
 LABEL = 200
 
@@ -52,14 +52,14 @@ def test_files_of_the_users_own_are_warned_of() -> None:
 def test_the_prompt_of_a_moment_is_always_found_as_it_was_written(prompts: list[str], data: st.DataObject) -> None:
     points = points_of(*prompts)
     at = data.draw(st.integers(0, len(prompts) - 1))
-    blocks = [Prompt(key, text=text) for key, text in enumerate(prompts)]
+    blocks = [PromptBlock(key, text=text) for key, text in enumerate(prompts)]
     found = prompt_said(blocks, points, points[at])
     assert one_line(found, LABEL) == points[at].label
 
 
 def test_of_two_prompts_in_the_same_words_the_one_of_the_moment_returns() -> None:
     points = points_of("again\nplease", "again please")
-    blocks = [Prompt(0, text="again\nplease"), Prompt(1, text="again please")]
+    blocks = [PromptBlock(0, text="again\nplease"), PromptBlock(1, text="again please")]
     assert [prompt_said(blocks, points, point) for point in points] == ["again\nplease", "again please"]
 
 

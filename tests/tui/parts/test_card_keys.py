@@ -1,7 +1,7 @@
 import pytest
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.card_keys import Choice, card_key, labelled
+from codeagent.tui.parts.card_keys import CardChoice, card_key, labelled
 
 OWN = Keymap({"card.once": ("o", "f5"), "card.all": ("ctrl+y",)})
 
@@ -33,5 +33,5 @@ def test_keys_of_the_users_own_take_the_place_of_the_default_ones(pressed: str, 
 
 
 def test_choices_show_the_keys_that_take_them_now() -> None:
-    choices = (Choice("y", "once"), Choice("n", "no"), Choice("t", "split"))
+    choices = (CardChoice("y", "once"), CardChoice("n", "no"), CardChoice("t", "split"))
     assert [choice.label or choice.key for choice in labelled(choices, OWN)] == ["o", "n", "t"]

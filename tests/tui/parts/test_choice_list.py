@@ -4,7 +4,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from codeagent.tui.parts.completion import Choice, ChoiceList
+from codeagent.tui.parts.completion import ChoiceList, Completion
 
 
 class Stand(App[None]):
@@ -27,8 +27,8 @@ def rows(choices: ChoiceList) -> list[str]:
     return [choices.render_line(y).text.rstrip() for y in range(choices.size.height)]
 
 
-def numbered(count: int) -> list[Choice]:
-    return [Choice(f"choice {number}", "", "words about it") for number in range(1, count + 1)]
+def numbered(count: int) -> list[Completion]:
+    return [Completion(f"choice {number}", "", "words about it") for number in range(1, count + 1)]
 
 
 async def test_it_lies_above_its_place_and_says_how_many_there_are() -> None:
@@ -59,7 +59,7 @@ async def test_what_is_chosen_is_in_sight_also_round_the_ends() -> None:
 async def test_in_a_narrow_screen_the_words_about_a_choice_are_left_out() -> None:
     app = Stand()
     async with app.run_test(size=(20, 5)) as pilot:
-        app.choices.offer([Choice("a-name-that-is-longer-than-the-screen", "", "about")])
+        app.choices.offer([Completion("a-name-that-is-longer-than-the-screen", "", "about")])
         await pilot.pause()
         assert rows(app.choices) == [" ▸ a-name-…e-screen"]
 

@@ -21,14 +21,14 @@ from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import (
-    Answer,
+    AnswerBlock,
     AnyBlock,
     Batch,
-    Card,
-    Command,
+    CallCard,
+    CommandBlock,
     Detail,
     Ending,
-    Prompt,
+    PromptBlock,
     Remark,
     Thoughts,
 )
@@ -57,43 +57,43 @@ def printed(text: str) -> OutputBuffer:
     return buffer
 
 
-def card(**changes: object) -> Card:
-    made = Card("c1", "bash", "make test")
+def card(**changes: object) -> CallCard:
+    made = CallCard("c1", "bash", "make test")
     for name, value in changes.items():
         setattr(made, name, value)
     return made
 
 
-def batch(*cards: Card, finished: bool = True) -> Batch:
+def batch(*cards: CallCard, finished: bool = True) -> Batch:
     return Batch(0, number=1, cards=list(cards), finished=finished, duration_ms=400)
 
 
 def test_what_the_user_said_has_a_bar_and_the_word_you() -> None:
-    assert rows(Prompt(0, text="fix it")) == ["▌ you    fix it"]
-    assert rows(Prompt(0, text="and more", source="steer"))[0] == "▌ you (while running)"
-    assert rows(Prompt(0, text="one\ntwo")) == ["▌ you    one", "▌        two"]
+    assert rows(PromptBlock(0, text="fix it")) == ["▌ you    fix it"]
+    assert rows(PromptBlock(0, text="and more", source="steer"))[0] == "▌ you (while running)"
+    assert rows(PromptBlock(0, text="one\ntwo")) == ["▌ you    one", "▌        two"]
 
 
 def test_copying_a_prompt_gives_what_was_typed_without_the_bar_or_the_word() -> None:
     text = "a rather long sentence that wraps at this width and goes on"
-    lines = draw(Prompt(0, text=text), look(width=30)).lines
+    lines = draw(PromptBlock(0, text=text), look(width=30)).lines
     assert len(lines) > 2
     assert "".join((line.joins or "") + line.text for line in lines) == text
 
 
 def test_a_very_long_prompt_is_shown_in_part_and_whole_in_full_detail() -> None:
-    block = Prompt(0, text="\n".join(f"row {number}" for number in range(100)))
+    block = PromptBlock(0, text="\n".join(f"row {number}" for number in range(100)))
     assert rows(block)[-1] == "▌ … 689 characters in all (click to expand)"
     assert len(rows(block)) == 31
     assert len(rows(block, "full")) == 100
 
 
 def test_an_answer_is_markdown_behind_the_margin() -> None:
-    assert rows(Answer(0, pieces=Pieces("some **bold** words"), open=False)) == ["  some bold words"]
+    assert rows(AnswerBlock(0, pieces=Pieces("some **bold** words"), open=False)) == ["  some bold words"]
 
 
 def test_an_answer_that_broke_off_says_so() -> None:
-    assert rows(Answer(0, pieces=Pieces("half"), open=False, cut=True))[-1] == "  interrupted here"
+    assert rows(AnswerBlock(0, pieces=Pieces("half"), open=False, cut=True))[-1] == "  interrupted here"
 
 
 def test_thoughts_fold_to_one_line_with_how_long_they_took() -> None:
@@ -115,8 +115,8 @@ def test_open_thoughts_show_their_last_lines_and_the_time_that_passes() -> None:
 
 def test_a_batch_has_a_header_and_one_line_per_call_in_columns() -> None:
     block = batch(
-        Card("a", "read", "src/dates.py", state="done", note="212 lines"),
-        Card("b", "search", '"is_leap"', state="done", note="4 matches in 2 files"),
+        CallCard("a", "read", "src/dates.py", state="done", note="212 lines"),
+        CallCard("b", "search", '"is_leap"', state="done", note="4 matches in 2 files"),
     )
     assert rows(block) == [
         "  ▸ batch 1 · 2 calls · 0.4 s",
@@ -233,7 +233,7 @@ def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
 
 def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_changed() -> None:
     ended = card(state="failed", output=printed("one\n"))
-    block = batch(ended, Card("c2", "bash", "sleep 9", state="running", began=NOW), finished=False)
+    block = batch(ended, CallCard("c2", "bash", "sleep 9", state="running", began=NOW), finished=False)
     memo: Memo = {}
 
     def below() -> Line:
@@ -251,12 +251,12 @@ def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_chang
 
 
 def test_a_command_of_the_users_own_shows_its_output_and_whether_the_model_sees_it() -> None:
-    block = Command(0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False)
+    block = CommandBlock(0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False)
     shown = rows(block)
     assert shown[0] == "▌ you ran a command, not shown to the model"
     assert shown[-1] == "▌   │ hello"
-    assert "not shown" not in rows(Command(0, card=card(), shared=True))[0]
-    long = Command(0, card=card(state="done", output=printed("line\n" * 100)))
+    assert "not shown" not in rows(CommandBlock(0, card=card(), shared=True))[0]
+    long = CommandBlock(0, card=card(state="done", output=printed("line\n" * 100)))
     assert rows(long)[2] == "▌   … 80 earlier lines (click to expand)"
     assert Spot(2, 2) in draw(long, look()).spots
     assert len(rows(long)) == 23
@@ -276,7 +276,7 @@ def test_an_ending_says_why_and_what_was_done() -> None:
 
 
 def test_what_happens_stays_together_and_what_is_said_stands_apart() -> None:
-    said, done = Answer(0, pieces=Pieces("x")), Batch(1)
+    said, done = AnswerBlock(0, pieces=Pieces("x")), Batch(1)
     assert (gap(None, said), gap(said, done), gap(done, Batch(2)), gap(done, said)) == (0, 1, 0, 1)
 
 
@@ -294,7 +294,7 @@ def test_only_what_counts_on_needs_a_clock() -> None:
     assert runs(batch(card(state="running")))
     assert runs(Thoughts(0, open=True))
     assert not runs(batch(card(state="asking")))
-    assert not runs(Answer(0))
+    assert not runs(AnswerBlock(0))
 
 
 NASTY = [
@@ -324,18 +324,18 @@ def _all_blocks(text: str) -> list[AnyBlock]:
         UnknownBlock(type=text),
     )
     cards = [
-        Card("id", text, text, state=state, note=text, progress=text, error=text, output=printed(text), shown=shown)
+        CallCard("id", text, text, state=state, note=text, progress=text, error=text, output=printed(text), shown=shown)
         for state in ("planned", "asking", "running", "done", "failed", "denied", "skipped", "cancelled", "timeout")
     ]
     return [
-        Prompt(0, text=text, source=text),
-        Prompt(0, text=text, source="steer"),
-        Answer(0, pieces=Pieces(text), cut=True),
-        Answer(0, pieces=Pieces(f"```{text}\n{text}\n```\n\n| {text} |\n|---|\n| {text} |")),
+        PromptBlock(0, text=text, source=text),
+        PromptBlock(0, text=text, source="steer"),
+        AnswerBlock(0, pieces=Pieces(text), cut=True),
+        AnswerBlock(0, pieces=Pieces(f"```{text}\n{text}\n```\n\n| {text} |\n|---|\n| {text} |")),
         Thoughts(0, pieces=Pieces(text), began=1.0),
         Thoughts(0, pieces=Pieces(text), open=False, began=1.0, ended=9.0),
         Batch(0, number=1, cards=cards),
-        Command(0, card=cards[3]),
+        CommandBlock(0, card=cards[3]),
         Remark(0, text=text),
         Ending(0, reason=text, text=text, lines=(text,)),
     ]

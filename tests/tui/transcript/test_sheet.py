@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript import sheet as sheet_module
-from codeagent.tui.transcript.blocks import AnyBlock
+from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, PromptBlock
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo
-from codeagent.tui.transcript.layout import Place
+from codeagent.tui.transcript.layout import BlockPlace
 from codeagent.tui.transcript.render import draw
 from codeagent.tui.transcript.sheet import Anchor, Sheet
 
@@ -90,7 +90,7 @@ def test_only_a_block_that_changed_is_drawn_again(drawings: Callable[[], list[in
 def test_a_change_far_from_the_view_is_not_drawn(drawings: Callable[[], list[int]]) -> None:
     document = conversation(100)
     sheet = shown(document)
-    anchor = Anchor(Place(0, 0))
+    anchor = Anchor(BlockPlace(0, 0))
     before = texts(sheet, sheet.show(anchor, HEIGHT))
     drawings()
     document.stream_text("news\n" * 50)
@@ -105,7 +105,7 @@ def test_what_was_not_looked_at_for_long_is_forgotten_and_drawn_again(monkeypatc
     for row in range(0, sheet.layout.total, HEIGHT):
         sheet.show(Anchor(sheet.layout.at(row)), HEIGHT)
         assert sheet.kept_rows <= 40 + 3 * HEIGHT
-    top = sheet.show(Anchor(Place(0, 0)), HEIGHT)
+    top = sheet.show(Anchor(BlockPlace(0, 0)), HEIGHT)
     assert texts(sheet, top)[0] == "question 0"
 
 
@@ -114,7 +114,7 @@ def test_the_line_at_the_top_survives_any_resizes(index: int, line: int, widths:
     sheet = shown(conversation(60))
     sheet.set_width(80)
     sheet.drawn(index)
-    anchor: Anchor | None = Anchor(Place(index, min(line, sheet.layout.height(index) - 1)))
+    anchor: Anchor | None = Anchor(BlockPlace(index, min(line, sheet.layout.height(index) - 1)))
     before = texts(sheet, sheet.show(anchor, HEIGHT))
     for width in [*widths, 80]:
         anchor = sheet.held(anchor)
@@ -129,7 +129,7 @@ def test_the_line_at_the_top_survives_any_resizes(index: int, line: int, widths:
 def test_what_is_drawn_or_changed_above_never_moves_the_view(index: int, changed: list[int]) -> None:
     document = conversation(60)
     sheet = shown(document)
-    anchor = Anchor(Place(index + 1, 0))
+    anchor = Anchor(BlockPlace(index + 1, 0))
     before = texts(sheet, sheet.show(anchor, HEIGHT))
     for key in changed:
         if key <= index:
@@ -199,7 +199,7 @@ def test_less_detail_keeps_the_answers_as_they_are_drawn(drawings: Callable[[], 
     document = conversation(3)
     sheet = shown(document)
     sheet.show(None, 100)
-    answers = [block.key for block in document.blocks if type(block).__name__ == "Answer"]
+    answers = [block.key for block in document.blocks if isinstance(block, AnswerBlock)]
     kept = [sheet.drawn(key) for key in answers]
     sheet.set_detail("quiet")
     sheet.show(None, 100)
@@ -215,7 +215,7 @@ def test_another_palette_draws_again_and_keeps_every_height() -> None:
     sheet.set_palette(palette)
     assert sheet.show(None, HEIGHT) == top
     assert texts(sheet, top) == before
-    prompt = next(block.key for block in reversed(sheet.document.blocks) if type(block).__name__ == "Prompt")
+    prompt = next(block.key for block in reversed(sheet.document.blocks) if isinstance(block, PromptBlock))
     assert palette.text in [part.style for line in sheet.drawn(prompt).lines for part in line.strip]
 
 
@@ -239,7 +239,7 @@ def test_so_many_rows_further_up_is_exact_whatever_was_estimated(index: int, lin
     index = min(index, len(sheet.layout) - 1)
     for number in range(len(exact.layout)):
         exact.drawn(number)
-    place = Place(index, min(line, exact.layout.height(index) - 1))
+    place = BlockPlace(index, min(line, exact.layout.height(index) - 1))
     sheet.drawn(index)
     wanted = exact.layout.at(max(0, exact.layout.row(place) - rows))
     assert sheet.above(place, rows) == wanted

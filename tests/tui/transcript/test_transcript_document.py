@@ -1,7 +1,7 @@
 """The document: streaming, batches, and one word per change."""
 
 from codeagent.core.approval_events import PlannedCall
-from codeagent.tui.transcript.blocks import Answer, Batch, Thoughts
+from codeagent.tui.transcript.blocks import AnswerBlock, Batch, Thoughts
 from codeagent.tui.transcript.document import Document
 
 
@@ -23,7 +23,7 @@ def test_text_ends_the_thoughts_before_it_at_its_time() -> None:
     document.stream_thoughts("hm", 10.0)
     document.stream_text("so", 12.5)
     thoughts, answer = document.blocks
-    assert isinstance(thoughts, Thoughts) and isinstance(answer, Answer)
+    assert isinstance(thoughts, Thoughts) and isinstance(answer, AnswerBlock)
     assert (thoughts.open, thoughts.ended, answer.open) == (False, 12.5, True)
 
 
@@ -34,7 +34,7 @@ def test_the_whole_answer_replaces_what_was_streamed_only_where_they_differ() ->
     document.stream_text("hal")
     document.finish_answer("whole", cut=True)
     same, other = document.blocks
-    assert isinstance(same, Answer) and isinstance(other, Answer)
+    assert isinstance(same, AnswerBlock) and isinstance(other, AnswerBlock)
     assert (same.text, same.pieces.replaced, same.cut) == ("same", 0, False)
     assert (other.text, other.pieces.replaced, other.cut) == ("whole", 1, True)
 
@@ -44,7 +44,7 @@ def test_a_dropped_answer_is_empty_and_the_next_piece_begins_another() -> None:
     document.stream_text("half")
     document.drop_answer()
     document.stream_text("whole")
-    assert [block.text for block in document.blocks if isinstance(block, Answer)] == ["", "whole"]
+    assert [block.text for block in document.blocks if isinstance(block, AnswerBlock)] == ["", "whole"]
     assert document.last_answer() == "whole"
 
 
