@@ -1,6 +1,7 @@
 """The rules of the house: sizes, reasons beside every exception to a rule, and what an import drags in."""
 
 import ast
+import collections
 import functools
 import re
 import subprocess
@@ -28,6 +29,8 @@ class Facts:
     documented: bool
     functions: dict[str, int]
     """Lines of each function, by file and name; the longest of a name."""
+    classes: tuple[str, ...]
+    """The public classes at its top level."""
 
 
 @functools.cache
@@ -40,7 +43,8 @@ def facts(path: Path) -> Facts:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             where = f"{name(path)}:{node.name}"
             functions[where] = max(functions.get(where, 0), (node.end_lineno or node.lineno) - node.lineno + 1)
-    return Facts(len(text.splitlines()), bool(ast.get_docstring(tree)), functions)
+    classes = (node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+    return Facts(len(text.splitlines()), bool(ast.get_docstring(tree)), functions, tuple(classes))
 
 
 def test_a_module_has_at_most_400_lines_and_says_what_it_is() -> None:
@@ -51,6 +55,11 @@ def test_a_module_has_at_most_400_lines_and_says_what_it_is() -> None:
 def test_a_function_has_at_most_60_lines() -> None:
     functions = [each for path in MODULES for each in facts(path).functions.items()]
     assert {where: lines for where, lines in functions if lines > MAX_FUNCTION_LINES} == {}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    found = collections.Counter(each for path in MODULES for each in facts(path).classes)
+    assert [each for each, times in found.items() if times > 1] == []
 
 
 def test_an_exception_to_a_check_gives_its_reason() -> None:
