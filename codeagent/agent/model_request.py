@@ -8,9 +8,17 @@ from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
-from codeagent.core.model import Alive, CallClosed, FellBack, Model, ModelAnswer, ModelRequest, Retrying
-from codeagent.core.model import ReasoningPiece as ReasoningPiece
-from codeagent.core.model import TextPiece as TextPiece
+from codeagent.core.model import (
+    Alive,
+    CallClosed,
+    FellBack,
+    Model,
+    ModelAnswer,
+    ModelRequest,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+)
 from codeagent.core.notices import ModelRetried
 from codeagent.core.tool import Cancelled
 

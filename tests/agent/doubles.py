@@ -22,8 +22,7 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
 from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage
-from codeagent.core.model import CallClosed, ModelEvent, ModelOpener, ModelRequest, Retrying, TextPiece
-from codeagent.core.model import ModelAnswer as ModelAnswer
+from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelOpener, ModelRequest, Retrying, TextPiece
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.tool import (

@@ -23,7 +23,7 @@ sys.addaudithook(watch)
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
-from codeagent.core.model import Answer, ModelRequest
+from codeagent.core.model import ModelAnswer, ModelRequest
 from codeagent.llm.factory import open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import BASH, READ
@@ -37,7 +37,7 @@ async def ask(name, address, key):
     await model.prepare()
     try:
         async for event in model.stream(REQUEST):
-            if isinstance(event, Answer):
+            if isinstance(event, ModelAnswer):
                 answers.append(event.message.text)
     except ModelError as error:
         errors.append(str(error))
