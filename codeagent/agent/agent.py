@@ -43,7 +43,7 @@ from codeagent.tools.catalog import CatalogChange
 
 Outcome = Refused | asyncio.Task[Refused | None] | None
 """Of an act: refused, or begun as a task that says at its end whether it could be done, or done."""
-_READ = "the agent has read it meanwhile"
+_READ = "the agent has already read it"
 _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the background"
 
 
@@ -311,7 +311,7 @@ class Agent:
 
     def _pause(self) -> Refused | None:
         if not self.running:
-            return Refused("nothing runs that could be paused")
+            return Refused("nothing is running that could be paused")
         self._gate.pause()
         return None
 

@@ -96,7 +96,7 @@ class Approvals:
         return decision
 
     def respond(self, approval_id: str, decision: Decision) -> bool:
-        """Answer a request; False where it does not wait for an answer any more."""
+        """Answer a request; False if it is no longer waiting for an answer."""
         answer = self._waiting.get(approval_id)
         if answer is None or answer.done():
             return False

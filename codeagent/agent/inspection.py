@@ -201,7 +201,7 @@ class Inspection:
         return [*notes, *look.remarks]
 
     async def _look_late(self) -> None:
-        """Report or undo what processes that were left running have done, while there is no call to ask about."""
+        """Report or undo what processes left running have done, when there is no call to ask about."""
         notes = await self._sweep()
         try:
             notes += await self._undone_late()
@@ -211,7 +211,7 @@ class Inspection:
         self._settle()
 
     async def _undone_late(self) -> list[str]:
-        """Undo it where there is no user; the sentences for the model. Raises CheckpointError, SandboxError."""
+        """Undo it if no user is there; returns the sentences for the model. Raises CheckpointError, SandboxError."""
         if self._store is None or self._baseline is None:
             return []
         # Nothing is frozen for a look that comes every second: the next one sees what changes meanwhile.

@@ -129,7 +129,7 @@ class BudgetMeter:
         self._usage, self._batches, self._seconds = Usage(), 0, 0.0
         self._since = None if self._since is None else self._clock()
         self._allowed = 0.0 if budget is None else budget.amount
-        text = "there is no budget any more" if budget is None else f"the budget is {budget} from now on"
+        text = "the budget was removed" if budget is None else f"the budget is {budget} from now on"
         self._tell(text)
 
     def extend(self) -> None:

@@ -105,7 +105,7 @@ def result_of_error(error: Exception, *, executed: bool, cancelled_because: str 
         case RunCancelled():
             return _plain(_kind_of_cancel(str(error)), _cancel_text(str(error)), executed)
         case BaseChanged():
-            text = "What was approved has changed meanwhile; nothing was applied. Look at it again."
+            text = "What was approved has changed since; nothing was applied. Look at it again."
             return _plain("failed", text, executed)
         case MissingPath():
             return _plain("not_found", str(error), executed)

@@ -208,7 +208,7 @@ class SendToJob:
 
 @dataclass(frozen=True)
 class TrustTools:
-    """Load the project's tool files as they are now, or none of them any more."""
+    """Load the project's tool files as they are now, or stop loading any of them."""
 
     trusted: bool
 

@@ -270,7 +270,7 @@ class CheckpointRestored(BaseEvent):
     files: tuple[str, ...]
     """Paths that were changed by it."""
     conversation: bool
-    """What was said after the checkpoint is no part of the conversation any more."""
+    """What was said after the checkpoint is no longer part of the conversation."""
     before: str
     """Id of the checkpoint of just before, where `redo` leads."""
 

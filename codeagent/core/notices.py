@@ -48,7 +48,7 @@ class ModelChanged(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelRetried(TypedNotice):
-    """The request failed and is made again; what was streamed of its answer counts no more."""
+    """The request failed and is made again; what was streamed of its answer is discarded."""
 
     level: NoticeLevel = "warning"
     code: Literal["model.retry"] = "model.retry"
@@ -71,7 +71,7 @@ class BudgetChanged(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepModeChanged(TypedNotice):
-    """The run pauses before every batch, or no more."""
+    """The run pauses before every batch, or stops doing so."""
 
     code: Literal["step.changed"] = "step.changed"
     on: bool

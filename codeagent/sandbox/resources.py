@@ -47,7 +47,7 @@ class SessionResources:
         """Names that were protected when the last container was made; None before the first."""
         self.frozen = FrozenList(spec.state_dir)
         self.shut = False
-        """No container may be made any more."""
+        """From now on no container may be created."""
 
     def open(self) -> tuple[PinnedRoot, EngineSocket]:
         """Open everything on the first call. Raises SandboxUnavailable."""

@@ -82,7 +82,7 @@ def thaw_left(state_dir: Path) -> int:
 
 
 def thaw(file: Path) -> None:
-    """Resume the processes on the list; remove its containers, which nobody can use any more."""
+    """Resume the processes on the list; remove its containers, which can no longer be used."""
     facts = _facts(file)
     for pid, start in facts.get("processes", []):
         if _started(pid) == str(start):

@@ -239,7 +239,7 @@ class ToolCatalog:
         self._states = None
 
     async def distrust(self) -> None:
-        """Trust none of the project's files any more. Raises ConfigError."""
+        """Stop trusting the project's files. Raises ConfigError."""
         self._accepted, self._accept_first = None, False
         if self._trust is not None:
             await asyncio.to_thread(self._trust.forget)

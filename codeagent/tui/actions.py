@@ -184,7 +184,7 @@ ACTIONS = (
     Action("jobs.close", ("escape", "q", "ctrl+t", "ctrl+c"), "close"),
     Action("tools.trust", ("t",), "trust the tool files of the project as they are now; asks once"),
     Action("tools.yes", ("y",), "yes, load them"),
-    Action("tools.distrust", ("d",), "trust them no more"),
+    Action("tools.distrust", ("d",), "stop trusting them"),
     Action("rewind.take_back", ("enter", "y"), "take it back"),
     Action("rewind.leave_mine", ("m",), "take it back, but leave the files you edited as they are"),
     Action("permissions.show", ("enter",), "all of the marked one"),

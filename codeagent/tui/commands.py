@@ -111,7 +111,7 @@ _NAMES = tuple(name for row in COMMANDS for name in (row.name, *row.aliases))
 
 
 def parse(text: str) -> Parsed | Unknown | None:
-    """What the user typed, as a command; None where it is none."""
+    """What the user typed, as a command; None if it is not one."""
     match understand(text, COMMANDS):
         case SaidSlash(name=name, arguments=argument):
             return call(name, argument)

@@ -50,10 +50,10 @@ from tests.fakes import FakeSandbox
 
 REFUSED: tuple[tuple[Act, str], ...] = (
     (Prompt(None), "nothing is queued, so there is nothing to begin with"),
-    (TakeBack("q1"), "the agent has read it meanwhile"),
-    (Rewrite("q1", "other words"), "the agent has read it meanwhile"),
-    (Reorder("q1", 0), "the agent has read it meanwhile"),
-    (Pause(), "nothing runs that could be paused"),
+    (TakeBack("q1"), "the agent has already read it"),
+    (Rewrite("q1", "other words"), "the agent has already read it"),
+    (Reorder("q1", 0), "the agent has already read it"),
+    (Pause(), "nothing is running that could be paused"),
     (Resume(), "nothing is paused"),
     (Stop(), "nothing is running"),
     (CancelCall("call_1"), "that call is no longer running"),

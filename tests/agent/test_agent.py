@@ -176,7 +176,7 @@ async def test_a_pause_that_was_not_reached_does_not_hold_up_the_next_run() -> N
     on(s, TurnFinished, lambda: s.act(Pause()))
     s.act(Prompt("go"))
     await ended(s)
-    assert s.refusal(Pause()) == "nothing runs that could be paused"
+    assert s.refusal(Pause()) == "nothing is running that could be paused"
     s.act(Prompt("again"))
     assert (await ended(s)).reason == "done"
     assert notices(s, "run.paused") == []

@@ -238,9 +238,9 @@ async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Pat
 async def test_what_comes_too_late_says_so(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
         app.chat.stage.lanes.add(Queued("q1", "steer", "one"))
-        app.clients[-1].refusal = "the agent has read it meanwhile"
+        app.clients[-1].refusal = "the agent has already read it"
         await pilot.press("up")
-        assert app.chat.stage.status.now.notice == "the agent has read it meanwhile"
+        assert app.chat.stage.status.now.notice == "the agent has already read it"
         app.clients[-1].refusal = "the question is no longer pending"
         long_enough()
         await pilot.press("alt+y")

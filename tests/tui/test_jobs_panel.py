@@ -140,7 +140,7 @@ async def test_the_second_s_counts_only_for_two_seconds(tmp_path: Path, monkeypa
 async def test_a_job_that_ended_is_not_stopped(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
         await pilot.press("up", "s", "s")
-        assert app.told == [] and "job-5 runs no more" in shown(app)
+        assert app.told == [] and "job-5 is no longer running" in shown(app)
 
 
 async def test_text_goes_to_a_job_that_takes_it_line_after_line(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ async def test_a_command_that_means_no_job_says_which_there_are(tmp_path: Path) 
     async with chat(tmp_path, every_state()) as (pilot, app):
         for line, said in (
             ("/stop 9", "no job '9': there are job-1, job-2, job-3, job-4, job-5, job-6"),
-            ("/stop 2", "job-2 runs no more: done"),
+            ("/stop 2", "job-2 is no longer running: done"),
             ("/jobs 2 now", "/jobs takes a job, and then output or send TEXT, not 'now'"),
         ):
             app.chat.tell("")

@@ -186,7 +186,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:
-            pass  # the program's loop is closed: nobody is waiting any more
+            pass  # the program's loop is closed: nobody is waiting for it now
 
     threading.Thread(target=target, name="hook", daemon=True).start()
     return await future

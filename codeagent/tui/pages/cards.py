@@ -65,7 +65,7 @@ class CardDock(Vertical):
         return True
 
     def press(self, key: str) -> bool:
-        """A key with Alt, from the composer; False where it is none of theirs."""
+        """A key with Alt, from the composer; False if it is not one of theirs."""
         return self.approval.press(key) if self._stage.desk.waiting else self.boundary.press(key)
 
     @property
@@ -75,7 +75,7 @@ class CardDock(Vertical):
 
 
 class AnsweredCards(CardDock):
-    """The dock of a chat screen; what a card has no use for any more passes through."""
+    """The dock of a chat screen; what a card no longer needs passes through."""
 
     def __init__(self, chat: Chat, act: Callable[[BoundaryAct], None], *, now: Callable[[], float]) -> None:
         """`act` does what is wanted at a boundary. `now` gives seconds since the epoch."""

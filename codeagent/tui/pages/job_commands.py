@@ -37,7 +37,7 @@ class JobCommands:
         """`/stop job-1`, or only its number. Raises CodeagentError."""
         row = self._job(argument)
         if row.status != "running":
-            raise CodeagentError(f"{row.id} runs no more: {row.status}")
+            raise CodeagentError(f"{row.id} is no longer running: {row.status}")
         self._chat.tell(f"stopping {row.id}")
         refused = await (await self._chat.ready()).finish(StopJob(row.id))
         self._chat.tell("" if refused is None else refused.reason)

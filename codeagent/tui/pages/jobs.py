@@ -214,7 +214,7 @@ class JobsScreen(Panel[None]):
         if row is None:
             return
         if row.status != "running":
-            self._hints.tell(f"{row.id} runs no more")
+            self._hints.tell(f"{row.id} is no longer running")
             return
         asked, when = self._asked
         if asked == row.id and time.monotonic() - when < AGAIN:

@@ -27,7 +27,7 @@ from codeagent.tui.stage import Lanes
 
 _AROUND = 3
 """Rows of the panel besides the list."""
-_GONE = "the agent has read it meanwhile"
+_GONE = "the agent has already read it"
 _WRITING = (HintKey("Enter", "keeps it", "keep"), HintKey("Esc", "leaves it as it was", "close"))
 
 

@@ -192,7 +192,7 @@ class Slash:
     def _pause(self) -> None:
         refused = None if self._chat.client is None else self._chat.client.do(Pause())
         if self._chat.client is None or refused is not None:
-            self._chat.tell("nothing runs that could be paused")
+            self._chat.tell("nothing is running that could be paused")
 
     async def _diff(self) -> None:
         await self._page(ChangesScreen(await self._chat.ready()))

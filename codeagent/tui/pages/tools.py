@@ -35,7 +35,7 @@ _WORD = 5
 _LEVEL = 7
 """Cells of `warning`."""
 _LATER = "trusted; loaded before the next request of the run that goes on"
-DISTRUSTED = "no tool file of this project is loaded any more"
+DISTRUSTED = "the tool files of this project are no longer loaded"
 _NOTHING = "no tool file waits for your trust"
 _LOOK = 0.5
 """Seconds between two looks at whether files changed; nothing is drawn where none did."""
@@ -135,7 +135,7 @@ class ToolsScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "trust", "trust the tool files", show=False, id="tools.trust"),
         Binding("y", "yes", "yes, load them", show=False, id="tools.yes"),
-        Binding("d", "distrust", "trust them no more", show=False, id="tools.distrust"),
+        Binding("d", "distrust", "stop trusting them", show=False, id="tools.distrust"),
     ]
 
     def __init__(self, client: SessionClient, toolbox: Toolbox, *, ask: bool = False) -> None:

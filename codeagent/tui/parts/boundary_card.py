@@ -110,14 +110,14 @@ class BoundaryCard(Card):
         return True
 
     def change_plan(self, text: str) -> bool:
-        """What the user made of the plan is what is started; False where no plan is ready any more."""
+        """What the user made of the plan is what is started; False if no plan is ready now."""
         if not self.plan:
             return False
         if text.strip():
             self._sheet.change_plan(text)
             self._fill()
         else:
-            self.say("an empty plan is none: it is as it was")
+            self.say("a plan cannot be empty; it was not changed")
         return True
 
     def not_sent(self) -> None:

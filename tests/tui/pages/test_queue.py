@@ -33,7 +33,7 @@ class QueueApp(StandIn):
         self.restored: list[str] = []
         self._keymap_of_user = keymap or Keymap()
         if read:
-            self.client.refusal = "the agent has read it meanwhile"
+            self.client.refusal = "the agent has already read it"
 
     async def on_mount(self) -> None:
         super().on_mount()
@@ -149,7 +149,7 @@ async def test_what_the_agent_read_meanwhile_gives_back_what_was_written_about_i
         app.lanes.remove("q1")
         await pilot.pause()
         assert app.restored == ["also cover 1900!"]
-        assert "the agent has read it meanwhile; what you wrote is in the composer" in app.shown
+        assert "the agent has already read it; what you wrote is in the composer" in app.shown
 
 
 async def test_a_queue_that_was_faster_loses_nothing() -> None:
@@ -158,7 +158,7 @@ async def test_a_queue_that_was_faster_loses_nothing() -> None:
         await pilot.press("e", "!", "enter")
         assert app.restored == ["also cover 1900!"]
         await pilot.press("J")
-        assert "the agent has read it meanwhile" in app.shown
+        assert "the agent has already read it" in app.shown
 
 
 async def test_a_conversation_that_is_still_starting_is_said() -> None:
