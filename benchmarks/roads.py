@@ -24,7 +24,7 @@ from codeagent.tui.app import CodeagentApp
 from codeagent.tui.parts import guard
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 OURS = str(Path(codeagent.__file__).parent)
 COUNTED = """
@@ -98,17 +98,17 @@ async def _key_press(here: Place) -> tuple[int, int]:
     guard.QUIET = guard.REPEAT = 0.0
     model = here.script({"calls": [["write", {"path": "new.txt", "content": "a line\n"}]]}, {"text": "done"})
 
-    async def open_client(stage: Stage) -> SessionClient:
-        return SessionClient(LocalLauncher(here.workspace), stage)
+    async def open_client(state: UiState) -> SessionClient:
+        return SessionClient(LocalLauncher(here.workspace), state)
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
     app = CodeagentApp(open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders)
     road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
-        await _until(lambda: app.chat.stage.status.now.phase == "idle")
+        await _until(lambda: app.chat.state.status.now.phase == "idle")
         app.chat.composer.set_text("write it")
         await pilot.press("enter")
-        await _until(lambda: app.chat.stage.desk.waiting)
+        await _until(lambda: app.chat.state.approvals.waiting)
         await pilot.press("tab")
         await pilot.pause()
         road.begin()
@@ -116,7 +116,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
         await _until((here.workspace / "new.txt").exists)
         road.end()
         written = len(road.files)
-        await _until(lambda: app.chat.stage.status.now.phase == "idle")
+        await _until(lambda: app.chat.state.status.now.phase == "idle")
     await app.chat.end()
     assert road.before_mark is not None
     return road.before_mark, written

@@ -18,11 +18,11 @@ from codeagent.agent.inspection import Contact, Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.loop import Conversation, RunContext
-from codeagent.agent.past import Past
 from codeagent.agent.pause import PauseGate, WorkspaceLock
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue, PromptCheck
+from codeagent.agent.restored import RestoredSession
 from codeagent.agent.run import Runs
 from codeagent.agent.shell import Shell
 from codeagent.core import acts
@@ -57,7 +57,7 @@ class Agent:
         conversation: Conversation,
         around: ToolEnvironment,
         journal: Journal,
-        past: Past | None = None,
+        restored: RestoredSession | None = None,
         questions: UserQuestions | None = None,
         checkpoints: Checkpoints | None = None,
         jobs: Jobs | None = None,
@@ -68,12 +68,12 @@ class Agent:
 
         `checkpoints` None: nothing can be taken back. `open_model` None: the conversation keeps its model.
         """
-        past = past or Past()
+        restored = restored or RestoredSession()
         self._journal, self._hooks = journal, around.hooks
         self._emitter = emitter = Emitter(journal)
         self._session: HookSession | None = None
         prompt_check = PromptCheck(around.hooks, emitter)
-        self._queue = MessageQueue(emitter, prompt_check, past.queued, past.notes)
+        self._queue = MessageQueue(emitter, prompt_check, restored.queued, restored.notes)
         self._approvals = Approvals(emitter)
         if questions is not None:
             questions.connect(self._approvals)
@@ -83,7 +83,7 @@ class Agent:
         self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
         self._runs = Runs(conversation, around.hooks, self._gate, lock)
         self._jobs = jobs or Jobs()
-        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, past.jobs, self._runs.rouse)
+        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, restored.jobs, self._runs.rouse)
         contact = Contact(emitter, self._permissions, self._approvals, self._queue, around.attended)
         self._inspection = Inspection(checkpoints, around.sandbox, around.workspace, contact, lambda: self.running)
         self._executor = Executor(
@@ -91,11 +91,11 @@ class Agent:
         )
         sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
         self._shell = Shell(sandbox, around.outputs, emitter, lock, self._queue.add_note)
-        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, past.line, past.timeline)
+        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, restored.line, restored.timeline)
         self._context = RunContext(
             root=around.workspace.root,
-            line=past.line,
-            call_ids=set(past.call_ids),
+            line=restored.line,
+            call_ids=set(restored.call_ids),
             permissions=self._permissions,
             executor=self._executor,
             emitter=emitter,

@@ -16,8 +16,8 @@ from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.past import Past
 from codeagent.agent.prompt import PromptBuilder
+from codeagent.agent.restored import RestoredSession
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.tools import ToolMakings, prompt_for, tracked_reads
@@ -90,8 +90,8 @@ async def open_runtime(
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        past, questions, jobs = past_of(history), makings.questions, makings.jobs
-        agent = Agent(conversation, around, log, past, questions, checkpoints, jobs, in_use, open_model)
+        restored, questions, jobs = restored_of(history), makings.questions, makings.jobs
+        agent = Agent(conversation, around, log, restored, questions, checkpoints, jobs, in_use, open_model)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()
@@ -208,9 +208,9 @@ def _programs(settings: Settings, workspace: Workspace) -> tuple[Hook, ...]:
     return command_hooks([CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks])
 
 
-def past_of(history: History) -> Past:
+def restored_of(history: History) -> RestoredSession:
     """Return what the agent goes on from."""
-    return Past(
+    return RestoredSession(
         line=history.line,
         call_ids=history.call_ids,
         timeline=history.timeline,

@@ -11,7 +11,7 @@ from codeagent.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from codeagent.tui.session_client import SessionClient
-    from codeagent.tui.stage import Stage
+    from codeagent.tui.state import UiState
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 
@@ -88,16 +88,16 @@ def open_screen(workspace: Path, **options: Any) -> int:
     from codeagent.tui.app import AppFolders, run_app
     from codeagent.tui.ports import LaunchOptions
 
-    async def open_client(stage: "Stage") -> "SessionClient":
-        return await asyncio.to_thread(_client, workspace, stage)
+    async def open_client(state: "UiState") -> "SessionClient":
+        return await asyncio.to_thread(_client, workspace, state)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(open_client, LaunchOptions(**options), folders)
 
 
-def _client(workspace: Path, stage: "Stage") -> "SessionClient":
+def _client(workspace: Path, state: "UiState") -> "SessionClient":
     """Called in a thread after the first frame: these imports take most of the start."""
     from codeagent.commands.launcher import LocalLauncher
     from codeagent.tui.session_client import SessionClient
 
-    return SessionClient(LocalLauncher(workspace), stage)
+    return SessionClient(LocalLauncher(workspace), state)

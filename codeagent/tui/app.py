@@ -94,7 +94,7 @@ class CodeagentApp(GuardedApp):
 
     @property
     def kept_session(self) -> str:
-        return self.chat.stage.status.now.session
+        return self.chat.state.status.now.session
 
     @property
     def theme_name(self) -> str:
@@ -128,7 +128,7 @@ class CodeagentApp(GuardedApp):
         if not self._running or not self.chat.is_mounted:
             return False
         said = record_survived(error, self.folders.state, session=self.kept_session, redact=self.redact)
-        self.chat.stage.document.remark(said, "error")
+        self.chat.state.document.remark(said, "error")
         if isinstance(self.screen, ModalScreen):
             self.screen.call_later(self._close, self.screen)
         return True
@@ -167,7 +167,7 @@ class CodeagentApp(GuardedApp):
         self.palette = palette
 
     def _remark(self, text: str) -> None:
-        self.chat.stage.document.remark(text, "warning")
+        self.chat.state.document.remark(text, "warning")
 
 
 def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders) -> int:
@@ -182,7 +182,7 @@ def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders
 def _farewell(chat: ChatScreen) -> str:
     """What stays in the terminal: the end of the conversation, and how to resume it."""
     lines = chat.view.plain_text().splitlines()
-    session = chat.stage.status.now.session
+    session = chat.state.status.now.session
     if not lines:
         return ""
     again = [f"resume with: {this_program()} --resume {session}"] if session else []

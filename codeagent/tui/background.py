@@ -18,21 +18,21 @@ from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notes import job_note
 from codeagent.core.notices import JobListens
 from codeagent.tui.outcomes import SHELL, job_line
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 
 class BackgroundCalls:
-    """Keeps the jobs of a stage as the events say."""
+    """Keeps the jobs of the UI state as the events say."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, state: UiState) -> None:
+        self._state = state
         self._waited: dict[str, float] = {}
         """When each call began that the agent waits for, in seconds since the epoch."""
 
-    def show(self, event: KnownEvent | UnknownEvent) -> None:
+    def apply(self, event: KnownEvent | UnknownEvent) -> None:
         match event:
             case JobUpdated():
-                self._stage.jobs.feed(event.job_id, event.text)
+                self._state.jobs.feed(event.job_id, event.text)
                 return
             case ToolStarted() if event.name != SHELL:
                 self._waited[event.call_id] = event.ts
@@ -49,26 +49,26 @@ class BackgroundCalls:
                 self._listens(event)
             case _:
                 return
-        self._stage.status.set(jobs=self._stage.jobs.running, waits_since=min(self._waited.values(), default=None))
+        self._state.status.set(jobs=self._state.jobs.running, waits_since=min(self._waited.values(), default=None))
 
     def tells_end(self, message: UserMessage) -> bool:
         """It only tells the model how a job ended, which is said already."""
-        return message.source == "note" and text_of(message.content) in self._stage.jobs.end_notes
+        return message.source == "note" and text_of(message.content) in self._state.jobs.end_notes
 
     def lose(self) -> None:
         """The process they ran in is gone."""
-        for row in self._stage.jobs.rows:
-            card = self._stage.document.find_card(row.call_id)
+        for row in self._state.jobs.rows:
+            card = self._state.document.find_card(row.call_id)
             if card is not None and card.state == "background":
                 card.state, card.note = "lost", row.id
-                self._stage.document.touch_card(row.call_id)
-        self._stage.jobs.lose()
+                self._state.document.touch_card(row.call_id)
+        self._state.jobs.lose()
         self._waited.clear()
-        self._stage.status.set(jobs=0, waits_since=None)
+        self._state.status.set(jobs=0, waits_since=None)
 
     def _begin(self, event: JobStarted) -> None:
         """Its card says so; what it printed until now goes over to the job."""
-        document = self._stage.document
+        document = self._state.document
         card = document.card(event.call_id, event.name, event.title)
         row = Job(
             event.job_id,
@@ -80,14 +80,14 @@ class BackgroundCalls:
             takes_input=event.takes_input,
             promoted=event.promoted,
         )
-        self._stage.jobs.begin(row, card.output)
+        self._state.jobs.begin(row, card.output)
         card.state, card.job = "background", event.job_id
         card.output, card.shown, card.duration_ms = None, (), 0
         card.note = card.progress = card.error = ""
         document.touch_card(event.call_id)
 
     def _end(self, event: JobFinished) -> None:
-        document, board = self._stage.document, self._stage.jobs
+        document, board = self._state.document, self._state.jobs
         began = event.ts - event.duration_ms / 1000
         known = board.get(event.job_id) or Job(event.job_id, event.call_id, event.name, event.title, "running", began)
         ended = replace(
@@ -109,8 +109,8 @@ class BackgroundCalls:
         document.remark(job_line(event))
 
     def _listens(self, event: JobListens) -> None:
-        if (row := self._stage.jobs.get(event.job_id)) is not None:
-            self._stage.jobs.change(row.id, ports=tuple(sorted({*row.ports, event.port})))
+        if (row := self._state.jobs.get(event.job_id)) is not None:
+            self._state.jobs.change(row.id, ports=tuple(sorted({*row.ports, event.port})))
 
 
 def _note_of(ended: JobFinished) -> str:

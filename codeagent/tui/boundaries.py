@@ -13,7 +13,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.notices import CallEdited, ModeChanged, RunPaused, RunResumed
 from codeagent.core.policy import Mode
-from codeagent.tui.stage import Boundary, Paused, PausedCall, PlanReady
+from codeagent.tui.state import Boundary, Paused, PausedCall, PlanReady
 
 
 class Boundaries:
@@ -25,7 +25,7 @@ class Boundaries:
         self._planned: tuple[PausedCall, ...] = ()
         self._mode: Mode = "ask"
 
-    def show(self, event: KnownEvent | UnknownEvent) -> None:
+    def apply(self, event: KnownEvent | UnknownEvent) -> None:
         match event:
             case RunStarted():
                 self._mode = event.mode

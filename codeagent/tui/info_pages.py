@@ -8,7 +8,7 @@ from typing import Literal, assert_never
 from codeagent.config.settings import Settings
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 About = Literal["status", "cost", "context", "config", "tools", "skills"]
 _CHARS_PER_TOKEN = 4
@@ -20,7 +20,7 @@ class InfoSources:
     """Where the pages get what they say from; None while codeagent is still starting."""
 
     workspace: Path
-    stage: Stage
+    state: UiState
     settings: Settings | None
     runtime: Runtime | None
 
@@ -53,7 +53,7 @@ def sandbox_words(info: SandboxInfo | None) -> str:
 
 
 def _status(sources: InfoSources) -> str:
-    now = sources.stage.status.now
+    now = sources.state.status.now
     info = None if sources.runtime is None else sources.runtime.sandbox_info
     rows = [
         ("folder", str(sources.workspace)),
@@ -70,7 +70,7 @@ def _status(sources: InfoSources) -> str:
 
 
 def _cost(sources: InfoSources) -> str:
-    now = sources.stage.status.now
+    now = sources.state.status.now
     cost = "not known for this model" if now.cost_usd is None else f"${now.cost_usd:.4f}"
     rows = [
         ("cost", cost),
@@ -84,7 +84,7 @@ def _cost(sources: InfoSources) -> str:
 
 
 def _context(sources: InfoSources) -> str:
-    now = sources.stage.status.now
+    now = sources.state.status.now
     window = now.context_window
     used = f"{now.context_tokens:,}" + (f" of {window:,} ({_share(now.context_tokens, window)})" if window else "")
     rows = [("tokens in use", used)]

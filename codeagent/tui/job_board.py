@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from codeagent.core.job import Job
+from codeagent.tui.observable import Observable
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.watched import Watched
 
 _HEAD = 100
 """Lines kept of the beginning of a job that runs."""
@@ -16,7 +16,7 @@ _TAIL_ENDED = 100
 """The same, once it has ended."""
 
 
-class JobBoard(Watched):
+class JobBoard(Observable):
     """The jobs in the order they were started; those of an earlier process among them."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import text_of
-from codeagent.tui.stage import ASK_USER
+from codeagent.tui.state import ASK_USER
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.spelling import duration
 from codeagent.tui.transcript.wrap import cut, flat

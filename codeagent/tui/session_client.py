@@ -1,4 +1,4 @@
-"""The session client: everything the screen has of a conversation. Acts go in, events come out onto the stage."""
+"""The session client: everything the screen has of a conversation. Acts go in, events come out, into the UI state."""
 
 import asyncio
 import gc
@@ -33,12 +33,12 @@ from codeagent.core.policy import Mode, Rule
 from codeagent.core.ports import OutputPage
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.bridge import Bridge
 from codeagent.tui.info_pages import About, InfoSources, info_page, sandbox_words
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
-from codeagent.tui.stage import Stage
+from codeagent.tui.reduce import Reducer
+from codeagent.tui.state import UiState
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
@@ -47,11 +47,11 @@ _NOT_STARTED = "not started, see above: /new starts a new session, /resume anoth
 
 
 class SessionClient:
-    """One session on one stage. Everything that happens shows there."""
+    """One session and the UI state it is shown in."""
 
-    def __init__(self, launcher: Launcher, stage: Stage) -> None:
+    def __init__(self, launcher: Launcher, state: UiState) -> None:
         self._launcher = launcher
-        self._stage = stage
+        self._state = state
         self._runtime: Runtime | None = None
         self._settings: Settings | None = None
         self._shown = 0
@@ -71,23 +71,23 @@ class SessionClient:
         try:
             resume = None if options.resume is None else await asyncio.to_thread(self._launcher.enter, options.resume)
         except SessionError as error:
-            self._stage.document.remark(str(error), "warning")
+            self._state.document.remark(str(error), "warning")
             return Missing("session", str(error))
         settings = await asyncio.to_thread(self._launcher.settings, options)
         name = self._launcher.workspace.name or str(self._launcher.workspace)
-        self._stage.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
-        self._stage.prefer(settings.theme, settings.bell)
+        self._state.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
+        self._state.prefer(settings.theme, settings.bell)
         self._stepping = options.step
-        self._stage.status.set(stepping=options.step)
+        self._state.status.set(stepping=options.step)
         self._spawn(self._refresh_git())
         if (missing := await self._launcher.missing(settings, options)) is not None:
             return missing
         if resume is not None:
             await self._show_recorded(resume, live=False)
         if self._launcher.workspace != before:
-            self._stage.document.remark(f"this session belongs to {self._launcher.workspace}: working there")
+            self._state.document.remark(f"this session belongs to {self._launcher.workspace}: working there")
         self._settings = settings
-        self._stage.status.set(sandbox="starting", phase="starting")
+        self._state.status.set(sandbox="starting", phase="starting")
         self._spawn(self._start(settings, resume))
         return None
 
@@ -180,7 +180,7 @@ class SessionClient:
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key and keep it; shows, and returns, how it went and where it is. Raises CodeagentError."""
         said = await self._launcher.keep_key(variable, value)
-        self._stage.document.remark(said)
+        self._state.document.remark(said)
         return said
 
     async def sessions(self) -> tuple[SessionRow, ...]:
@@ -209,7 +209,7 @@ class SessionClient:
 
     def info_page(self, about: About) -> str:
         """Markdown for the slash command of that name."""
-        return info_page(about, InfoSources(self._launcher.workspace, self._stage, self._settings, self._runtime))
+        return info_page(about, InfoSources(self._launcher.workspace, self._state, self._settings, self._runtime))
 
     async def close(self) -> None:
         """End the run, the model's connections and the sandbox; idempotent, and never stopped half way."""
@@ -228,14 +228,14 @@ class SessionClient:
 
     async def _start(self, settings: Settings, resume: str | None) -> None:
         """Open the runtime, catch up with what opening it wrote, then read it to its end."""
-        status = self._stage.status
+        status = self._state.status
         try:
             runtime = await self._launcher.open(settings, resume=resume, tell=self._tell)
         except Exception as error:
             if isinstance(error, CodeagentError):
-                self._stage.document.remark(f"{error}", "error")
+                self._state.document.remark(f"{error}", "error")
             else:
-                self._stage.failed(error)
+                self._state.failed(error)
             status.set(sandbox="none", phase="idle", notice=_NOT_STARTED)
             self._settled.set()
             return
@@ -257,12 +257,12 @@ class SessionClient:
             notice="",
         )
         self._settled.set()
-        bridge = Bridge(self._stage, live=True)
+        reducer = Reducer(self._state, live=True)
         drawn: set[tuple[str, str]] = set()
         async for event in events:
             if event.seq > self._shown:
                 self._shown = event.seq
-                self._show(bridge, event)
+                self._show(reducer, event)
             self._after(event, runtime.agent)
             await _pace(event, drawn)
 
@@ -275,27 +275,27 @@ class SessionClient:
             if event.reason == "done" and agent.queued and not agent.running:
                 self.do(acts.Prompt(None))
 
-    def _show(self, bridge: Bridge, event: KnownEvent) -> None:
+    def _show(self, reducer: Reducer, event: KnownEvent) -> None:
         """One event that cannot be drawn does not keep those after it from being."""
         try:
-            bridge.show(event)
+            reducer.apply(event)
         except Exception as error:
-            self._stage.failed(error)
+            self._state.failed(error)
 
     async def _show_recorded(self, session_id: str, *, live: bool) -> None:
-        bridge = Bridge(self._stage, live=live)
+        reducer = Reducer(self._state, live=live)
         for event in await asyncio.to_thread(self._recorded_after, session_id, self._shown):
-            bridge.show(event)
+            reducer.apply(event)
             self._shown = event.seq
         if not live:
-            bridge.end_recording()
+            reducer.end_recording()
 
     def _recorded_after(self, session_id: str, seq: int) -> tuple[KnownEvent | UnknownEvent, ...]:
         return tuple(event for event in self._launcher.recorded(session_id) if event.seq > seq)
 
     async def _refresh_git(self) -> None:
         branch, changes = await asyncio.to_thread(self._launcher.git_status)
-        self._stage.status.set(branch=branch, changes=changes)
+        self._state.status.set(branch=branch, changes=changes)
 
     def _directed(self, act: Act) -> Act:
         """Text goes where it is of use: a run may have begun or ended between the key and here."""
@@ -309,7 +309,7 @@ class SessionClient:
 
     def _show_act(self, act: Act, refused: Refused | None) -> None:
         """What no event says."""
-        status = self._stage.status
+        status = self._state.status
         match act:
             case _ if refused is not None:
                 self._give_back(act, refused)
@@ -333,12 +333,12 @@ class SessionClient:
                 lost = ("!" if shared else "!!") + command
             case _:
                 return
-        self._stage.document.remark(refused.reason, "error")
+        self._state.document.remark(refused.reason, "error")
         if lost:
-            self._stage.give_back(lost)
+            self._state.give_back(lost)
 
     def _take_over(self, model: ModelInUse) -> None:
-        self._stage.status.set(model=model.name, context_window=model.context_window)
+        self._state.status.set(model=model.name, context_window=model.context_window)
         if self._settings is not None:
             changes = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
             self._settings = self._settings.model_copy(update=changes)
@@ -359,7 +359,7 @@ class SessionClient:
         return await asyncio.to_thread(self._launcher.settings, LaunchOptions())
 
     def _tell(self, text: str) -> None:
-        self._stage.status.set(notice=text)
+        self._state.status.set(notice=text)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -369,7 +369,7 @@ class SessionClient:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._stage.failed(error)
+            self._state.failed(error)
 
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:

@@ -14,7 +14,7 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.past import Past
+from codeagent.agent.restored import RestoredSession
 from codeagent.core.acts import Act, Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints
@@ -291,7 +291,7 @@ def scene(
     strategy: str = "parallel",
     limits: Limits | None = None,
     hooks: Hooks | None = None,
-    past: Past | None = None,
+    restored: RestoredSession | None = None,
     broken: Exception | None = None,
     sandbox: Sandbox | None = None,
     attended: bool = False,
@@ -312,7 +312,7 @@ def scene(
         registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended
     )
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
-    agent = Agent(conversation, around, journal, past, questions, checkpoints, jobs, open_model=open_model)
+    agent = Agent(conversation, around, journal, restored, questions, checkpoints, jobs, open_model=open_model)
     return Scene(agent, model, journal, kept, tools)
 
 

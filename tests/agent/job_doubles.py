@@ -6,7 +6,7 @@ from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
-from codeagent.agent.past import Past
+from codeagent.agent.restored import RestoredSession
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
@@ -115,7 +115,7 @@ class Backstage:
         self,
         *turns: Turn,
         attended: bool = False,
-        past: Past | None = None,
+        restored: RestoredSession | None = None,
         sandbox: Sandbox | None = None,
         limits: Limits | None = None,
         checkpoints: Checkpoints | None = None,
@@ -127,7 +127,7 @@ class Backstage:
         self.scene: Scene = scene(
             *turns,
             attended=attended,
-            past=past,
+            restored=restored,
             sandbox=sandbox,
             limits=limits,
             checkpoints=checkpoints,

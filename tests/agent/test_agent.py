@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.agent.past import Past
+from codeagent.agent.restored import RestoredSession
 from codeagent.core.acts import Answer, Pause, Prompt, Resume, RunShell, SetMode, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
@@ -109,7 +109,7 @@ async def test_text_typed_after_the_end_was_decided_stays_queued_and_begins_the_
 
 
 async def test_a_follow_up_alone_can_begin_a_run_and_nothing_cannot() -> None:
-    s = scene(Turn("ok"), past=Past(queued=(Queued("q1", "follow_up", "later"),)))
+    s = scene(Turn("ok"), restored=RestoredSession(queued=(Queued("q1", "follow_up", "later"),)))
     s.act(Prompt(None))
     await ended(s)
     assert text_of(s.model.requests[0].messages[-1].content) == "later"
@@ -295,7 +295,7 @@ async def test_the_same_question_is_asked_again_whatever_was_answered() -> None:
 
 async def test_notes_of_an_earlier_process_reach_the_model_before_the_prompt() -> None:
     note = UserMessage.from_text("(The user ran a command)", source="note")
-    s = scene(Turn("ok"), past=Past(notes=(note,)))
+    s = scene(Turn("ok"), restored=RestoredSession(notes=(note,)))
     await s.run("and now")
     assert [text_of(message.content) for message in s.model.requests[0].messages] == [
         "(The user ran a command)",

@@ -335,9 +335,9 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
 
 
 def _past(history: Any) -> Any:
-    from codeagent.bootstrap.runtime import past_of  # what a resumed session begins with
+    from codeagent.bootstrap.runtime import restored_of  # what a resumed session begins with
 
-    return past_of(history)
+    return restored_of(history)
 
 
 async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> None:

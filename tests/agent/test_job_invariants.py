@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.past import Past
+from codeagent.agent.restored import RestoredSession
 from codeagent.core.acts import Answer, Background, FollowUp, Prompt, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
@@ -140,8 +140,8 @@ async def test_a_session_that_was_killed_says_lost_and_tells_it_once_when_it_goe
     b.jobs._runs["job-1"].output.flush()
     killed = list(b.scene.journal.events)
     history = fold(resumed(killed))
-    past = Past(line=history.line, call_ids=history.call_ids, notes=history.notes, jobs=history.jobs)
-    again = Backstage(Turn("I see"), Turn("", (long("b", background=True),)), past=past)
+    restored = RestoredSession(line=history.line, call_ids=history.call_ids, notes=history.notes, jobs=history.jobs)
+    again = Backstage(Turn("I see"), Turn("", (long("b", background=True),)), restored=restored)
     again.scene.outputs.texts.update(b.scene.outputs.texts)
     job = again.jobs.get("job-1")
     assert (job.status, job.title) == ("lost", "a")

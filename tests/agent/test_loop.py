@@ -5,7 +5,7 @@ from typing import ClassVar
 import pytest
 
 from codeagent.agent.limits import Limits
-from codeagent.agent.past import Past
+from codeagent.agent.restored import RestoredSession
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError, SessionWriteError
@@ -130,8 +130,8 @@ async def test_a_call_id_used_before_gets_a_new_one() -> None:
         AssistantMessage(calls=(ToolCall(id="call_1", name="do"),)),
         ToolMessage(call_id="call_1", name="do", content=()),
     )
-    past = Past(line=BranchingHistory(said), call_ids=frozenset({"call_1"}))
-    s = scene(Turn("", (do("ok"),)), Turn("done"), past=past)
+    restored = RestoredSession(line=BranchingHistory(said), call_ids=frozenset({"call_1"}))
+    s = scene(Turn("", (do("ok"),)), Turn("done"), restored=restored)
     events = await s.run()
     assert [result.call_id for result in of(events, ToolResultAdded)] == ["call_1_2"]
     assert of(events, RunStarted)[0].resumed

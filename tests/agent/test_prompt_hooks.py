@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
-from codeagent.agent.past import Past
+from codeagent.agent.restored import RestoredSession
 from codeagent.core.acts import FollowUp, Interrupt, Prompt, Rewrite, Steer, Stop, TakeBack
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
@@ -189,8 +189,8 @@ async def started(s: Scene) -> list[KnownEvent]:
 
 
 async def test_a_run_does_not_begin_where_all_that_was_queued_is_denied() -> None:
-    past = Past(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "steer", f"a {NEVER}")))
-    s = judged(Turn("hello"), past=past)
+    restored = RestoredSession(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "steer", f"a {NEVER}")))
+    s = judged(Turn("hello"), restored=restored)
     events = await started(s)
     assert of(events, RunStarted) == []
     assert [event.taken_back for event in of(events, SteerDelivered)] == [True, True]
@@ -198,8 +198,8 @@ async def test_a_run_does_not_begin_where_all_that_was_queued_is_denied() -> Non
 
 
 async def test_a_run_begins_with_the_first_that_is_allowed_of_what_was_queued() -> None:
-    past = Past(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "follow_up", "go on")))
-    events = await started(s := judged(Turn("hello"), past=past))
+    restored = RestoredSession(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "follow_up", "go on")))
+    events = await started(s := judged(Turn("hello"), restored=restored))
     assert text_of(of(events, MessageAdded)[0].message.content) == "go on"
     assert of(events, RunFinished)[0].reason == "done" and NEVER not in sent(s)
 

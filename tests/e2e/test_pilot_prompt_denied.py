@@ -9,7 +9,7 @@ from codeagent.commands.launcher import LocalLauncher
 from codeagent.tui.app import AppFolders, CodeagentApp
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import Remark
 from tests.e2e.product import Product, of, say
 
@@ -33,17 +33,17 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
     )
     model = product.script(say("Hello."))
 
-    async def open_client(stage: Stage) -> SessionClient:
-        return SessionClient(LocalLauncher(product.workspace), stage)
+    async def open_client(state: UiState) -> SessionClient:
+        return SessionClient(LocalLauncher(product.workspace), state)
 
     folders = AppFolders(product.home / "state", product.home / "config", product.workspace)
     app = CodeagentApp(open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders)
     async with app.run_test(size=(80, 24)) as pilot:
-        stage = app.chat.stage
+        state = app.chat.state
 
         async def until_idle() -> None:
             async with asyncio.timeout(20):
-                while stage.status.now.phase != "idle":  # noqa: ASYNC110  # whatever it waits for, it shows here
+                while state.status.now.phase != "idle":  # noqa: ASYNC110  # whatever it waits for, it shows here
                     await asyncio.sleep(0.02)
             await pilot.pause()
 
@@ -51,7 +51,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
         await pilot.press(*"mycard", "enter")
         await until_idle()
         assert app.chat.composer.text == "mycard"
-        remarks = [block.text for block in stage.document.blocks if isinstance(block, Remark)]
+        remarks = [block.text for block in state.document.blocks if isinstance(block, Remark)]
         assert remarks[-1] == "a hook denied the prompt, so it was not sent: it names a card"
         await pilot.press("ctrl+u", *"hello", "enter")
         await until_idle()

@@ -11,10 +11,10 @@ from typing import Any
 from codeagent.core.display import DiffBlock, FilesBlock, MarkdownBlock, QuestionBlock, TerminalBlock, TextBlock
 from codeagent.core.events import Notice, SteerQueued
 from codeagent.tui.app import AppFolders, run_app
-from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
+from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from tests.security.terminal_payloads import END, PAYLOADS
 from tests.tui.scripts import Recording
 
@@ -29,8 +29,8 @@ class RecordedClient:
 
     running = False
 
-    def __init__(self, stage: Stage, texts: list[str]) -> None:
-        self._stage = stage
+    def __init__(self, state: UiState, texts: list[str]) -> None:
+        self._state = state
         self._texts = texts
 
     async def open(self, options: LaunchOptions) -> Missing | None:
@@ -38,22 +38,22 @@ class RecordedClient:
         return None
 
     async def _show(self) -> None:
-        bridge = Bridge(self._stage, live=True)
+        reducer = Reducer(self._state, live=True)
         for recording in (said(self._texts), worked(self._texts)):
             for event in recording.events:
-                bridge.show(event)
+                reducer.apply(event)
             await asyncio.sleep(_FRAME)
         for recording in asked(self._texts):
             for event in recording.events:
-                bridge.show(event)
+                reducer.apply(event)
                 await asyncio.sleep(_FRAME)
         for text in self._texts:
-            self._stage.status.set(
+            self._state.status.set(
                 workspace=text, branch=text, model=text, sandbox=text, retry_reason=text, phase="retrying", notice=text
             )
             await asyncio.sleep(_FRAME)
-            self._stage.status.set(phase="idle", notice="")
-        self._stage.document.remark(END)
+            self._state.status.set(phase="idle", notice="")
+        self._state.document.remark(END)
 
     async def sessions(self) -> tuple[SessionRow, ...]:
         return tuple(SessionRow(f"s{n}", 1.0, text, text, False) for n, text in enumerate(self._texts))
@@ -140,8 +140,8 @@ def numbered(texts: list[str], letter: str, between: str = "\n") -> str:
 def main(folder: Path, shown: list[int]) -> int:
     texts = [PAYLOADS[number] for number in shown] or BENIGN
 
-    async def open_client(stage: Stage) -> SessionClient:
-        client: Any = RecordedClient(stage, texts)
+    async def open_client(state: UiState) -> SessionClient:
+        client: Any = RecordedClient(state, texts)
         return client  # type: ignore[no-any-return]  # what it leaves out answers None, by __getattr__
 
     return run_app(open_client, LaunchOptions(), AppFolders(folder / "state", folder / "config", folder))

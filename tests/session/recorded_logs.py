@@ -13,8 +13,8 @@ from codeagent.core.redact import Redactor
 from codeagent.session.fold import fold
 from codeagent.session.records import Recording, read_recording
 from codeagent.session.repair import closing_events
-from codeagent.tui.bridge import Bridge
-from codeagent.tui.stage import Stage
+from codeagent.tui.reduce import Reducer
+from codeagent.tui.state import UiState
 from codeagent.tui.transcript.printing import printed
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -34,12 +34,12 @@ def outcome(log: Path) -> str:
 
 
 def _shown(recording: Recording) -> str:
-    stage = Stage()
-    bridge = Bridge(stage, live=False)
+    state = UiState()
+    reducer = Reducer(state, live=False)
     for event in recording.events:
-        bridge.show(event)
-    bridge.end_recording()
-    return printed(stage.document, 100, "full", recording.events[-1].ts)
+        reducer.apply(event)
+    reducer.end_recording()
+    return printed(state.document, 100, "full", recording.events[-1].ts)
 
 
 def _lines(message: Message) -> Iterator[str]:

@@ -92,7 +92,7 @@ def promoted() -> Recording:
 
 
 def a_question(client: ReplayClient) -> None:
-    client.stage.desk.add(replace(asking("bash", "c9.1", "rm -rf build", reason=""), ts=0.0))
+    client.state.approvals.add(replace(asking("bash", "c9.1", "rm -rf build", reason=""), ts=0.0))
 
 
 def _tool(name: str, source: str = "builtin", **fields: object) -> ToolFacts:

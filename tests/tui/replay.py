@@ -18,10 +18,10 @@ from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import AppFolders, CodeagentApp
-from codeagent.tui.bridge import Bridge
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
+from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from tests.tui.fake_launcher import FakeLauncher
 from tests.tui.fake_rewind import FakeRewind
 
@@ -72,11 +72,11 @@ class ReplayClient(SessionClient):
 
     running = False
 
-    def __init__(self, stage: Stage, events: Sequence[KnownEvent], missing: Missing | None, **status: Any) -> None:
-        super().__init__(FakeLauncher(), stage)
+    def __init__(self, state: UiState, events: Sequence[KnownEvent], missing: Missing | None, **status: Any) -> None:
+        super().__init__(FakeLauncher(), state)
         self.told: list[Any] = []
         self.shown = False
-        self.stage = stage
+        self.state = state
         self._events = events
         self._missing = missing
         self._status = status
@@ -96,7 +96,7 @@ class ReplayClient(SessionClient):
             missing, self._missing = self._missing, None
             self.shown = True
             return missing
-        self.stage.status.set(
+        self.state.status.set(
             phase="idle",
             workspace="acme-api",
             branch="main",
@@ -106,11 +106,11 @@ class ReplayClient(SessionClient):
             session="20261120-120000-0badcafe",
             context_window=200_000,
         )
-        bridge = Bridge(self.stage, live=True)
+        reducer = Reducer(self.state, live=True)
         for event in self._events:
-            bridge.show(event)
-        self.stage.status.set(**self._status)
-        self.running = self.stage.status.now.phase not in ("idle", "starting")
+            reducer.apply(event)
+        self.state.status.set(**self._status)
+        self.running = self.state.status.now.phase not in ("idle", "starting")
         self.shown = True
         return None
 
@@ -125,17 +125,17 @@ class ReplayClient(SessionClient):
             raise CodeagentError(self.refuses)
 
     def do(self, act: Act) -> Refused | None:
-        if isinstance(act, Stop) and not self.running and not self.stage.document.running_commands():
+        if isinstance(act, Stop) and not self.running and not self.state.document.running_commands():
             return Refused("nothing is running")
         act = self._directed(act)
         self.told.append(act)
         match act:
             case Pause():
-                self.stage.status.set(halt="pausing")
+                self.state.status.set(halt="pausing")
             case Step(on):
-                self.stage.status.set(stepping=on)
+                self.state.status.set(stepping=on)
             case SetMode(mode):
-                self.stage.status.set(mode=mode)
+                self.state.status.set(mode=mode)
             case _:
                 pass
         return Refused(self.refusal) if self.refusal else None
@@ -215,8 +215,8 @@ class ReplayApp(CodeagentApp):
         """`starts`: the conversation has started once this is set; None: at once."""
         self.clients: list[ReplayClient] = []
 
-        async def open_client(stage: Stage) -> ReplayClient:
-            self.clients.append(ReplayClient(stage, events, missing, **status))
+        async def open_client(state: UiState) -> ReplayClient:
+            self.clients.append(ReplayClient(state, events, missing, **status))
             self.clients[-1].ready = starts
             return self.clients[-1]
 
@@ -225,7 +225,7 @@ class ReplayApp(CodeagentApp):
 
     @property
     def settled(self) -> bool:
-        """Everything recorded is on the stage, or what is missing is asked for."""
+        """Everything recorded is on the state, or what is missing is asked for."""
         return bool(self.clients) and self.clients[-1].shown
 
     @property

@@ -1,4 +1,4 @@
-"""Recorded sessions as event lists, with frozen time: what bridge and snapshot tests show."""
+"""Recorded sessions as event lists, with frozen time: what reducer and snapshot tests show."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence

@@ -1,42 +1,42 @@
-"""What runs in the background shows on the stage: on its card, in the list of jobs, and in the status."""
+"""What runs in the background shows on the state: on its card, in the list of jobs, and in the status."""
 
 from codeagent.core.events import JobFinished, MessageAdded
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import job_note
 from codeagent.tui.background import BackgroundCalls
-from codeagent.tui.bridge import Bridge
-from codeagent.tui.stage import Stage
+from codeagent.tui.reduce import Reducer
+from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import CallCard, Remark
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
 from tests.tui.scripts import Recording, looked_around
 
 
-def show(recording: Recording, *, recorded: bool = False) -> Stage:
-    stage = Stage()
-    bridge = Bridge(stage, live=not recorded)
+def show(recording: Recording, *, recorded: bool = False) -> UiState:
+    state = UiState()
+    reducer = Reducer(state, live=not recorded)
     for event in recording.events:
-        bridge.show(event)
+        reducer.apply(event)
     if recorded:
-        bridge.end_recording()
-    return stage
+        reducer.end_recording()
+    return state
 
 
-def card(stage: Stage, call_id: str) -> CallCard:
-    found = stage.document.find_card(call_id)
+def card(state: UiState, call_id: str) -> CallCard:
+    found = state.document.find_card(call_id)
     assert found is not None
     return found
 
 
-def remarks(stage: Stage) -> list[str]:
-    return [block.text for block in stage.document.blocks if isinstance(block, Remark)]
+def remarks(state: UiState) -> list[str]:
+    return [block.text for block in state.document.blocks if isinstance(block, Remark)]
 
 
 def test_a_call_that_goes_on_as_a_job_says_so_on_its_card_and_its_placeholder_does_not_end_it() -> None:
-    stage = show(background())
+    state = show(background())
 
-    assert (card(stage, "c4").state, card(stage, "c4").job) == ("background", "job-1")
-    assert card(stage, "c5").state == "running"
-    assert (stage.jobs.running, stage.status.now.jobs) == (1, 1)
+    assert (card(state, "c4").state, card(state, "c4").job) == ("background", "job-1")
+    assert card(state, "c5").state == "running"
+    assert (state.jobs.running, state.status.now.jobs) == (1, 1)
 
 
 def test_a_placeholder_that_comes_before_its_job_is_started_leaves_nothing_behind() -> None:
@@ -48,34 +48,34 @@ def test_a_placeholder_that_comes_before_its_job_is_started_leaves_nothing_behin
 
 
 def test_what_a_promoted_call_had_printed_goes_over_to_its_job() -> None:
-    stage = show(promoted())
+    state = show(promoted())
 
-    row = stage.jobs.get("job-1")
+    row = state.jobs.get("job-1")
     assert row is not None and row.promoted
-    assert list(stage.jobs.output("job-1").lines()) == ["tests/integration/test_api.py ......"]
-    assert (card(stage, "c4").state, card(stage, "c4").output) == ("background", None)
+    assert list(state.jobs.output("job-1").lines()) == ["tests/integration/test_api.py ......"]
+    assert (card(state, "c4").state, card(state, "c4").output) == ("background", None)
 
 
 def test_what_a_job_prints_changes_nothing_in_the_conversation() -> None:
-    recording, stage = background(), Stage()
-    bridge = Bridge(stage, live=True)
+    recording, state = background(), UiState()
+    reducer = Reducer(state, live=True)
     for event in recording.events:
-        bridge.show(event)
-    stage.document.take_changes()
+        reducer.apply(event)
+    state.document.take_changes()
     before = len(recording.events)
     recording.job_output("job-1", "GET /\n" * 1_000)
     for event in recording.events[before:]:
-        bridge.show(event)
+        reducer.apply(event)
 
-    assert stage.document.take_changes() == frozenset()
-    row = stage.jobs.get("job-1")
+    assert state.document.take_changes() == frozenset()
+    row = state.jobs.get("job-1")
     assert row is not None and row.lines == 1_005
 
 
 def test_each_end_has_its_word_on_the_card_and_one_line_in_the_conversation() -> None:
-    stage = show(every_state())
+    state = show(every_state())
 
-    states = {row.id: (row.status, card(stage, row.call_id).state) for row in stage.jobs.rows}
+    states = {row.id: (row.status, card(state, row.call_id).state) for row in state.jobs.rows}
     assert states == {
         "job-1": ("running", "background"),
         "job-2": ("done", "done"),
@@ -84,42 +84,42 @@ def test_each_end_has_its_word_on_the_card_and_one_line_in_the_conversation() ->
         "job-5": ("lost", "lost"),
         "job-6": ("running", "background"),
     }
-    assert remarks(stage)[-4:] == [
+    assert remarks(state)[-4:] == [
         "job-4 stopped after 12 s: tail -f log/server.log · stopped by the user",
         "job-2 done after 31 s: make docs · exit code 0",
         "job-3 failed after 2 min 5 s: pytest -q --slow tests/integration && m… · exit code 1",
         "job-5 lost: cargo build --release · the process that ran it is gone",
     ]
-    assert card(stage, "c7").note == "job-3 · exit 1"
+    assert card(state, "c7").note == "job-3 · exit 1"
 
 
 def test_a_port_is_said_once_and_stays_with_its_job() -> None:
-    stage = show(background())
+    state = show(background())
 
-    row = stage.jobs.get("job-1")
+    row = state.jobs.get("job-1")
     assert row is not None and row.ports == (8000,)
-    assert remarks(stage) == ["job-1 listens on port 8000, inside the sandbox"]
+    assert remarks(state) == ["job-1 listens on port 8000, inside the sandbox"]
 
 
 def test_in_a_recording_that_ended_jobs_that_ran_are_lost() -> None:
-    stage = show(background(), recorded=True)
+    state = show(background(), recorded=True)
 
-    assert [row.status for row in stage.jobs.rows] == ["lost"]
-    assert (card(stage, "c4").state, stage.status.now.jobs, stage.status.now.waits_since) == ("lost", 0, None)
+    assert [row.status for row in state.jobs.rows] == ["lost"]
+    assert (card(state, "c4").state, state.status.now.jobs, state.status.now.waits_since) == ("lost", 0, None)
 
 
 def test_the_end_of_a_job_is_known_without_its_beginning() -> None:
-    stage = show(Recording().end_job("job-7", "c9", "make", "lost"))
+    state = show(Recording().end_job("job-7", "c9", "make", "lost"))
 
-    assert [(row.id, row.status) for row in stage.jobs.rows] == [("job-7", "lost")]
-    assert remarks(stage) == ["job-7 lost: make"]
+    assert [(row.id, row.status) for row in state.jobs.rows] == [("job-7", "lost")]
+    assert remarks(state) == ["job-7 lost: make"]
 
 
 def test_the_call_that_is_waited_for_longest_is_the_one_that_counts() -> None:
     recording = two_take_long()
-    stage = show(recording)
-    first, second = stage.document.running_calls()
-    assert stage.status.now.waits_since == first.began
+    state = show(recording)
+    first, second = state.document.running_calls()
+    assert state.status.now.waits_since == first.began
 
     recording.result("c4", "bash", seconds=0.0)
     assert show(recording).status.now.waits_since == second.began
@@ -133,14 +133,14 @@ def test_nothing_is_waited_for_once_the_call_went_to_the_background_or_the_run_e
 
 def test_a_command_of_the_users_own_is_not_offered() -> None:
     recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
-    stage = show(recording)
-    assert (stage.status.now.waits_since, stage.document.running_calls()) == (None, ())
+    state = show(recording)
+    assert (state.status.now.waits_since, state.document.running_calls()) == (None, ())
 
 
 def test_a_stage_that_never_had_a_job_can_lose_them() -> None:
-    stage = Stage()
-    BackgroundCalls(stage).lose()
-    assert stage.jobs.rows == ()
+    state = UiState()
+    BackgroundCalls(state).lose()
+    assert state.jobs.rows == ()
 
 
 def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
@@ -150,12 +150,12 @@ def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
     recording.add(MessageAdded, message=job_note(ended))
     recording.add(MessageAdded, message=UserMessage.from_text("(the user undid batch 2)", source="note"))
 
-    stage = Stage()
-    first = Bridge(stage, live=False)
+    state = UiState()
+    first = Reducer(state, live=False)
     for event in recording.events[:-2]:
-        first.show(event)
-    then = Bridge(stage, live=True)  # the session goes on with another reader
+        first.apply(event)
+    then = Reducer(state, live=True)  # the session goes on with another reader
     for event in recording.events[-2:]:
-        then.show(event)
-    told = [block.text for block in stage.document.blocks if isinstance(block, Remark) and block.level == "told"]
+        then.apply(event)
+    told = [block.text for block in state.document.blocks if isinstance(block, Remark) and block.level == "told"]
     assert told == ["the user undid batch 2"]

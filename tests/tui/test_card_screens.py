@@ -13,10 +13,10 @@ from codeagent.core.acts import Answer, Reorder, TakeBack
 from codeagent.core.display import TerminalBlock
 from codeagent.core.hunks import cut
 from codeagent.core.policy import Decision
-from codeagent.tui.bridge import Bridge
 from codeagent.tui.parts.approval import ApprovalCard
-from codeagent.tui.parts.lanes import LanesView
+from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import StatusLine
+from codeagent.tui.reduce import Reducer
 from tests.tui.guards import long_enough
 from tests.tui.pictures import SIZES, Album
 from tests.tui.replay import settled
@@ -139,21 +139,21 @@ async def test_a_question_that_went_away_during_its_review_is_said(tmp_path: Pat
         long_enough()
         await pilot.press("alt+h")
         await until(pilot, lambda: app.screen is not app.chat)
-        app.chat.stage.desk.clear()
+        app.chat.state.approvals.clear()
         long_enough()
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.chat)
         assert app.told == []
-        assert "the question is no longer pending" in app.chat.stage.status.now.notice
+        assert "the question is no longer pending" in app.chat.state.status.now.notice
 
 
 async def test_typing_at_full_speed_while_a_question_with_every_answer_appears_is_all_kept(tmp_path: Path) -> None:
     text = "hey please apply every hunk and edit, p a y e h n r " * 4
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await write(pilot, text[:70])
-        Bridge(app.chat.stage, live=True).show(asks_for_all().events[-1])
+        Reducer(app.chat.state, live=True).apply(asks_for_all().events[-1])
         await write(pilot, text[70:])
-        assert len(text) > 200 and app.chat.stage.desk.waiting
+        assert len(text) > 200 and app.chat.state.approvals.waiting
         assert (app.told, app.chat.composer.text) == ([], text)
         assert app.screen is app.chat
 
@@ -166,14 +166,14 @@ async def test_the_queue_opens_by_command_and_by_a_click_on_its_title(tmp_path: 
         assert app.told == [Reorder("q1", 2), TakeBack("q1")]
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.chat)
-        await pilot.click("LanesView", offset=(3, 0))
+        await pilot.click("QueueView", offset=(3, 0))
         await until(pilot, lambda: app.screen is not app.chat)
 
 
 async def test_an_empty_queue_is_said(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "/queue", "enter")
-        await until(pilot, lambda: "the queue is empty" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "the queue is empty" in app.chat.state.status.now.notice)
         await settled(pilot)
         assert app.screen is app.chat
 
@@ -191,6 +191,6 @@ async def test_what_is_written_stays_on_the_screen_beside_a_card(
         row_of_cursor = composer.y + draft.count("\n") - app.chat.composer.scroll_offset.y
         assert status == Region(0, size[1] - 1, size[0], 1)
         assert 0 <= composer.y <= row_of_cursor < composer.bottom <= status.y
-        assert app.chat.query_one(LanesView).region.bottom <= composer.y
+        assert app.chat.query_one(QueueView).region.bottom <= composer.y
         card = app.chat.query_one(ApprovalCard).region
         assert card.height >= 1 and card.bottom > 0

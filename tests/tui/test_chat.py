@@ -140,7 +140,7 @@ async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_en
         await enter(pilot, "also 1900")
         await pilot.press("enter")
         assert app.told == [Steer("also 1900")]
-        assert "just paused" in app.chat.stage.status.now.notice
+        assert "just paused" in app.chat.state.status.now.notice
 
 
 def paused_before_a_batch() -> Recording:
@@ -196,7 +196,7 @@ async def test_typing_at_full_speed_while_a_question_appears_approves_nothing_an
     text = "yes and yanay any nay " * 9 + "y!"
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await write(pilot, text[:20])
-        app.chat.stage.desk.add(QUESTION)
+        app.chat.state.approvals.add(QUESTION)
         await write(pilot, text[20:])
         assert app.told == []
         assert app.chat.composer.text == text
@@ -229,28 +229,28 @@ async def test_tab_in_an_empty_line_gives_the_keys_to_the_question(tmp_path: Pat
 
 async def test_up_in_an_empty_line_takes_back_what_was_queued_last(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
-        app.chat.stage.lanes.add(Queued("q1", "steer", "one"))
-        app.chat.stage.lanes.add(Queued("q2", "follow_up", "two"))
+        app.chat.state.queue.add(Queued("q1", "steer", "one"))
+        app.chat.state.queue.add(Queued("q2", "follow_up", "two"))
         await pilot.press("up")
         assert app.told == [TakeBack("q2")]
 
 
 async def test_what_comes_too_late_says_so(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
-        app.chat.stage.lanes.add(Queued("q1", "steer", "one"))
+        app.chat.state.queue.add(Queued("q1", "steer", "one"))
         app.clients[-1].refusal = "the agent has already read it"
         await pilot.press("up")
-        assert app.chat.stage.status.now.notice == "the agent has already read it"
+        assert app.chat.state.status.now.notice == "the agent has already read it"
         app.clients[-1].refusal = "the question is no longer pending"
         long_enough()
         await pilot.press("alt+y")
-        assert app.chat.stage.status.now.notice == "the question is no longer pending"
+        assert app.chat.state.status.now.notice == "the question is no longer pending"
 
 
 async def test_what_is_given_back_stands_before_what_is_written(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "new")
-        app.chat.stage.give_back("old")
+        app.chat.state.give_back("old")
         assert app.chat.composer.text == "old\nnew"
 
 
@@ -267,7 +267,7 @@ async def test_a_page_opens_over_the_conversation_and_esc_closes_it(tmp_path: Pa
 async def test_an_unknown_command_is_said_and_stays_written(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/modle")
-        assert "did you mean /mode" in app.chat.stage.status.now.notice
+        assert "did you mean /mode" in app.chat.state.status.now.notice
         assert (app.told, app.chat.composer.text) == ([], "/modle")
 
 
@@ -275,7 +275,7 @@ async def test_a_command_that_waits_for_the_agent_says_so_and_stays_written(tmp_
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await enter(pilot, "/new")
         await pilot.pause()
-        assert "waits until the agent is done" in app.chat.stage.status.now.notice
+        assert "waits until the agent is done" in app.chat.state.status.now.notice
         assert app.chat.composer.text == "/new"
 
 
@@ -291,7 +291,7 @@ async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/effort high")
         await until(pilot, lambda: SetEffort("high") in app.told)
-        await until(pilot, lambda: app.chat.stage.status.now.notice == "thinking: high, from the next answer on")
+        await until(pilot, lambda: app.chat.state.status.now.notice == "thinking: high, from the next answer on")
 
 
 async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> None:
@@ -313,11 +313,11 @@ async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
 
 async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line_goes_before_it(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        app.chat.stage.prefer("paper", False)
+        app.chat.state.prefer("paper", False)
         await pilot.pause()
         assert app.theme == "paper"
         app.chat.launch_options = LaunchOptions(theme="paper")
-        app.chat.stage.prefer("dusk", True)
+        app.chat.state.prefer("dusk", True)
         await pilot.pause()
         assert app.theme == "paper"
 
@@ -349,7 +349,7 @@ async def test_the_users_own_keys_are_in_force(tmp_path: Path) -> None:
 
 async def test_a_keys_file_that_is_wrong_is_said_and_changes_nothing(tmp_path: Path) -> None:
     async with chat(tmp_path, keys_file="chat.detial: alt+e\n") as (_, app):
-        remarks = [block.text for block in app.chat.stage.document.blocks if isinstance(block, Remark)]
+        remarks = [block.text for block in app.chat.state.document.blocks if isinstance(block, Remark)]
         assert len(remarks) == 1 and "keys.yaml:1" in remarks[0]
 
 

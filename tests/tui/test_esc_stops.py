@@ -11,9 +11,9 @@ from textual import events
 from textual.pilot import Pilot
 
 from codeagent.core.acts import Stop
-from codeagent.tui.bridge import Bridge
 from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.ports import LaunchOptions
+from codeagent.tui.reduce import Reducer
 from tests.effort import times
 from tests.tui.replay import ReplayApp
 from tests.tui.scripts import MOVES, Recording
@@ -63,14 +63,14 @@ class OneScreen:
         await app.chat.ready()
         await self._pilot.pause()
         recording = Recording().run("x")
-        bridge, seen = Bridge(app.chat.stage, live=True), len(recording.events)
+        reducer, seen = Reducer(app.chat.state, live=True), len(recording.events)
         for step in steps:
             if isinstance(step, str):
                 await self._press(step)
                 continue
             step(recording)
             for event in recording.events[seen:]:
-                bridge.show(event)
+                reducer.apply(event)
             seen = len(recording.events)
         return await self._stop()
 

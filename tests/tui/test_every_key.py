@@ -28,7 +28,7 @@ from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FolderQuestion
 from codeagent.tui.parts import guard
-from codeagent.tui.stage import Paused, PlanReady
+from codeagent.tui.state import Paused, PlanReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.job_scenes import TOOLBOX, every_state
@@ -70,7 +70,7 @@ class Walker:
             [len(client.past.told) for client in app.clients],
             len(self.outside),
             (composer.typed, composer.selection, composer._chord),
-            app.chat.stage.status.now,
+            app.chat.state.status.now,
         )
 
     async def press(self, key: str) -> None:
@@ -159,11 +159,11 @@ async def until_page(walker: Walker) -> None:
 
 def queue_some(walker: Walker) -> None:
     for number in range(4):
-        walker.app.chat.stage.lanes.add(Queued(f"q{number}", "follow_up", f"text {number}"))
+        walker.app.chat.state.queue.add(Queued(f"q{number}", "follow_up", f"text {number}"))
 
 
 def at_boundary(what: Paused | PlanReady | None) -> Step:
-    return lambda walker: walker.app.chat.stage.boundary.set(what)
+    return lambda walker: walker.app.chat.state.boundary.set(what)
 
 
 def asks_about_much() -> Recording:

@@ -36,7 +36,7 @@ async def chat(folder: Path) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
 
 def errors(app: ReplayApp) -> list[str]:
     return [
-        block.text for block in app.chat.stage.document.blocks if isinstance(block, Remark) and block.level == "error"
+        block.text for block in app.chat.state.document.blocks if isinstance(block, Remark) and block.level == "error"
     ]
 
 
@@ -134,7 +134,7 @@ async def test_a_page_that_a_command_waits_for_fails_and_the_next_command_works(
         app.chat.run_worker(command())
         await until(pilot, lambda: isinstance(app.screen, Page))
         await pilot.press("x")
-        await until(pilot, lambda: "the command went on" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "the command went on" in app.chat.state.status.now.notice)
         await still_works(pilot, app, "ValueError: a mistake of ours")
 
 
@@ -160,7 +160,7 @@ async def test_errors_without_end_end_the_app(tmp_path: Path) -> None:
         async with app.run_test() as pilot:
             await settled(pilot)
             for _ in range(20):
-                app.chat.stage.failed(ValueError("a mistake of ours"))
+                app.chat.state.failed(ValueError("a mistake of ours"))
             await pilot.pause()
     assert isinstance(app.ended_by, ValueError) and app.return_code == 1
     assert ("close",) in app.told

@@ -9,12 +9,12 @@ import pytest
 from textual.pilot import Pilot
 
 from codeagent.core.acts import Background, SendToJob, StopJob
-from codeagent.tui.bridge import Bridge
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.jobs import JobList, JobsScreen
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.output import JobTail
+from codeagent.tui.reduce import Reducer
 from tests.tui.job_scenes import background, every_state, promoted, takes_long, two_take_long
 from tests.tui.replay import ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording
@@ -59,9 +59,9 @@ def marked(app: ReplayApp) -> str:
 
 def goes_on(app: ReplayApp, recording: Recording, since: int) -> None:
     """Show what was recorded after the first `since` events."""
-    bridge = Bridge(app.chat.stage, live=True)
+    reducer = Reducer(app.chat.state, live=True)
     for event in recording.events[since:]:
-        bridge.show(event)
+        reducer.apply(event)
 
 
 async def test_the_panel_names_every_state_and_begins_at_the_newest_job_that_runs(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_no_timer_runs_once_no_job_does(tmp_path: Path) -> None:
 async def test_with_no_job_the_line_says_what_would_make_one(tmp_path: Path) -> None:
     async with chat(tmp_path, takes_long()) as (pilot, app):
         await pilot.press("ctrl+t")
-        await until(pilot, lambda: "there is no job yet; Ctrl+B moves" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "there is no job yet; Ctrl+B moves" in app.chat.state.status.now.notice)
 
 
 async def test_ctrl_b_moves_the_one_call_that_is_waited_for_although_something_is_written(tmp_path: Path) -> None:
@@ -230,18 +230,18 @@ async def test_a_number_says_which_call_goes_to_the_background(tmp_path: Path) -
         await enter(pilot, "/background 2")
         await until(pilot, lambda: app.told == [Background("c5")])
         await enter(pilot, "/bg 7")
-        await until(pilot, lambda: "there is no call '7': 2 run" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "there is no call '7': 2 run" in app.chat.state.status.now.notice)
 
 
 async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_path: Path) -> None:
     async with chat(tmp_path, takes_long()) as (pilot, app):
         app.clients[-1].refusal = "it cannot be moved, or has just ended: nothing was moved to the background"
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: "nothing was moved" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "nothing was moved" in app.chat.state.status.now.notice)
     (tmp_path / "second").mkdir()
     async with chat(tmp_path / "second", promoted()) as (pilot, app):
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: "nothing is running" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "nothing is running" in app.chat.state.status.now.notice)
 
 
 async def test_the_offer_names_the_key_in_force(tmp_path: Path) -> None:
@@ -284,8 +284,8 @@ async def test_a_command_that_means_no_job_says_which_there_are(tmp_path: Path) 
         ):
             app.chat.tell("")
             await enter(pilot, line)
-            await until(pilot, lambda: bool(app.chat.stage.status.now.notice), line)
-            assert (app.chat.stage.status.now.notice, app.told) == (said, []), line
+            await until(pilot, lambda: bool(app.chat.state.status.now.notice), line)
+            assert (app.chat.state.status.now.notice, app.told) == (said, []), line
 
 
 async def test_keys_are_taken_while_a_job_prints_a_hundred_thousand_lines(tmp_path: Path) -> None:
@@ -294,13 +294,13 @@ async def test_keys_are_taken_while_a_job_prints_a_hundred_thousand_lines(tmp_pa
     for start in range(0, 100_000, 500):
         recording.job_output("job-1", "".join(f"line {number}\n" for number in range(start, start + 500)))
     async with chat(tmp_path, recording=Recording()) as (pilot, app):
-        bridge = Bridge(app.chat.stage, live=True)
+        reducer = Reducer(app.chat.state, live=True)
         for number, event in enumerate(recording.events):
-            bridge.show(event)
+            reducer.apply(event)
             if number >= count and number % 20 == 0:
                 await pilot.press("x")
         assert app.chat.composer.text == "x" * sum(n % 20 == 0 for n in range(count, len(recording.events)))
-        assert len(app.chat.stage.jobs.output("job-1")) <= 601
+        assert len(app.chat.state.jobs.output("job-1")) <= 601
         await pilot.press("ctrl+t")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "line 99999" in shown(app))
 

@@ -278,7 +278,7 @@ async def test_what_is_decided_meanwhile_shows_and_the_mark_stays(tmp_path: Path
         recording.add(
             ToolResultAdded, call_id="c7", name="bash", content=(), is_error=False, executed=True, approval="auto"
         )
-        app.chat.stage.status.set(batch=9)
+        app.chat.state.status.set(batch=9)
         await until(pilot, lambda: "make later" in shown(app))
         assert marked(app) == "c5"
         assert "7 decisions" in shown(app)

@@ -1,4 +1,4 @@
-"""What the user does reaches the agent, from the first moment on; what happens reaches the stage."""
+"""What the user does reaches the agent, from the first moment on; what happens reaches the state."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from codeagent.core.queued import Queued
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import PromptBlock as Said
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.fake_launcher import INFO, SESSION, FakeLauncher
@@ -32,36 +32,38 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def opened(
     launcher: FakeLauncher, options: LaunchOptions | None = None
-) -> tuple[SessionClient, Stage, list[str]]:
-    stage, given_back = Stage(), []
-    stage.give_back = given_back.append
+) -> tuple[SessionClient, UiState, list[str]]:
+    state, given_back = UiState(), []
+    state.give_back = given_back.append
     port: Launcher = launcher
-    client = SessionClient(port, stage)
+    client = SessionClient(port, state)
     assert await client.open(options or LaunchOptions()) is None
-    return client, stage, given_back
+    return client, state, given_back
 
 
-async def ready(launcher: FakeLauncher, options: LaunchOptions | None = None) -> tuple[SessionClient, Stage, list[str]]:
+async def ready(
+    launcher: FakeLauncher, options: LaunchOptions | None = None
+) -> tuple[SessionClient, UiState, list[str]]:
     launcher.ready.set()
-    client, stage, given_back = await opened(launcher, options)
-    await until(lambda: stage.status.now.phase == "idle")
-    return client, stage, given_back
+    client, state, given_back = await opened(launcher, options)
+    await until(lambda: state.status.now.phase == "idle")
+    return client, state, given_back
 
 
 async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -> None:
-    client, stage, _ = await opened(FakeLauncher())
+    client, state, _ = await opened(FakeLauncher())
 
-    now = stage.status.now
+    now = state.status.now
     assert (now.phase, now.model, now.sandbox) == ("starting", "demo", "starting")
-    await until(lambda: (stage.status.now.branch, stage.status.now.changes) == ("main", 3))
+    await until(lambda: (state.status.now.branch, state.status.now.changes) == ("main", 3))
     await client.close()
 
 
 async def test_theme_and_bell_of_the_settings_reach_the_screen() -> None:
-    launcher, stage = FakeLauncher(theme="paper"), Stage()
+    launcher, state = FakeLauncher(theme="paper"), UiState()
     told: list[tuple[str | None, bool]] = []
-    stage.prefer = lambda theme, bell: told.append((theme, bell))
-    client = SessionClient(launcher, stage)
+    state.prefer = lambda theme, bell: told.append((theme, bell))
+    client = SessionClient(launcher, state)
     await client.open(LaunchOptions())
 
     assert told == [("paper", True)]
@@ -80,19 +82,19 @@ async def test_it_has_started_once_there_is_an_agent() -> None:
 
 async def test_where_nothing_can_be_started_the_reason_is_said_and_what_is_sent_returns() -> None:
     launcher = FakeLauncher(refuses="no model is set")
-    client, stage, given_back = await opened(launcher)
+    client, state, given_back = await opened(launcher)
     launcher.ready.set()
     with pytest.raises(CodeagentError, match="/new starts a new session"):
         await client.start_up()
-    assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == ["no model is set"]
+    assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == ["no model is set"]
     client.do(Prompt("again"))
-    assert (given_back, stage.lanes.items) == (["again"], ())
+    assert (given_back, state.queue.items) == (["again"], ())
     await client.close()
 
 
 async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
     lacks = Missing("model", "no model is set")
-    client = SessionClient(FakeLauncher(lacks=lacks), Stage())
+    client = SessionClient(FakeLauncher(lacks=lacks), UiState())
 
     assert await client.open(LaunchOptions()) == lacks
     assert not client.running
@@ -101,9 +103,9 @@ async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
 
 async def test_a_session_of_another_folder_is_continued_there_and_that_is_said() -> None:
     launcher = FakeLauncher(elsewhere=Path("/home/ada/other"))
-    client, stage, _ = await opened(launcher, LaunchOptions(resume="2026"))
-    assert stage.status.now.workspace == "other"
-    said = [block.text for block in stage.document.blocks if isinstance(block, Remark)]
+    client, state, _ = await opened(launcher, LaunchOptions(resume="2026"))
+    assert state.status.now.workspace == "other"
+    said = [block.text for block in state.document.blocks if isinstance(block, Remark)]
     assert said == ["this session belongs to /home/ada/other: working there"]
     await client.close()
 
@@ -112,62 +114,62 @@ async def test_a_session_of_another_folder_is_continued_there_and_that_is_said()
 async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_said(
     launcher: FakeLauncher, wanted: str
 ) -> None:
-    stage = Stage()
-    client = SessionClient(launcher, stage)
+    state = UiState()
+    client = SessionClient(launcher, state)
     missing = await client.open(LaunchOptions(resume=wanted))
     assert missing is not None and missing.kind == "session"
-    assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [missing.text]
+    assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == [missing.text]
     await client.close()
 
 
 async def test_a_pause_that_a_crash_ended_is_no_longer_offered() -> None:
     recording = Recording().run("go").notice("run.paused", "paused before batch 1", batch=1, why="asked", calls=[])
-    client, stage, _ = await opened(FakeLauncher(log=recording.events), LaunchOptions(resume="2026"))
-    assert stage.boundary.now is None
+    client, state, _ = await opened(FakeLauncher(log=recording.events), LaunchOptions(resume="2026"))
+    assert state.boundary.now is None
     await client.close()
 
 
 async def test_a_resumed_session_is_on_the_stage_before_anything_has_started() -> None:
     launcher = FakeLauncher(log=tuple(looked_around().events))
-    client, stage, _ = await opened(launcher, LaunchOptions(resume="2026"))
+    client, state, _ = await opened(launcher, LaunchOptions(resume="2026"))
 
-    assert isinstance(stage.document.blocks[0], Said)
+    assert isinstance(state.document.blocks[0], Said)
     await client.close()
 
 
 async def test_what_opening_wrote_to_the_log_is_shown_once() -> None:
     recording = looked_around()
     launcher = FakeLauncher(log=tuple(recording.events))
-    client, stage, _ = await opened(launcher, LaunchOptions(resume="2026"))
-    before = len(stage.document.blocks)
+    client, state, _ = await opened(launcher, LaunchOptions(resume="2026"))
+    before = len(state.document.blocks)
 
     launcher.log = tuple(recording.finish("interrupted", error="the process ended before the run did").events)
     launcher.ready.set()
-    await until(lambda: stage.status.now.phase == "idle" and stage.status.now.sandbox != "starting")
+    await until(lambda: state.status.now.phase == "idle" and state.status.now.sandbox != "starting")
 
-    assert len(stage.document.blocks) == before + 1
+    assert len(state.document.blocks) == before + 1
     await client.close()
 
 
 async def test_events_are_drawn_as_they_come() -> None:
     launcher = FakeLauncher()
-    client, stage, _ = await ready(launcher)
+    client, state, _ = await ready(launcher)
 
     launcher.agent.emit(*running_tests().events)
-    await until(lambda: len(stage.document.blocks) >= 4)
+    await until(lambda: len(state.document.blocks) >= 4)
 
-    assert stage.status.now.phase == "working"
+    assert state.status.now.phase == "working"
     await client.close()
 
 
 async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = FakeLauncher()
-    client, stage, _ = await ready(launcher)
+    client, state, _ = await ready(launcher)
     failed: list[BaseException] = []
-    stage.failed = failed.append
-    monkeypatch.setattr(stage.document, "stream_text", lambda *_: 1 / 0)
+    state.failed = failed.append
+    monkeypatch.setattr(state.document, "stream_text", lambda *_: 1 / 0)
     launcher.agent.emit(*Recording().run("go").stream("one").finish().events)
-    await until(lambda: stage.status.now.phase == "idle" and bool(failed))
+    await until(lambda: state.status.now.phase == "idle" and bool(failed))
     assert [type(error) for error in failed] == [ZeroDivisionError]
     await client.close()
 
@@ -176,9 +178,9 @@ async def test_a_start_that_fails_by_a_mistake_is_told(monkeypatch: pytest.Monke
     launcher = FakeLauncher()
     monkeypatch.setattr(FakeLauncher, "open", lambda *_, **__: 1 / 0)
     failed: list[BaseException] = []
-    stage = Stage()
-    stage.failed = failed.append
-    client = SessionClient(launcher, stage)
+    state = UiState()
+    state.failed = failed.append
+    client = SessionClient(launcher, state)
     await client.open(LaunchOptions())
     with pytest.raises(CodeagentError, match="not started"):
         await client.start_up()
@@ -198,11 +200,11 @@ async def test_text_that_came_too_late_for_its_run_begins_the_next_one() -> None
 
 async def test_an_interrupted_run_does_not_begin_another() -> None:
     launcher = FakeLauncher()
-    client, stage, _ = await ready(launcher)
+    client, state, _ = await ready(launcher)
     launcher.agent.queued = (Queued("q1", "steer", "also 1900"),)
 
     launcher.agent.emit(*Recording().run("x").finish("interrupted").events)
-    await until(lambda: len(stage.document.blocks) == 2)
+    await until(lambda: len(state.document.blocks) == 2)
 
     assert launcher.agent.told == []
     await client.close()
@@ -250,12 +252,12 @@ async def test_an_answer_carries_its_reason() -> None:
 
 async def test_a_mode_chosen_during_the_start_holds_from_the_first_call() -> None:
     launcher = FakeLauncher()
-    client, stage, _ = await opened(launcher)
-    stage.status.set(mode="plan")
+    client, state, _ = await opened(launcher)
+    state.status.set(mode="plan")
     launcher.ready.set()
-    await until(lambda: stage.status.now.phase == "idle")
+    await until(lambda: state.status.now.phase == "idle")
 
-    assert stage.status.now.mode == "plan"
+    assert state.status.now.mode == "plan"
     assert launcher.agent.told == [SetMode("plan")]
     await client.close()
 
@@ -281,7 +283,7 @@ async def test_a_shell_command_that_comes_too_early_returns_to_the_composer() ->
 
 async def test_another_model_takes_over_and_its_window_is_shown() -> None:
     launcher = FakeLauncher()
-    client, stage, _ = await ready(launcher)
+    client, state, _ = await ready(launcher)
     other = ModelRow("ollama/qwen3", "local", ready=True)
 
     assert await client.missing(other) is None
@@ -290,15 +292,15 @@ async def test_another_model_takes_over_and_its_window_is_shown() -> None:
     launcher.agent.emit(
         *Recording().notice("model.changed", "ollama/qwen3", model="ollama/qwen3", api_base=None).events
     )
-    await until(lambda: stage.status.now.context_window == 1000)
-    assert stage.status.now.model == client.model.name == "ollama/qwen3"
+    await until(lambda: state.status.now.context_window == 1000)
+    assert state.status.now.model == client.model.name == "ollama/qwen3"
     await client.close()
 
 
 async def test_a_mode_is_shown_at_once_with_what_it_lets_through() -> None:
-    client, stage, _ = await ready(FakeLauncher())
+    client, state, _ = await ready(FakeLauncher())
     client.do(SetMode("plan"))
-    assert stage.status.now.notice == "mode: plan · reads run, nothing is changed"
+    assert state.status.now.notice == "mode: plan · reads run, nothing is changed"
     await client.close()
 
 
@@ -335,16 +337,16 @@ async def test_closing_twice_closes_once_and_ends_what_was_starting() -> None:
 
 async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_screen_is_idle_again() -> None:
     launcher = FakeLauncher()
-    client, stage, given_back = await ready(launcher)
+    client, state, given_back = await ready(launcher)
     client.do(Prompt("fix it"))
-    assert stage.status.now.phase == "thinking"
+    assert state.status.now.phase == "thinking"
 
     why = "a hook denied the prompt, so it was not sent: not on a Friday"
     launcher.agent.emit(RunNotBegun(seq=5, ts=1.0, session="s", text=why, prompt="fix it"))
 
-    await until(lambda: stage.status.now.phase == "idle")
+    await until(lambda: state.status.now.phase == "idle")
     assert given_back == ["fix it"]
-    assert [block.text for block in stage.document.blocks if isinstance(block, Remark)] == [why]
+    assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == [why]
     await client.close()
 
 
@@ -373,19 +375,19 @@ async def test_without_a_sandbox_no_tool_is_shown_as_sandboxed() -> None:
 
 async def test_jobs_of_a_process_that_died_are_lost_in_the_session_that_goes_on() -> None:
     launcher = FakeLauncher(log=tuple(background().events))
-    client, stage, _ = await opened(launcher, LaunchOptions(resume=SESSION))
+    client, state, _ = await opened(launcher, LaunchOptions(resume=SESSION))
 
-    assert [(row.id, row.status) for row in stage.jobs.rows] == [("job-1", "lost")]
-    assert stage.status.now.jobs == 0
+    assert [(row.id, row.status) for row in state.jobs.rows] == [("job-1", "lost")]
+    assert state.status.now.jobs == 0
     await client.close()
 
 
 async def test_what_a_live_job_prints_reaches_its_place() -> None:
     launcher, recording = FakeLauncher(), background()
-    client, stage, _ = await ready(launcher)
+    client, state, _ = await ready(launcher)
     launcher.agent.emit(*recording.job_output("job-1", "one\n").job_output("job-1", "two\n").events)
 
-    await until(lambda: bool(stage.jobs.rows) and stage.jobs.output("job-1").last(1) == ["two"])
+    await until(lambda: bool(state.jobs.rows) and state.jobs.output("job-1").last(1) == ["two"])
     await client.close()
 
 

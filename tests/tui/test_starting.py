@@ -35,7 +35,7 @@ async def enter(pilot: Pilot[None], *lines: str) -> None:
 
 
 def lane(app: ReplayApp) -> list[str]:
-    return [item.text for item in app.chat.stage.lanes.items]
+    return [item.text for item in app.chat.state.queue.items]
 
 
 def on_disk(folder: Path) -> str:
@@ -51,7 +51,7 @@ async def test_prompts_keys_and_commands_are_done_in_the_order_they_were_given(t
         await enter(pilot, "fix it", "!ls", "/model demo", "/step on")
         assert app.told == []
         assert lane(app) == ["/budget $2", "fix it", "!ls", "/model demo", "/step on"]
-        assert app.chat.stage.status.now.mode == "accept-edits"
+        assert app.chat.state.status.now.mode == "accept-edits"
         starts.set()
         await until(pilot, lambda: Step(True) in app.told)
         assert app.told == [
@@ -77,7 +77,7 @@ async def test_what_is_sent_after_the_start_stays_behind_what_waits(tmp_path: Pa
 async def test_what_was_sent_is_on_disk_before_the_lane_shows_it(tmp_path: Path) -> None:
     async with starting(tmp_path) as (pilot, app, starts):
         seen: list[tuple[list[str], str]] = []
-        app.chat.stage.lanes.watch(lambda: seen.append((lane(app), on_disk(tmp_path))))
+        app.chat.state.queue.watch(lambda: seen.append((lane(app), on_disk(tmp_path))))
         await enter(pilot, "one", "!ls")
         assert [(shown, written.splitlines()) for shown, written in seen] == [
             (["one"], ["one"]),
@@ -99,7 +99,7 @@ async def test_esc_esc_takes_back_what_waits_for_the_start(tmp_path: Path) -> No
     async with starting(tmp_path) as (pilot, app, _):
         await enter(pilot, "one", "two")
         await pilot.press("escape")
-        assert "Esc again takes back" in app.chat.stage.status.now.notice
+        assert "Esc again takes back" in app.chat.state.status.now.notice
         assert lane(app) == ["one", "two"]
         await pilot.press("escape")
         assert (lane(app), app.chat.composer.text) == ([], "one\ntwo")
@@ -127,7 +127,7 @@ async def test_where_nothing_starts_everything_returns_to_the_composer(tmp_path:
 async def test_a_command_that_needs_no_conversation_does_not_wait_for_one(tmp_path: Path) -> None:
     async with starting(tmp_path) as (pilot, app, _):
         await enter(pilot, "/theme paper")
-        await until(pilot, lambda: "theme: paper" in app.chat.stage.status.now.notice)
+        await until(pilot, lambda: "theme: paper" in app.chat.state.status.now.notice)
         await enter(pilot, "/help")
         await until(pilot, lambda: app.screen is not app.chat)
         assert lane(app) == []

@@ -27,8 +27,8 @@ from codeagent.core.acts import (
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.budget import Budget
 from codeagent.core.policy import Mode
-from codeagent.tui.bridge import Bridge
-from codeagent.tui.stage import PlanReady, Stage
+from codeagent.tui.reduce import Reducer
+from codeagent.tui.state import PlanReady, UiState
 from tests.tui.boundary_scenes import (
     COMMAND,
     PLAN,
@@ -72,7 +72,7 @@ async def show(pilot: Pilot[None], app: ReplayApp, recording: Recording, *, seen
     """The boundary of another recording as one that was just reached, with nothing told so far."""
     app.forget()
     for what in (None, stage_of(recording)):
-        app.chat.stage.boundary.set(what)
+        app.chat.state.boundary.set(what)
         await pilot.pause()
     if seen:
         long_enough()
@@ -103,7 +103,7 @@ async def test_a_pause_ends_from_where_one_writes(tmp_path: Path) -> None:
 async def test_going_on_turns_step_mode_on_or_off(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         for key, on in (("s", True), ("S", False)):
-            app.chat.stage.status.set(stepping=not on)
+            app.chat.state.status.set(stepping=not on)
             await show(pilot, app, paused())
             app.chat.composer.focus()
             await pilot.press("tab", key)
@@ -219,8 +219,8 @@ async def test_no_key_counts_before_the_pause_could_be_seen(tmp_path: Path) -> N
 async def test_esc_twice_stops_also_where_the_pause_came_in_between(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await pilot.press("escape")
-        app.chat.stage.status.set(halt="paused")
-        app.chat.stage.boundary.set(stage_of(paused()))
+        app.chat.state.status.set(halt="paused")
+        app.chat.state.boundary.set(stage_of(paused()))
         await pilot.press("escape")
         assert app.told == [Pause(), Stop()]
 
@@ -236,7 +236,7 @@ async def test_a_question_goes_before_the_pause(tmp_path: Path) -> None:
         assert not app.chat.boundary_card.display
         await pilot.press("alt+x")
         assert app.told == []
-        app.chat.stage.desk.clear()
+        app.chat.state.approvals.clear()
         await pilot.pause()
         assert app.chat.boundary_card.display
 
@@ -251,7 +251,7 @@ async def test_the_mark_stays_on_screen_in_a_long_batch(tmp_path: Path) -> None:
 async def test_the_focus_goes_back_when_the_pause_ends(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         await pilot.press("tab", "c")
-        app.chat.stage.boundary.set(None)
+        app.chat.state.boundary.set(None)
         await pilot.pause()
         assert app.focused is app.chat.composer
 
@@ -287,7 +287,7 @@ async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> Non
             await pilot.press(*keys)
             await pilot.pause()
             assert not app.chat.boundary_card.display, keys
-            assert isinstance(app.chat.stage.boundary.now, PlanReady), keys
+            assert isinstance(app.chat.state.boundary.now, PlanReady), keys
             await enter(pilot, "also 1900")
             long_enough()
             await pilot.press("tab")
@@ -346,7 +346,7 @@ async def refuses(pilot: Pilot[None], app: ReplayApp, line: str, said: str) -> N
     """A command tells the agent nothing, and says why."""
     app.chat.tell("")
     await enter(pilot, line)
-    await until(pilot, lambda: said in app.chat.stage.status.now.notice, line)
+    await until(pilot, lambda: said in app.chat.state.status.now.notice, line)
     assert app.told == [], line
 
 
@@ -360,8 +360,8 @@ async def test_markup_and_control_characters_of_a_batch_are_text(tmp_path: Path)
 
 def stage_of(recording: Recording) -> Any:
     """What the boundary shows after these events."""
-    stage = Stage()
-    bridge = Bridge(stage, live=True)
+    state = UiState()
+    reducer = Reducer(state, live=True)
     for event in recording.events:
-        bridge.show(event)
-    return stage.boundary.now
+        reducer.apply(event)
+    return state.boundary.now

@@ -13,7 +13,7 @@ from codeagent.tui.parts.approval import ApprovalCard
 from codeagent.tui.parts.boundary_card import BoundaryCard
 from codeagent.tui.parts.boundary_sheet import BoundaryAct
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 
 class CardDock(Vertical):
@@ -29,21 +29,21 @@ class CardDock(Vertical):
     }
     """
 
-    def __init__(self, stage: Stage, *, now: Callable[[], float]) -> None:
+    def __init__(self, state: UiState, *, now: Callable[[], float]) -> None:
         super().__init__()
-        self._stage = stage
-        self.approval = ApprovalCard(stage.desk, now=now)
-        self.boundary = BoundaryCard(stage)
+        self._state = state
+        self.approval = ApprovalCard(state.approvals, now=now)
+        self.boundary = BoundaryCard(state)
 
     def compose(self) -> ComposeResult:
         yield self.approval
         yield self.boundary
 
     def on_descendant_focus(self) -> None:
-        self._stage.status.set(on_card=True)
+        self._state.status.set(on_card=True)
 
     def on_descendant_blur(self) -> None:
-        self._stage.status.set(on_card=False)
+        self._state.status.set(on_card=False)
 
     def ring(self, bell: bool) -> None:
         """Whether what waits for the user rings once."""
@@ -56,17 +56,17 @@ class CardDock(Vertical):
 
     def take_focus(self) -> bool:
         """Give the keys to what waits; False where nothing does."""
-        if self._stage.desk.waiting:
+        if self._state.approvals.waiting:
             self.approval.take_focus()
             return True
-        if self._stage.boundary.now is None:
+        if self._state.boundary.now is None:
             return False
         self.boundary.take_focus()
         return True
 
     def press(self, key: str) -> bool:
         """A key with Alt, from the composer; False if it is not one of theirs."""
-        return self.approval.press(key) if self._stage.desk.waiting else self.boundary.press(key)
+        return self.approval.press(key) if self._state.approvals.waiting else self.boundary.press(key)
 
     @property
     def too_soon(self) -> str:
@@ -79,7 +79,7 @@ class AnsweredCards(CardDock):
 
     def __init__(self, chat: Chat, act: Callable[[BoundaryAct], None], *, now: Callable[[], float]) -> None:
         """`act` does what is wanted at a boundary. `now` gives seconds since the epoch."""
-        super().__init__(chat.stage, now=now)
+        super().__init__(chat.state, now=now)
         self._chat = chat
         self._act = act
 

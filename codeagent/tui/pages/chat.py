@@ -1,4 +1,4 @@
-"""The chat screen: what the user does becomes acts of the session client; what happens is drawn from the stage."""
+"""The chat screen: what the user does becomes acts of the session client; what happens is drawn from the UI state."""
 
 import asyncio
 import time
@@ -24,12 +24,12 @@ from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.header import Header
-from codeagent.tui.parts.lanes import LanesView
+from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import StatusLine
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
-from codeagent.tui.stage import PlanReady, Stage
+from codeagent.tui.state import PlanReady, UiState
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
 
@@ -76,17 +76,17 @@ class ChatScreen(Screen[None]):
 
     def __init__(self, host: Host, options: LaunchOptions) -> None:
         super().__init__()
-        self.stage = Stage()
+        self.state = UiState()
         self.client: SessionClient | None = None
-        self.view = TranscriptView(self.stage.document, clock=host.now)
+        self.view = TranscriptView(self.state.document, clock=host.now)
         self._history = PromptHistory(host.folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS)
         self._cards = AnsweredCards(self, lambda act: self._slash.act(act), now=host.now)
-        self._area = ComposerArea(self.composer, self.stage, mode_key=host.keys.shown("chat.mode"))
+        self._area = ComposerArea(self.composer, self.state, mode_key=host.keys.shown("chat.mode"))
         self._escape = Escape()
-        self._header = Header(self.stage.status)
+        self._header = Header(self.state.status)
         self._find_bar = FindBar()
-        self._lanes = LanesView(self.stage.lanes)
+        self._queue = QueueView(self.state.queue)
         self._draft = host.draft
         self._host = host
         self.launch_options = options
@@ -102,22 +102,22 @@ class ChatScreen(Screen[None]):
         with Vertical(classes="chat--foot"):
             yield self._find_bar
             yield self._cards
-            yield self._lanes
+            yield self._queue
             yield self._area
-            yield StatusLine(self.stage, clock=self._host.now, to_background=self._host.keys.shown("chat.background"))
+            yield StatusLine(self.state, clock=self._host.now, to_background=self._host.keys.shown("chat.background"))
 
     def on_mount(self) -> None:
-        self.stage.give_back = self.composer.insert_back
-        self.stage.failed = self._failed
-        self.stage.prefer = self._prefer
-        for model in (self.stage.status, self.stage.lanes, self.stage.desk, self.stage.boundary):
+        self.state.give_back = self.composer.insert_back
+        self.state.failed = self._failed
+        self.state.prefer = self._prefer
+        for model in (self.state.status, self.state.queue, self.state.approvals, self.state.boundary):
             model.watch(self._sync_composer)
         self.composer.set_text(self._draft.load())
         self.composer.insert_back(self.launch_options.prompt)
         self.composer.focus()
         for trouble in (self._draft.trouble, self._history.trouble):
             if trouble:
-                self.stage.document.remark(trouble, "warning")
+                self.state.document.remark(trouble, "warning")
         self.call_after_refresh(self.set_timer, _FIRST_KEYS, self._open)
 
     async def end(self) -> None:
@@ -128,7 +128,7 @@ class ChatScreen(Screen[None]):
 
     def tell(self, text: str) -> None:
         """One short line in place of the status line's hints."""
-        self.stage.status.set(notice=text)
+        self.state.status.set(notice=text)
 
     def _open(self) -> None:
         """The first frame is drawn: now what is heavy may be imported."""
@@ -137,22 +137,22 @@ class ChatScreen(Screen[None]):
     async def _connect(self) -> None:
         from codeagent.tui.pages.opening import greet, open_conversation  # screens that the first frame does not need
 
-        greet(self.stage, self._host, self.launch_options)
+        greet(self.state, self._host, self.launch_options)
         try:
-            self._opened = await self._host.open_client(self.stage)
+            self._opened = await self._host.open_client(self.state)
             options = await open_conversation(self.app, self._opened, self.launch_options)
             if options is None:
                 self._host.quit()
                 return
             self.launch_options = options
-            greet(self.stage, self._host, options)
+            greet(self.state, self._host, options)
         except Exception as error:
             self._sending.refused = str(error)
             if isinstance(error, CodeagentError):
-                self.stage.document.remark(str(error), "error")
+                self.state.document.remark(str(error), "error")
             else:
                 self._failed(error)
-            self.stage.status.set(phase="idle", sandbox="none")
+            self.state.status.set(phase="idle", sandbox="none")
         else:
             self.client = self._opened
         self._settled.set()
@@ -175,13 +175,13 @@ class ChatScreen(Screen[None]):
     @on(events.Resize)
     def _sync_composer(self) -> None:
         """A card takes some of the room of what is written and of what waits to be read."""
-        self.composer.running = self.stage.status.now.phase not in ("starting", "idle")
-        self.composer.has_queue = bool(self.stage.lanes.items)
-        rows, asked = self.app.size.height, self.stage.desk.waiting or self.stage.boundary.now is not None
+        self.composer.running = self.state.status.now.phase not in ("starting", "idle")
+        self.composer.has_queue = bool(self.state.queue.items)
+        rows, asked = self.app.size.height, self.state.approvals.waiting or self.state.boundary.now is not None
         self._header.display = rows >= _LOW
         # In cells: Textual passes over parts of the screen where what holds them is as high as its content.
         self.composer.styles.max_height = most = max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
-        self._lanes.styles.max_height = 0 if asked and rows < _LOW else most
+        self._queue.styles.max_height = 0 if asked and rows < _LOW else most
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""
@@ -189,7 +189,7 @@ class ChatScreen(Screen[None]):
         if theme is None or self.launch_options.theme is not None or theme == self._host.theme_name:
             return
         if problem := self._host.use_theme(theme):
-            self.stage.document.remark(problem, "warning")
+            self.state.document.remark(problem, "warning")
 
     def _failed(self, error: BaseException) -> None:
         self.app._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
@@ -217,14 +217,14 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.TakeBackRequested)
     def _take_back_last(self) -> None:
-        if self.stage.lanes.items:
-            self._sending.take_back(self.stage.lanes.items[-1].id)
+        if self.state.queue.items:
+            self._sending.take_back(self.state.queue.items[-1].id)
 
-    @on(LanesView.TakeBack)
-    def _take_back(self, message: LanesView.TakeBack) -> None:
+    @on(QueueView.TakeBack)
+    def _take_back(self, message: QueueView.TakeBack) -> None:
         self._sending.take_back(message.queued_id)
 
-    @on(LanesView.ListWanted)
+    @on(QueueView.ListWanted)
     def _list_queue(self) -> None:
         self._slash.run("queue")
 
@@ -291,12 +291,12 @@ class ChatScreen(Screen[None]):
     def action_step_back(self) -> None:
         """Esc: close what is open, else pause at the next boundary; once more: stop now."""
         situation = Situation(
-            self.stage.status.now.halt,
+            self.state.status.now.halt,
             finding=self._find_bar.display,
             elsewhere=self.focused is not self.composer,
-            plan=isinstance(self.stage.boundary.now, PlanReady) and self._cards.boundary.display,
+            plan=isinstance(self.state.boundary.now, PlanReady) and self._cards.boundary.display,
             busy=self._busy(),
-            command=bool(self.stage.document.running_commands()),
+            command=bool(self.state.document.running_commands()),
             blank=self.composer.is_blank,
             new=bool(self._cards.too_soon),
         )
@@ -326,7 +326,7 @@ class ChatScreen(Screen[None]):
                 self.tell(said.get(meaning, ""))
 
     def _busy(self) -> bool:
-        running = self.client is not None and (self.client.running or bool(self.stage.document.running_commands()))
+        running = self.client is not None and (self.client.running or bool(self.state.document.running_commands()))
         return running or self._sending.waits
 
     def action_cancel(self) -> None:

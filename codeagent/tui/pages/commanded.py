@@ -6,7 +6,7 @@ from textual.app import App
 
 from codeagent.tui.parts.boundary_card import BoundaryCard
 from codeagent.tui.ports import LaunchOptions
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
 
 if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
@@ -20,7 +20,7 @@ class Chat(Protocol):
     def app(self) -> App[Any]: ...
 
     @property
-    def stage(self) -> Stage: ...
+    def state(self) -> UiState: ...
 
     @property
     def client(self) -> "SessionClient | None": ...

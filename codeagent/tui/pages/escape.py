@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from codeagent.tui.stage import Halt
+from codeagent.tui.state import Halt
 
 Meaning = Literal[
     "close_find", "to_writing", "put_plan_away", "pause", "stop", "too_soon", "offer_rewind", "rewind", ""

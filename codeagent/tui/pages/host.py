@@ -8,13 +8,13 @@ from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.boundary_sheet import BoundaryAct
 from codeagent.tui.ports import LaunchOptions
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from codeagent.tui.themes import Themes
 
 if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
     from codeagent.tui.session_client import SessionClient
 
-OpenClient = Callable[[Stage], Awaitable["SessionClient"]]
+OpenClient = Callable[[UiState], Awaitable["SessionClient"]]
 """Makes the session client; called after the first frame, so that nothing heavy is imported before."""
 
 

@@ -47,7 +47,7 @@ class JobCommands:
         client = await self._chat.ready()
         name, _, rest = argument.partition(" ")
         word, _, text = rest.strip().partition(" ")
-        if not self._chat.stage.jobs.rows:
+        if not self._chat.state.jobs.rows:
             key = self._host.keys.shown("chat.background")
             self._chat.tell(f"{_NONE}; {key} moves a call that runs to the background")
             return
@@ -55,7 +55,7 @@ class JobCommands:
         match word:
             case "":
                 marked = "" if row is None else row.id
-                page = JobsScreen(self._chat.stage, client, self._host.keys, marked=marked, clock=self._host.now)
+                page = JobsScreen(self._chat.state, client, self._host.keys, marked=marked, clock=self._host.now)
                 await self._chat.app.push_screen_wait(page)
             case "output" if row is not None and not text:
                 await self._output(row)
@@ -74,7 +74,7 @@ class JobCommands:
     async def _background(self, argument: str) -> None:
         """`/background [number]`: of several calls, the user says which."""
         client = await self._chat.ready()
-        calls = self._chat.stage.document.running_calls()
+        calls = self._chat.state.document.running_calls()
         if not calls:
             raise CodeagentError(_ENDED)
         call_id = calls[0].call_id
@@ -102,7 +102,7 @@ class JobCommands:
 
     def _job(self, name: str) -> Job:
         """By its id or its number. Raises CodeagentError."""
-        board = self._chat.stage.jobs
+        board = self._chat.state.jobs
         row = board.get(name) or board.get(f"job-{name}")
         if row is None:
             known = ", ".join(row.id for row in board.rows[-6:])

@@ -28,7 +28,7 @@ from codeagent.tui.parts.output import JobTail
 from codeagent.tui.parts.rows import HintKey, HintKeys, Part, TitleRow, cut_end, fit, flat, joined_width, styled
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from codeagent.tui.transcript.spelling import counted, whole
 
 _WORD = 7
@@ -142,7 +142,7 @@ class JobsScreen(Panel[None]):
 
     def __init__(
         self,
-        stage: Stage,
+        state: UiState,
         client: SessionClient,
         keymap: Keymap,
         *,
@@ -151,12 +151,12 @@ class JobsScreen(Panel[None]):
     ) -> None:
         """`marked` is the id of the job the mark begins on. `clock` gives seconds since the epoch."""
         super().__init__()
-        self._stage = stage
+        self._state = state
         self._client = client
         self._title = TitleRow("Jobs")
-        self._list = JobList(stage.jobs, marked, clock=clock)
+        self._list = JobList(state.jobs, marked, clock=clock)
         self._about = TitleRow("")
-        self._tail = JobTail(stage.jobs)
+        self._tail = JobTail(state.jobs)
         self._line = LineInput(placeholder="text for the job", compact=True)
         self._writing_to = ""
         """Id of the job that is written to; empty while nothing is written."""
@@ -177,13 +177,13 @@ class JobsScreen(Panel[None]):
             yield self._hints
 
     def on_mount(self) -> None:
-        self._stage.jobs.watch(self._changed)
-        self._stage.desk.watch(self._changed)
+        self._state.jobs.watch(self._changed)
+        self._state.approvals.watch(self._changed)
         self._sync()
 
     def on_unmount(self) -> None:
-        self._stage.jobs.unwatch(self._changed)
-        self._stage.desk.unwatch(self._changed)
+        self._state.jobs.unwatch(self._changed)
+        self._state.approvals.unwatch(self._changed)
 
     @property
     def ticking(self) -> bool:
@@ -315,8 +315,8 @@ class JobsScreen(Panel[None]):
     def _sync(self) -> None:
         """Draw the jobs as they are now; a timer runs only while a duration counts."""
         self._pending = None
-        running, count = self._stage.jobs.running, len(self._stage.jobs.rows)
-        waits = ("approval needed: Esc to return",) if self._stage.desk.waiting else ()
+        running, count = self._state.jobs.running, len(self._state.jobs.rows)
+        waits = ("approval needed: Esc to return",) if self._state.approvals.waiting else ()
         self._title.tell(" · ".join([*waits, f"{running} running", f"{count} in all"]))
         self._list.sync()
         if (row := self._list.marked) is not None:
@@ -332,7 +332,7 @@ class JobsScreen(Panel[None]):
             self._ticker = None
 
     def _tick(self) -> None:
-        self._stage.jobs.count(self._client.job_lines())
+        self._state.jobs.count(self._client.job_lines())
         self._list.sync()
 
     def _keys(self) -> tuple[HintKey, ...]:

@@ -21,7 +21,7 @@ from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.parts.status import greeting
 from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 
 class FolderQuestion(Guarded[bool]):
@@ -71,15 +71,15 @@ class GitQuestion(FolderQuestion):
     HINTS: ClassVar[list[str]] = ["n no (the default)", "y yes, always for this folder"]
 
 
-def greet(stage: Stage, host: Host, options: LaunchOptions) -> None:
+def greet(state: UiState, host: Host, options: LaunchOptions) -> None:
     """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning."""
 
     def say() -> None:
         key = host.keys.shown("composer.keys")
-        stage.document.greet(greeting(stage.status.now, host.folders.workspace, key))
+        state.document.greet(greeting(state.status.now, host.folders.workspace, key))
 
     if options.resume is None:
-        stage.status.watch(say)
+        state.status.watch(say)
         say()
 
 

@@ -25,7 +25,7 @@ from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.rows import wrap
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 WORDS: dict[Permission, str] = {"auto": "allow", "prompt": "ask", "deny": "deny"}
 ORIGINS: dict[RuleOrigin, str] = {
@@ -246,10 +246,10 @@ class PermissionsScreen(ModalScreen[None]):
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, client: SessionClient, stage: Stage) -> None:
+    def __init__(self, client: SessionClient, state: UiState) -> None:
         super().__init__()
         self._client = client
-        self._stage = stage
+        self._state = state
         self._known: object = None
         self._title = TitleRow("Permissions")
         self._list = PermissionList()
@@ -329,9 +329,9 @@ class PermissionsScreen(ModalScreen[None]):
 
     def _moment(self) -> object:
         """Something that differs once there may be other rules or decisions."""
-        now = self._stage.status.now
+        now = self._state.status.now
         try:
-            return self._stage.desk.waiting, now.phase, now.batch, self._client.rules
+            return self._state.approvals.waiting, now.phase, now.batch, self._client.rules
         except CodeagentError:
             return None
 

@@ -17,13 +17,13 @@ from codeagent.tui.keymap import Keymap
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.call_edit import fits_line
 from codeagent.tui.parts.external_editor import edit_in_editor
-from codeagent.tui.parts.lanes import in_lanes, lane_of, text_parts, title_parts
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.queued import by_lane, lane_of, text_parts, title_parts
 from codeagent.tui.parts.rows import HintKey, HintKeys, TitleRow
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Lanes
+from codeagent.tui.state import QueuedMessages
 
 _AROUND = 3
 """Rows of the panel besides the list."""
@@ -34,9 +34,9 @@ _WRITING = (HintKey("Enter", "keeps it", "keep"), HintKey("Esc", "leaves it as i
 class QueueList(MarkedList[Queued | str]):
     """Texts, each lane below its title."""
 
-    def __init__(self, lanes: Lanes) -> None:
-        super().__init__(_rows(lanes))
-        self._lanes = lanes
+    def __init__(self, queue: QueuedMessages) -> None:
+        super().__init__(_rows(queue))
+        self._queue = queue
 
     @property
     def text(self) -> Queued | None:
@@ -45,7 +45,7 @@ class QueueList(MarkedList[Queued | str]):
 
     def sync(self) -> None:
         """Show what waits now; whatever changed, the mark stays on its text, or near where it was."""
-        self.show(_rows(self._lanes))
+        self.show(_rows(self._queue))
 
     def is_heading(self, row: Queued | str) -> bool:
         return isinstance(row, str)
@@ -64,12 +64,12 @@ class QueueList(MarkedList[Queued | str]):
         at = items.index(item) + step
         if not 0 <= at < len(items) or lane_of(items[at]) != lane_of(item):
             return None
-        return self._lanes.items.index(items[at])
+        return self._queue.items.index(items[at])
 
 
-def _rows(lanes: Lanes) -> list[Queued | str]:
+def _rows(queue: QueuedMessages) -> list[Queued | str]:
     rows: list[Queued | str] = []
-    for title, waiting in in_lanes(lanes.items):
+    for title, waiting in by_lane(queue.items):
         rows += [title, *waiting]
     return rows
 
@@ -94,14 +94,16 @@ class QueuePage(Panel[None]):
         Binding("escape,q,ctrl+c", "close", "close", show=False, id="queue.close"),
     ]
 
-    def __init__(self, lanes: Lanes, client: SessionClient, keymap: Keymap, restore: Callable[[str], None]) -> None:
+    def __init__(
+        self, queue: QueuedMessages, client: SessionClient, keymap: Keymap, restore: Callable[[str], None]
+    ) -> None:
         """`restore` puts text of the user's that would be lost into the composer."""
         super().__init__()
-        self._lanes = lanes
+        self._queue = queue
         self._client = client
         self._restore = restore
-        self._title = TitleRow("What waits to be read", f"{len(lanes.items)}")
-        self._list = QueueList(lanes)
+        self._title = TitleRow("What waits to be read", f"{len(queue.items)}")
+        self._list = QueueList(queue)
         self._line = LineInput(compact=True, select_on_focus=False)
         self._edited: Queued | None = None
         """What is written in the line."""
@@ -118,10 +120,10 @@ class QueuePage(Panel[None]):
             yield self._hints
 
     def on_mount(self) -> None:
-        self._lanes.watch(self._sync)
+        self._queue.watch(self._sync)
 
     def on_unmount(self) -> None:
-        self._lanes.unwatch(self._sync)
+        self._queue.unwatch(self._sync)
 
     def on_resize(self, event: Resize) -> None:
         self._list.styles.max_height = max(1, event.size.height * 3 // 4 - _AROUND)
@@ -200,7 +202,7 @@ class QueuePage(Panel[None]):
         self.call_later(self._changed)
 
     def _changed(self) -> None:
-        waiting = self._lanes.items
+        waiting = self._queue.items
         self._title.tell(f"{len(waiting)}")
         if self._edited is not None and all(item.id != self._edited.id for item in waiting):
             self._lost(self._edited, self._line.value)

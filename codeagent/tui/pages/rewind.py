@@ -163,7 +163,7 @@ class GoingBack:
 
     async def _go(self, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None) -> None:
         talks = way != "files"
-        said = prompt_said(self._chat.stage.document.blocks, client.rewind.points(), point) if talks else ""
+        said = prompt_said(self._chat.state.document.blocks, client.rewind.points(), point) if talks else ""
         act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
         changed = await self._restored(client, act)
         if said:

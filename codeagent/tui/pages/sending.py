@@ -12,7 +12,7 @@ from codeagent.core.queued import Queued
 from codeagent.tui.drafts import Draft
 from codeagent.tui.pages.commanded import Chat
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.stage import Paused
+from codeagent.tui.state import Paused
 
 if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
     from codeagent.tui.session_client import SessionClient
@@ -65,13 +65,13 @@ class Sending:
             return
         if client.running and text.strip():
             client.do(Steer(text))
-        if chat.stage.status.now.halt in ("pausing", "paused"):
+        if chat.state.status.now.halt in ("pausing", "paused"):
             # What was sent before the pause could be seen was meant for the run, not for the pause.
             if new:
                 chat.tell(f"it has just paused: {TOO_SOON}")
             else:
                 client.do(Resume())
-        elif not client.running and (text.strip() or chat.stage.lanes.items):
+        elif not client.running and (text.strip() or chat.state.queue.items):
             client.do(Prompt(text if text.strip() else None))
 
     def follow_up(self, text: str) -> None:
@@ -108,7 +108,7 @@ class Sending:
             client.do(Stop())
 
     def next_mode(self) -> None:
-        mode = self._chat.stage.status.now.mode
+        mode = self._chat.state.status.now.mode
         self.set_mode(_MODES[(_MODES.index(mode) + 1) % len(_MODES)] if mode in _MODES else "ask")
 
     def set_mode(self, mode: Mode) -> None:
@@ -118,7 +118,7 @@ class Sending:
             self._there().do(SetMode(mode))
 
         if self._client is None:
-            self._chat.stage.status.set(mode=mode)
+            self._chat.state.status.set(mode=mode)
             self.hold("", set_it)
         else:
             set_it()
@@ -133,7 +133,7 @@ class Sending:
         self._early.append(early)
         self._save()
         if text:
-            self._chat.stage.lanes.add(Queued(early.id, "follow_up", text))
+            self._chat.state.queue.add(Queued(early.id, "follow_up", text))
         self._chat.tell(self._draft.trouble or _STILL_STARTING)
 
     @property
@@ -159,7 +159,7 @@ class Sending:
             return
         early, self._early = self._early, []
         for each in early:
-            self._chat.stage.lanes.remove(each.id)
+            self._chat.state.queue.remove(each.id)
         self._chat.restore("\n".join(each.text for each in early if each.text))
         self._save()
 
@@ -206,7 +206,7 @@ class Sending:
         """It was done or taken back; it may have been given back while it was being done."""
         if early in self._early:
             self._early.remove(early)
-            self._chat.stage.lanes.remove(early.id)
+            self._chat.state.queue.remove(early.id)
             self._save()
 
     def _save(self) -> None:
@@ -215,4 +215,4 @@ class Sending:
     @property
     def _before_calls(self) -> bool:
         """The run is paused before a batch: what is said now is said instead of it."""
-        return isinstance(now := self._chat.stage.boundary.now, Paused) and bool(now.calls)
+        return isinstance(now := self._chat.state.boundary.now, Paused) and bool(now.calls)

@@ -151,7 +151,7 @@ class Slash:
             case "help":
                 await self._page(TextScreen("Help", help_markdown()))
             case "permissions":
-                await self._page(PermissionsScreen(await self._chat.ready(), self._chat.stage))
+                await self._page(PermissionsScreen(await self._chat.ready(), self._chat.state))
             case "diff":
                 await self._diff()
             case "undo" | "redo" | "rewind":
@@ -175,7 +175,7 @@ class Slash:
         if argument and argument != "all":
             self._chat.tell(f"/copy takes nothing or all, not '{one_line(argument, 40)}'")
             return
-        text = self._chat.view.plain_text() if argument else self._chat.stage.document.last_answer()
+        text = self._chat.view.plain_text() if argument else self._chat.state.document.last_answer()
         if text.strip():
             self.copy_text(text)
         else:
@@ -184,7 +184,7 @@ class Slash:
     def _mode(self, argument: str) -> None:
         chosen = next((mode for mode in _MODES if mode == argument), None)
         if chosen is None:
-            now = self._chat.stage.status.now.mode
+            now = self._chat.state.status.now.mode
             self._chat.tell(f"mode: {now}; /mode {'|'.join(_MODES)} changes it")
         else:
             self._sending.set_mode(chosen)
@@ -198,9 +198,9 @@ class Slash:
         await self._page(ChangesScreen(await self._chat.ready()))
 
     async def _queue(self) -> None:
-        client, lanes = await self._chat.ready(), self._chat.stage.lanes
-        if lanes.items:
-            await self._page(QueuePage(lanes, client, self._host.keys, self._chat.restore))
+        client, queue = await self._chat.ready(), self._chat.state.queue
+        if queue.items:
+            await self._page(QueuePage(queue, client, self._host.keys, self._chat.restore))
         else:
             self._chat.tell("the queue is empty")
 
@@ -208,7 +208,7 @@ class Slash:
         if argument:
             await self._change_to(argument)
             return
-        present = self._chat.stage.status.now.session
+        present = self._chat.state.status.now.session
         sessions = [row for row in await (await self._chat.ready()).sessions() if row.id != present]
         if not sessions:
             self._chat.tell("there is no other session in this folder yet")
@@ -223,7 +223,7 @@ class Slash:
 
     async def _model(self, argument: str) -> None:
         models = {row.name: row for row in await (await self._chat.ready()).models()}
-        present = self._chat.stage.status.now.model
+        present = self._chat.state.status.now.model
         rows = [*model_rows(models.values()), PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept")]
         name = argument or await self._pick("Choose the model", rows, marked=present)
         if name == _ANOTHER_KEY:

@@ -12,7 +12,7 @@ from codeagent.tui.parts.boundary_sheet import BoundaryAct, Continue, StartPlan,
 from codeagent.tui.parts.call_edit import call_edit
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.stage import Paused, PausedCall, PlanReady
+from codeagent.tui.state import Paused, PausedCall, PlanReady
 
 _NO_PLAN = "no plan is ready: /plan and a goal begins one"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
@@ -71,7 +71,7 @@ class Stepping:
         client = await self._chat.ready()
         match word:
             case "":
-                client.do(acts.Step(not self._chat.stage.status.now.stepping))
+                client.do(acts.Step(not self._chat.state.status.now.stepping))
             case "on" | "off" if not rest:
                 client.do(acts.Step(word == "on"))
             case "go" if not rest:
@@ -102,12 +102,12 @@ class Stepping:
         client = await self._chat.ready()
         if argument:
             client.do(acts.SetBudget(None if argument.strip().lower() == "off" else Budget.parse(argument)))
-        self._chat.tell(f"budget: {self._chat.stage.status.now.budget or client.budget or 'none'}")
+        self._chat.tell(f"budget: {self._chat.state.status.now.budget or client.budget or 'none'}")
 
     async def _stop(self) -> None:
         refused = (await self._chat.ready()).do(acts.Stop())
         if refused is not None:
-            jobs = self._chat.stage.status.now.jobs
+            jobs = self._chat.state.status.now.jobs
             self._chat.tell(refused.reason + ("; /stop and a job's name stops that" if jobs else ""))
 
     async def _do_to_one(self, word: str, rest: str) -> None:
@@ -146,7 +146,7 @@ class Stepping:
         self._chat.tell(f"{one_line(problem, 80)}; what you wrote is in your line")
 
     def _paused(self) -> Paused:
-        if not isinstance(now := self._chat.stage.boundary.now, Paused):
+        if not isinstance(now := self._chat.state.boundary.now, Paused):
             raise CodeagentError(_NOT_PAUSED)
         return now
 
@@ -157,6 +157,6 @@ class Stepping:
         return calls[int(number) - 1]
 
     def _ready_plan(self) -> str:
-        if not isinstance(self._chat.stage.boundary.now, PlanReady):
+        if not isinstance(self._chat.state.boundary.now, PlanReady):
             raise CodeagentError(_NO_PLAN)
         return self._chat.boundary_card.plan

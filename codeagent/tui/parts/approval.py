@@ -24,7 +24,7 @@ from codeagent.tui.parts.guard import TOO_SOON, Gate
 from codeagent.tui.parts.line_pane import LinePane
 from codeagent.tui.parts.pieces import SPLIT_FROM
 from codeagent.tui.parts.rows import Part
-from codeagent.tui.stage import Desk
+from codeagent.tui.state import ApprovalQueue
 
 _SENT = {
     "once": "allowed once",
@@ -84,14 +84,14 @@ class ApprovalCard(Card):
 
     def __init__(
         self,
-        desk: Desk,
+        approvals: ApprovalQueue,
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
         bell: bool = True,
     ) -> None:
         super().__init__(clock=clock, bell=bell)
-        self._desk = desk
+        self._approvals = approvals
         self._now = now
         self._sheet = ApprovalSheet()
         self._gate = Gate(self._pane)
@@ -100,13 +100,13 @@ class ApprovalCard(Card):
         self._age_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        self._desk.watch(self.sync)
+        self._approvals.watch(self.sync)
         self.sync()
 
     def sync(self) -> None:
         """Show the questions as they are now."""
-        self._gate.forget(self._desk.waiting)
-        if self._sheet.update(self._desk.waiting) and self.rings:
+        self._gate.forget(self._approvals.waiting)
+        if self._sheet.update(self._approvals.waiting) and self.rings:
             self.app.bell()
         self._show_front()
         if self.display and self._age_timer is None:

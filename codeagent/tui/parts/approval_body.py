@@ -21,7 +21,7 @@ from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import ASK_USER
+from codeagent.tui.state import ASK_USER
 
 _CONTEXT = 2
 """Unchanged lines above the first change and below the last."""

@@ -102,7 +102,7 @@ def _for_question(asked: Asked) -> tuple[CardChoice, ...]:
 
 
 class ApprovalSheet:
-    """The questions of a desk, of which the oldest is shown, or all calls that wait. Nothing here draws."""
+    """The approvals that wait, of which the oldest is shown, or all calls that wait. Nothing here draws."""
 
     def __init__(self) -> None:
         self.shown: tuple[Asked, ...] = ()
@@ -120,7 +120,7 @@ class ApprovalSheet:
         self._asked: dict[str, Asked] = {}
 
     def update(self, waiting: Sequence[ApprovalRequested]) -> bool:
-        """Take the desk as it is now; True where a question is new."""
+        """Take what waits now; True where a question is new."""
         known = self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
         self.sent = {key: value for key, value in self.sent.items() if key in self._asked}

@@ -15,7 +15,7 @@ from codeagent.tui.parts.rows import cut_end, cut_middle, flat
 from codeagent.tui.rendering.diff import LEAST_FOLDED
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import PLAIN, Palette
-from codeagent.tui.stage import Paused, PausedCall
+from codeagent.tui.state import Paused, PausedCall
 
 _MOST_NAME = 14
 """Cells of a tool's name."""

@@ -14,7 +14,7 @@ from codeagent.tui.parts.card_line import CardLine
 from codeagent.tui.parts.guard import TOO_SOON, Guard
 from codeagent.tui.parts.line_pane import LinePane
 from codeagent.tui.parts.rows import Part
-from codeagent.tui.stage import Paused, PlanReady, Stage
+from codeagent.tui.state import Paused, PlanReady, UiState
 
 _PLACEHOLDERS: dict[Writing, str] = {"reason": "skipped, because …", "command": "the command to run instead"}
 _RINGS = ("step", "budget", "limit")
@@ -22,9 +22,9 @@ _RINGS = ("step", "budget", "limit")
 
 
 class BoundaryCard(Card):
-    """Shows the boundary of the stage, unless a question waits, and says what the user wants.
+    """Shows the boundary a run waits at, unless a question waits, and says what the user wants.
 
-    It never changes the stage: what was wanted shows as sent until the boundary has changed.
+    It never changes the state: what was wanted shows as sent until the boundary has changed.
     """
 
     DEFAULT_CSS = """
@@ -44,21 +44,21 @@ class BoundaryCard(Card):
             super().__init__()
             self.act = act
 
-    def __init__(self, stage: Stage, *, clock: Callable[[], float] = time.monotonic, bell: bool = True) -> None:
+    def __init__(self, state: UiState, *, clock: Callable[[], float] = time.monotonic, bell: bool = True) -> None:
         super().__init__(clock=clock, bell=bell)
-        self._stage = stage
+        self._state = state
         self._clock = clock
         self._sheet = BoundarySheet()
 
     def on_mount(self) -> None:
-        for model in (self._stage.boundary, self._stage.desk, self._stage.status):
+        for model in (self._state.boundary, self._state.approvals, self._state.status):
             model.watch(self.sync)
         self.sync()
 
     def sync(self) -> None:
-        """Show the stage as it is now; the wait begins again where it is another boundary than before."""
-        before, now = self._sheet.now, self._stage.boundary.now
-        self._sheet.stepping = self._stage.status.now.stepping
+        """Show the state as it is now; the wait begins again where it is another boundary than before."""
+        before, now = self._sheet.now, self._state.boundary.now
+        self._sheet.stepping = self._state.status.now.stepping
         another = self._sheet.update(now)
         was_shown, self.display = self.display, self._wanted
         if another or (self.display and not was_shown):
@@ -201,7 +201,7 @@ class BoundaryCard(Card):
     @property
     def _wanted(self) -> bool:
         """There is something to show, and no question goes before it."""
-        return self._sheet.now is not None and not self._sheet.away and not self._stage.desk.waiting
+        return self._sheet.now is not None and not self._sheet.away and not self._state.approvals.waiting
 
     def _appear(self) -> None:
         self.stop_writing()

@@ -19,7 +19,7 @@ from codeagent.tui.parts.boundary_body import (
 from codeagent.tui.parts.call_edit import CallEdit, call_edit
 from codeagent.tui.parts.card_keys import CardChoice
 from codeagent.tui.parts.line_pane import Piece
-from codeagent.tui.stage import Paused, PausedCall, PlanReady
+from codeagent.tui.state import Paused, PausedCall, PlanReady
 
 Writing = Literal["", "reason", "command"]
 SKIPPED = "it is skipped already"

@@ -9,7 +9,7 @@ from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.history import HistorySearch
 from codeagent.tui.parts.rows import SEPARATOR, Part, RuleRow, flat
 from codeagent.tui.parts.status import MODE_MEANS, mode_style, prompt_words
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 _AIRY = 16
 """Rows of a screen from which on there is a blank one above the rule."""
@@ -32,11 +32,11 @@ class ComposerArea(Vertical):
     }
     """
 
-    def __init__(self, composer: Composer, stage: Stage, *, mode_key: str) -> None:
+    def __init__(self, composer: Composer, state: UiState, *, mode_key: str) -> None:
         """`mode_key` is the key that changes the mode."""
         super().__init__()
         self.composer = composer
-        self._stage = stage
+        self._state = state
         self._mode_key = mode_key
         self._rule = RuleRow(("─", "─"))
 
@@ -47,14 +47,14 @@ class ComposerArea(Vertical):
         yield self.composer
 
     def on_mount(self) -> None:
-        for model in (self._stage.status, self._stage.boundary, self._stage.desk):
+        for model in (self._state.status, self._state.boundary, self._state.approvals):
             model.watch(self.sync)
         self.sync()
 
     def sync(self) -> None:
         """Say the mode that is in force and what it means, and what typing would do now."""
-        mode = self._stage.status.now.mode
-        self.composer.placeholder = prompt_words(self._stage.status.now, self._stage.boundary.now)
+        mode = self._state.status.now.mode
+        self.composer.placeholder = prompt_words(self._state.status.now, self._state.boundary.now)
         self._fit()
         wide = self.size.width >= _WIDE
         words = (flat(mode), MODE_MEANS.get(mode) if wide else "")
@@ -69,7 +69,7 @@ class ComposerArea(Vertical):
     def _fit(self) -> None:
         """A card above has a frame of its own, and needs no air below."""
         height = self.app.size.height
-        framed = bool(self._stage.desk.waiting) or self._stage.boundary.now is not None
+        framed = bool(self._state.approvals.waiting) or self._state.boundary.now is not None
         self._rule.display = height >= _ROOMY + 2 * framed
         self.set_class(height >= _AIRY and not framed, "-airy")
 

@@ -8,7 +8,7 @@ from rich.style import Style
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, cut_middle, fit, flat, joined_width, styled
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import Status, StatusBoard
+from codeagent.tui.state import Status, StatusBoard
 
 _GAP = 2
 _LABEL = "sandbox: "

@@ -15,7 +15,7 @@ from codeagent import __version__
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, fit, flat, joined_width, styled
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Stage, Status
+from codeagent.tui.state import Halt, Paused, Phase, PlanReady, Status, UiState
 from codeagent.tui.transcript.spelling import counted
 
 _BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
@@ -254,7 +254,7 @@ class StatusLine(RowWidget):
 
     def __init__(
         self,
-        stage: Stage,
+        state: UiState,
         *,
         clock: Callable[[], float] = time.time,
         ascii_only: bool = False,
@@ -263,9 +263,9 @@ class StatusLine(RowWidget):
         """`to_background` is the key that moves a call there."""
         super().__init__()
         self._to_background = to_background.lower()
-        self._stage = stage
-        self._board = stage.status
-        self._boundary = stage.boundary
+        self._state = state
+        self._board = state.status
+        self._boundary = state.boundary
         self._said = ""
         """What was too long for the row, and is in the transcript."""
         self._clock = clock
@@ -305,7 +305,7 @@ class StatusLine(RowWidget):
         room = self.size.width - _LEAD - 1 - cell_len(words + SEPARATOR)
         if said and said != self._said and 0 < room < cell_len(flat(said)):
             self._said = said
-            self._stage.document.remark(said)
+            self._state.document.remark(said)
 
     def row(self, width: int, palette: Palette) -> Line:
         status, now = self._board.now, self._clock()

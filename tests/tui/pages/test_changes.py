@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from codeagent.core.acts import Restore, RestoreFile
 from codeagent.core.checkpoints import Node
 from codeagent.tui.pages.changes import ChangesScreen
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 from tests.tui.replay import ReplayClient
@@ -24,7 +24,7 @@ class Page:
     def __init__(self, files: tuple[tuple[str, str | None, str | None], ...] = FILES) -> None:
         self.rewind = FakeRewind(files)
         self.clock = Clock()
-        self.client = ReplayClient(Stage(), (), None)
+        self.client = ReplayClient(UiState(), (), None)
         self.client.past = self.rewind
         self.app = StandIn()
         self.page = ChangesScreen(self.client, clock=self.clock)

@@ -11,7 +11,7 @@ from codeagent.tui.keymap import Keymap
 from codeagent.tui.pages import queue
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.stage import Lanes, Stage
+from codeagent.tui.state import QueuedMessages, UiState
 from tests.tui.pages.stand_in import MANNERS, StandIn
 from tests.tui.replay import ReplayClient
 
@@ -28,8 +28,8 @@ class QueueApp(StandIn):
 
     def __init__(self, *items: Queued, read: bool = False, keymap: Keymap | None = None) -> None:
         super().__init__()
-        self.lanes = Lanes(items)
-        self.client = ReplayClient(Stage(), (), None)
+        self.queue = QueuedMessages(items)
+        self.client = ReplayClient(UiState(), (), None)
         self.restored: list[str] = []
         self._keymap_of_user = keymap or Keymap()
         if read:
@@ -38,7 +38,7 @@ class QueueApp(StandIn):
     async def on_mount(self) -> None:
         super().on_mount()
         self.query_one(TextArea).focus()
-        self.page = QueuePage(self.lanes, self.client, self._keymap_of_user, self.restored.append)
+        self.page = QueuePage(self.queue, self.client, self._keymap_of_user, self.restored.append)
         await self.push_screen(self.page, self.given.append)
 
     @property
@@ -125,7 +125,7 @@ async def test_a_text_moves_within_its_lane_and_no_further() -> None:
 async def test_the_mark_stays_on_its_text_when_the_order_changes() -> None:
     app = QueueApp(*ITEMS)
     async with app.run_test() as pilot:
-        app.lanes.order(["q3", "q1"])
+        app.queue.order(["q3", "q1"])
         await pilot.press("x")
         assert app.client.told == [TakeBack("q1")]
 
@@ -133,10 +133,10 @@ async def test_the_mark_stays_on_its_text_when_the_order_changes() -> None:
 async def test_the_list_closes_when_nothing_waits_any_more() -> None:
     app = QueueApp(*ITEMS)
     async with app.run_test() as pilot:
-        app.lanes.remove("q1")
+        app.queue.remove("q1")
         await pilot.press("delete")
         assert app.client.told == [TakeBack("q3")]
-        app.lanes.clear()
+        app.queue.clear()
         await pilot.pause()
         await pilot.pause()
         assert app.given == [None]
@@ -146,7 +146,7 @@ async def test_what_the_agent_read_meanwhile_gives_back_what_was_written_about_i
     app = QueueApp(*ITEMS)
     async with app.run_test() as pilot:
         await pilot.press("e", "!")
-        app.lanes.remove("q1")
+        app.queue.remove("q1")
         await pilot.pause()
         assert app.restored == ["also cover 1900!"]
         assert "the agent has already read it; what you wrote is in the composer" in app.shown
@@ -219,4 +219,4 @@ async def test_a_list_that_is_closed_no_longer_watches_the_queue() -> None:
     async with app.run_test() as pilot:
         await pilot.press("q")
         await pilot.pause()
-        assert app.lanes._watchers == []
+        assert app.queue._watchers == []

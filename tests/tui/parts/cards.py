@@ -13,7 +13,7 @@ from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, Termi
 from codeagent.core.policy import Decision
 from codeagent.tui.parts.approval import ApprovalCard
 from codeagent.tui.parts.card_line import ReasonInput
-from codeagent.tui.stage import Desk
+from codeagent.tui.state import ApprovalQueue
 
 BEFORE = "def days(y):\n    return 366 if y % 4 == 0 else 365\n\n\nclass Calendar:\n    pass\n"
 AFTER = BEFORE.replace("y % 4 == 0", "y % 4 == 0 and y % 100 != 0")
@@ -55,7 +55,7 @@ class CardApp(App[None]):
 
     def __init__(self, *waiting: ApprovalRequested) -> None:
         super().__init__()
-        self.desk = Desk(waiting)
+        self.approvals = ApprovalQueue(waiting)
         self.clock = Clock()
         self.answers: list[tuple[str, str, str]] = []
         self.decisions: list[Decision] = []
@@ -65,7 +65,7 @@ class CardApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="view")
-        yield ApprovalCard(self.desk, clock=self.clock, now=self.clock)
+        yield ApprovalCard(self.approvals, clock=self.clock, now=self.clock)
         yield FakeComposer()
 
     def on_mount(self) -> None:

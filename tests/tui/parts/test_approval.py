@@ -10,10 +10,10 @@ async def test_nothing_is_shown_while_nothing_waits() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         assert not app.card.display
         assert not app.card.take_focus()
-        app.desk.add(command("ls"))
+        app.approvals.add(command("ls"))
         await pilot.pause()
         assert app.card.display
-        app.desk.clear()
+        app.approvals.clear()
         await pilot.pause()
         assert not app.card.display
 
@@ -39,12 +39,12 @@ async def test_each_key_answers_through_the_focus_and_with_alt() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         for key, answer in (("y", "once"), ("a", "session"), ("n", "deny")):
             for keys in (("tab", key), (f"alt+{key}",)):
-                app.desk.add(command("ls"))
+                app.approvals.add(command("ls"))
                 await app.keys(pilot, *keys)
                 assert app.answers == [("b", answer, "")], keys
                 assert app.composer.value == "", keys
                 app.answers.clear()
-                app.desk.clear()
+                app.approvals.clear()
                 await pilot.pause()
 
 
@@ -83,8 +83,8 @@ async def test_the_title_asks_and_a_command_stands_below_it_once() -> None:
             ("write", "Write this file?"),
             ("deploy", "Allow deploy?  prod"),
         ):
-            app.desk.clear()
-            app.desk.add(asking(name, "x", "prod", TextBlock(text="what it does"), reason="network access"))
+            app.approvals.clear()
+            app.approvals.add(asking(name, "x", "prod", TextBlock(text="what it does"), reason="network access"))
             await pilot.pause()
             rows = app.text().split("\n")
             top = next(at for at, row in enumerate(rows) if "╭" in row)
@@ -124,7 +124,7 @@ async def test_the_last_answer_gives_the_focus_back() -> None:
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "y")
-        app.desk.clear()
+        app.approvals.clear()
         await pilot.pause()
         assert app.focused is app.composer
 
@@ -140,7 +140,7 @@ async def test_a_reason_survives_other_questions_and_escape() -> None:
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "r", "n", "o", "t")
-        app.desk.add(edit())
+        app.approvals.add(edit())
         await app.keys(pilot, "escape")
         assert not app.card.has_class("-writing")
         assert app.focused is app.card
@@ -154,7 +154,7 @@ async def test_a_question_that_goes_away_takes_its_reason_along() -> None:
     app = CardApp(command("ls"), edit())
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "r", "x")
-        app.desk.remove("b")
+        app.approvals.remove("b")
         await pilot.pause()
         assert app.focused is app.card
         await app.keys(pilot, "r")

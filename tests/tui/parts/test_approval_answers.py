@@ -35,7 +35,7 @@ async def test_a_rule_stands_ready_and_enter_allows_with_it() -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
         for keys in (("tab", "p"), ("alt+p",)):
-            app.desk.add(PYTEST)
+            app.approvals.add(PYTEST)
             await app.keys(pilot, *keys)
             assert app.line.value == "bash(pytest *)", keys
             assert app.decisions == [], keys
@@ -44,7 +44,7 @@ async def test_a_rule_stands_ready_and_enter_allows_with_it() -> None:
             assert app.decisions == [Decision("rule", rule="bash(pytest *)")], keys
             assert "sent: allowed, with a rule" in app.text(), keys
             app.decisions.clear()
-            app.desk.clear()
+            app.approvals.clear()
             await pilot.pause()
 
 
@@ -156,12 +156,12 @@ async def test_what_allows_nothing_by_itself_needs_no_look_at_all_of_it(monkeypa
             ("h", lambda: bool(app.hunks_wanted)),
         ):
             app.decisions.clear()
-            app.desk.add(LONG)
+            app.approvals.add(LONG)
             await app.keys(pilot, "tab", key)
             await app.workers.wait_for_complete()
             assert begun(), key
             assert key == "n" or app.decisions == [], key
-            app.desk.clear()
+            app.approvals.clear()
             await pilot.pause()
 
 
@@ -252,7 +252,7 @@ async def test_what_was_written_about_a_question_that_went_away_is_given_back(mo
     app = CardApp(edit(everything=True))
 
     async def edited(*_: Any, suffix: str) -> str:
-        app.desk.clear()
+        app.approvals.clear()
         return '{"path": "b"}'
 
     monkeypatch.setattr(approval, "edit_in_editor", edited)
@@ -269,7 +269,7 @@ async def test_what_is_sent_never_answers_another_question() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "e", "x")
         app.line.post_message(app.line.Submitted(app.line, "pytest -qx"))
-        app.desk.remove("b")
+        app.approvals.remove("b")
         await pilot.pause()
         assert app.decisions == []
         assert not app.card.has_class("-writing")
@@ -286,6 +286,6 @@ async def test_hunks_are_chosen_elsewhere_and_allow_once() -> None:
         assert app.decisions == [Decision("once", hunks=(True, False))]
         assert "sent: in part" in app.text()
         assert not app.card.take_hunks("e", (True,))
-        app.desk.clear()
+        app.approvals.clear()
         assert not app.card.take_hunks("e", (True,))
         assert len(app.decisions) == 1

@@ -42,7 +42,7 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
     async with app.run_test(size=size) as pilot:
         for seed in range(times(4)):
             text = random_command(seed)
-            app.desk.add(command(text, f"b{seed}"))
+            app.approvals.add(command(text, f"b{seed}"))
             await pilot.pause()
             pane = app.card.query_one(LinePane)
             while not pane.complete:
@@ -62,7 +62,7 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
                 assert all(line.strip.text.rstrip() in drawn for line in pane.lines)
             assert app.answers == [(f"b{seed}", "once", "")]
             app.answers.clear()
-            app.desk.remove(f"b{seed}")
+            app.approvals.remove(f"b{seed}")
     assert gated
 
 
@@ -107,8 +107,8 @@ async def test_another_question_with_the_same_id_is_not_taken_for_the_one_that_w
     app = CardApp(command("ls"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab")
-        app.desk.remove("b")
-        app.desk.add(command("ls\n" * 60 + "rm -rf /"))
+        app.approvals.remove("b")
+        app.approvals.add(command("ls\n" * 60 + "rm -rf /"))
         await app.keys(pilot, "alt+y")
         assert app.answers == []
         assert "read on" in app.text()
@@ -157,7 +157,7 @@ async def test_a_y_that_is_held_down_reads_to_the_end_and_allows_nothing() -> No
 async def test_a_y_in_the_first_half_second_turns_no_page() -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.desk.add(command(": 1\n" * 30))
+        app.approvals.add(command(": 1\n" * 30))
         await app.keys(pilot, "alt+y", apart=0.49)
         assert "page 1 of" in app.text() or TOO_SOON in app.text()
         assert app.card.query_one(LinePane).scroll_offset.y == 0
@@ -182,13 +182,13 @@ async def test_a_terminal_too_small_to_show_it_cannot_approve() -> None:
     async with app.run_test(size=(20, 3)) as pilot:
         for size in ((20, 3), (3, 24)):
             await pilot.resize_terminal(*size)
-            app.desk.add(command("ls -la"))
+            app.approvals.add(command("ls -la"))
             await app.keys(pilot, "alt+end", "alt+y")
             assert app.answers == [], size
             await app.keys(pilot, "alt+n")
             assert app.answers == [("b", "deny", "")], size
             app.answers.clear()
-            app.desk.clear()
+            app.approvals.clear()
 
 
 async def test_what_something_else_covers_cannot_be_allowed() -> None:
@@ -242,7 +242,7 @@ async def test_a_question_that_arrives_closes_the_gate_of_the_list_again() -> No
     app = CardApp(command("ls", "1"), command("pwd", "2"))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "A")
-        app.desk.add(command("rm -rf /", "3"))
+        app.approvals.add(command("rm -rf /", "3"))
         await app.keys(pilot, "A", apart=0.4)
         assert app.answers == []
         await pilot.pause()

@@ -22,7 +22,7 @@ async def test_two_hundred_characters_typed_while_a_card_appears_approve_nothing
         assert len(TEXT) == 200
         for at, character in enumerate(TEXT):
             if at == 100:
-                app.desk.add(question)
+                app.approvals.add(question)
             app.clock.now += 0.01
             app.post_message(Key("space" if character == " " else character, character))
             await asyncio.sleep(0)
@@ -63,21 +63,21 @@ async def test_no_key_counts_within_half_a_second_of_the_question() -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
         for key in ("y", "a", "p", "e", "h", "n", "r", "A", "enter", "space"):
-            app.desk.add(edit(everything=True))
-            app.desk.add(command("ls"))
+            app.approvals.add(edit(everything=True))
+            app.approvals.add(command("ls"))
             app.card.focus()
             await pilot.pause()
             await app.keys(pilot, key, apart=0.49)
             assert (app.answers, app.hunks_wanted) == ([], []), key
             assert not app.card.has_class("-writing"), key
-            app.desk.clear()
+            app.approvals.clear()
             await pilot.pause()
 
 
 async def test_tab_within_half_a_second_leaves_the_focus_in_the_composer() -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.desk.add(command("ls"))
+        app.approvals.add(command("ls"))
         await app.keys(pilot, "tab", apart=0.4)
         assert app.focused is app.composer
         await app.keys(pilot, "tab")
@@ -87,7 +87,7 @@ async def test_tab_within_half_a_second_leaves_the_focus_in_the_composer() -> No
 async def test_a_key_held_down_through_the_appearance_never_answers() -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.desk.add(command("ls"))
+        app.approvals.add(command("ls"))
         await app.keys(pilot, "alt+y", apart=0.3)
         await app.keys(pilot, "alt+y", apart=0.66)
         await app.keys(pilot, *["alt+y"] * 12, apart=0.03)
@@ -127,7 +127,7 @@ async def test_the_next_question_starts_the_wait_again_and_the_focus_stays() -> 
     app = CardApp(command("ls"), edit())
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "y")
-        app.desk.remove("b")
+        app.approvals.remove("b")
         await app.keys(pilot, "n", apart=0.4)
         assert app.answers == [("b", "once", "")]
         assert app.focused is app.card
@@ -161,7 +161,7 @@ async def test_a_focus_that_nobody_asked_for_does_not_answer_at_once() -> None:
 async def test_one_bell_rings_for_each_question() -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)):
-        app.desk.add(command("ls"))
-        app.desk.add(edit())
-        app.desk.remove("b")
+        app.approvals.add(command("ls"))
+        app.approvals.add(edit())
+        app.approvals.remove("b")
         assert app.bells == 2

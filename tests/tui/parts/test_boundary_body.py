@@ -16,7 +16,7 @@ from codeagent.tui.parts.boundary_body import (
 )
 from codeagent.tui.parts.card_keys import ChoiceRow, reached
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import Paused, PausedCall
+from codeagent.tui.state import Paused, PausedCall
 
 CALL = PausedCall("c1", "bash", "make lint", "auto", "")
 WIDE = 76

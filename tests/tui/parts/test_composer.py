@@ -16,7 +16,7 @@ from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.submission import CommandRow
 from codeagent.tui.prompt_history import PromptHistory
-from codeagent.tui.stage import Stage
+from codeagent.tui.state import UiState
 
 COMMANDS = (CommandRow("help", "keys"), CommandRow("new", "a new session", ("clear",)), CommandRow("exit", "leave"))
 
@@ -34,7 +34,7 @@ class Stand(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static("transcript")
-        yield ComposerArea(self.composer, Stage(), mode_key="Shift+Tab")
+        yield ComposerArea(self.composer, UiState(), mode_key="Shift+Tab")
 
     def on_mount(self) -> None:
         self.query_one(Static).styles.height = "1fr"

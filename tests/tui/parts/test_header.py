@@ -3,7 +3,7 @@ from rich.cells import cell_len
 
 from codeagent.tui.parts.header import Header
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.stage import Status, StatusBoard
+from codeagent.tui.state import Status, StatusBoard
 
 STATUS = Status(
     workspace="acme-api", branch="main", changes=3, model="claude-sonnet", mode="ask", sandbox="docker, net off"

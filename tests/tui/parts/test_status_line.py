@@ -2,7 +2,7 @@ from textual.app import App, ComposeResult
 
 from codeagent.tui.parts.header import Header
 from codeagent.tui.parts.status import StatusLine
-from codeagent.tui.stage import Stage, Status, StatusBoard
+from codeagent.tui.state import Status, StatusBoard, UiState
 from codeagent.tui.transcript.blocks import Remark
 
 
@@ -18,12 +18,12 @@ class StatusApp(App[None]):
     def __init__(self, board: StatusBoard, clock: Clock) -> None:
         super().__init__()
         self.board = board
-        self.stage = Stage(status=board)
+        self.state = UiState(status=board)
         self.clock = clock
 
     def compose(self) -> ComposeResult:
         yield Header(self.board)
-        yield StatusLine(self.stage, clock=self.clock)
+        yield StatusLine(self.state, clock=self.clock)
 
     @property
     def line(self) -> StatusLine:
@@ -86,5 +86,5 @@ async def test_what_does_not_fit_the_row_is_in_the_transcript_whole_and_once() -
         app.board.set(notice=long)
         app.board.set(notice=long, batch=1)
         app.board.set(notice="", phase="retrying", retry_at=110.0, retry_reason=long)
-        said = [block.text for block in app.stage.document.blocks if isinstance(block, Remark)]
+        said = [block.text for block in app.state.document.blocks if isinstance(block, Remark)]
         assert said == [long]

@@ -17,7 +17,7 @@ from codeagent.tui.parts.status import (
     tokens,
     with_notice_cut,
 )
-from codeagent.tui.stage import Halt, Paused, Phase, PlanReady, Status
+from codeagent.tui.state import Halt, Paused, Phase, PlanReady, Status
 
 FULL = Status(
     phase="working",

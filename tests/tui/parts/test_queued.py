@@ -1,28 +1,28 @@
 from textual.app import App, ComposeResult
 
 from codeagent.core.queued import Queued, QueueKind
-from codeagent.tui.parts.lanes import LanesView
-from codeagent.tui.stage import Lanes
+from codeagent.tui.parts.queued import QueueView
+from codeagent.tui.state import QueuedMessages
 
 
 class LanesApp(App[None]):
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, queue: QueuedMessages) -> None:
         super().__init__()
-        self.lanes = lanes
+        self.queue = queue
         self.taken: list[str] = []
         self.lists_wanted = 0
 
     def compose(self) -> ComposeResult:
-        yield LanesView(self.lanes)
+        yield QueueView(self.queue)
 
-    def on_lanes_view_take_back(self, message: LanesView.TakeBack) -> None:
+    def on_queue_view_take_back(self, message: QueueView.TakeBack) -> None:
         self.taken.append(message.queued_id)
 
-    def on_lanes_view_list_wanted(self) -> None:
+    def on_queue_view_list_wanted(self) -> None:
         self.lists_wanted += 1
 
     def rows(self) -> list[str]:
-        view = self.query_one(LanesView)
+        view = self.query_one(QueueView)
         return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
@@ -31,17 +31,17 @@ def queued(number: int, lane: QueueKind = "steer", text: str = "") -> Queued:
 
 
 async def test_nothing_is_shown_while_nothing_waits() -> None:
-    app = LanesApp(Lanes())
+    app = LanesApp(QueuedMessages())
     async with app.run_test():
-        assert not app.query_one(LanesView).display
+        assert not app.query_one(QueueView).display
 
 
 async def test_two_lanes_have_two_labels_and_the_newest_can_be_taken_back() -> None:
-    app = LanesApp(Lanes())
+    app = LanesApp(QueuedMessages())
     async with app.run_test(size=(60, 20)) as pilot:
-        app.lanes.add(queued(1, text="also cover 1900"))
-        app.lanes.add(queued(2, "interrupt", "stop that"))
-        app.lanes.add(queued(3, "follow_up", "then\ncommit\nit"))
+        app.queue.add(queued(1, text="also cover 1900"))
+        app.queue.add(queued(2, "interrupt", "stop that"))
+        app.queue.add(queued(3, "follow_up", "then\ncommit\nit"))
         await pilot.pause()
         rows = app.rows()
         assert rows[0].startswith("── will be read after this batch ─")
@@ -52,13 +52,13 @@ async def test_two_lanes_have_two_labels_and_the_newest_can_be_taken_back() -> N
         assert rows[4].startswith("   “then” +2 lines")
         assert rows[4].endswith("Up to edit it")
         assert len(rows) == 5
-        app.lanes.clear()
+        app.queue.clear()
         await pilot.pause()
-        assert not app.query_one(LanesView).display
+        assert not app.query_one(QueueView).display
 
 
 async def test_more_than_four_are_counted_and_the_newest_shown() -> None:
-    app = LanesApp(Lanes(tuple(queued(number) for number in range(9))))
+    app = LanesApp(QueuedMessages(tuple(queued(number) for number in range(9))))
     async with app.run_test(size=(60, 40)):
         rows = app.rows()
         assert len(rows) == 6
@@ -67,22 +67,22 @@ async def test_more_than_four_are_counted_and_the_newest_shown() -> None:
 
 
 async def test_a_click_asks_for_the_text_back() -> None:
-    app = LanesApp(Lanes((queued(1), queued(2))))
+    app = LanesApp(QueuedMessages((queued(1), queued(2))))
     async with app.run_test(size=(60, 20)) as pilot:
-        await pilot.click(LanesView, offset=(5, 1))
-        await pilot.click(LanesView, offset=(5, 0))
+        await pilot.click(QueueView, offset=(5, 1))
+        await pilot.click(QueueView, offset=(5, 0))
         assert app.taken == ["q1"]
 
 
 async def test_a_click_on_a_title_asks_for_the_list_of_all() -> None:
-    app = LanesApp(Lanes((queued(1), queued(2))))
+    app = LanesApp(QueuedMessages((queued(1), queued(2))))
     async with app.run_test(size=(60, 20)) as pilot:
-        await pilot.click(LanesView, offset=(5, 0))
+        await pilot.click(QueueView, offset=(5, 0))
         assert (app.lists_wanted, app.taken) == (1, [])
 
 
 async def test_long_and_hostile_text_stays_on_its_row() -> None:
-    app = LanesApp(Lanes((queued(1, text="[bold]\x1b[2J\u202e" + "長" * 200),)))
+    app = LanesApp(QueuedMessages((queued(1, text="[bold]\x1b[2J\u202e" + "長" * 200),)))
     async with app.run_test(size=(20, 5)):
         row = app.rows()[1]
         assert row.startswith("   “[bold]\\x1b")

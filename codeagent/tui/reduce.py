@@ -1,4 +1,4 @@
-"""The only place where an event becomes something on the screen."""
+"""Reduces events to the state of the screen: the only place where an event becomes something to see."""
 
 from typing import assert_never
 
@@ -55,34 +55,34 @@ from codeagent.tui.background import BackgroundCalls
 from codeagent.tui.boundaries import Boundaries
 from codeagent.tui.outcomes import SHELL, error_of, note_of, restored_text, said_of, state_of, told_of
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.stage import Halt, Paused, Stage
+from codeagent.tui.state import Halt, Paused, UiState
 from codeagent.tui.stopped import failed_lines, stopped_lines
 from codeagent.tui.transcript.blocks import CallState
 
 MAIN = "main"
 
 
-class Bridge:
-    """Shows events on a stage, one by one: a live run, a resumed session and a recorded log alike."""
+class Reducer:
+    """Applies events to the UI state, one by one: a live run, a resumed session and a recorded log alike."""
 
-    def __init__(self, stage: Stage, *, live: bool) -> None:
+    def __init__(self, state: UiState, *, live: bool) -> None:
         """`live`: queued text that is taken back returns to the composer."""
-        self._stage = stage
+        self._state = state
         self._live = live
         self._thought = False
         self._stopped: RunStopped | None = None
-        self._boundaries = Boundaries(stage.boundary)
-        self._background = BackgroundCalls(stage)
+        self._boundaries = Boundaries(state.boundary)
+        self._background = BackgroundCalls(state)
         self._asked_of: dict[str, CallState] = {}
         """What the call was before it was asked about, by id of the question: what it left may be, too."""
         self._moments: dict[str, str] = {}
         """What was said, or what a batch was about, by id of the checkpoint."""
 
-    def show(self, event: KnownEvent | UnknownEvent) -> None:
+    def apply(self, event: KnownEvent | UnknownEvent) -> None:
         if event.agent != MAIN:
             return
-        self._boundaries.show(event)
-        self._background.show(event)
+        self._boundaries.apply(event)
+        self._background.apply(event)
         match event:
             case RunStarted() | RunFinished() | TurnStarted() | TurnFinished():
                 self._show_run(event)
@@ -101,36 +101,36 @@ class Bridge:
             case CheckpointCreated() | CheckpointRestored():
                 self._show_checkpoint(event)
             case LimitReached():
-                self._stage.document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
+                self._state.document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
             case Notice() | JobListens() | SessionNotSaved() | ActFailed():
-                self._stage.document.remark(event.text, event.level)
+                self._state.document.remark(event.text, event.level)
             case RunPausing() | RunPaused() | RunResumed() | RunStopped() | RunNotBegun():
                 self._show_halt(event)
             case ModeChanged() | ModelChanged() | BudgetChanged() | StepModeChanged():
                 self._show_setting(event)
             case QueueOrdered():
-                self._stage.lanes.order(event.ids)
+                self._state.queue.order(event.ids)
             case CallEdited():
-                self._stage.document.card(event.call_id, "").target = event.target
-                self._stage.document.touch_card(event.call_id)
+                self._state.document.card(event.call_id, "").target = event.target
+                self._state.document.touch_card(event.call_id)
             case ModelRetried():
-                self._stage.document.drop_answer()
-                self._stage.status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
+                self._state.document.drop_answer()
+                self._state.status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
             case UnknownEvent():
-                self._stage.document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
+                self._state.document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
             case _:
                 assert_never(event)
 
     def end_recording(self) -> None:
         """What went on when a recording ended does so no more: questions, a pause, jobs."""
-        self._stage.desk.clear()
-        if isinstance(self._stage.boundary.now, Paused):
-            self._stage.boundary.set(None)
+        self._state.approvals.clear()
+        if isinstance(self._state.boundary.now, Paused):
+            self._state.boundary.set(None)
         self._background.lose()
-        self._stage.status.set(halt="")
+        self._state.status.set(halt="")
 
     def _show_run(self, event: RunStarted | RunFinished | TurnStarted | TurnFinished) -> None:
-        status = self._stage.status
+        status = self._state.status
         match event:
             case RunStarted():
                 self._stopped = None
@@ -146,22 +146,22 @@ class Bridge:
                 self._finish(event)
 
     def _finish(self, event: RunFinished) -> None:
-        self._stage.document.close()
+        self._state.document.close()
         if event.reason != "done" or event.error is not None:
             lines = stopped_lines(self._stopped) if self._stopped is not None else ()
             if event.reason == "failed":
                 lines += failed_lines(event.error or "")
-            self._stage.document.end(event.reason, event.error or "", lines)
-        self._stage.desk.clear()
-        self._stage.status.set(phase="idle", halt="", since=event.ts, batch=0, retry_at=None, retry_reason="")
+            self._state.document.end(event.reason, event.error or "", lines)
+        self._state.approvals.clear()
+        self._state.status.set(phase="idle", halt="", since=event.ts, batch=0, retry_at=None, retry_reason="")
 
     def _halt(self, halt: Halt) -> None:
         """A run that is being stopped has no other state until it ends."""
-        if self._stage.status.now.halt != "stopping":
-            self._stage.status.set(halt=halt)
+        if self._state.status.now.halt != "stopping":
+            self._state.status.set(halt=halt)
 
     def _add_usage(self, usage: Usage) -> None:
-        status = self._stage.status
+        status = self._state.status
         now = status.now
         costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
         status.set(
@@ -174,10 +174,10 @@ class Bridge:
         )
 
     def _show_speech(self, event: MessageAdded | TextDelta | ReasoningDelta | ToolCallAdded) -> None:
-        document = self._stage.document
+        document = self._state.document
         match event:
             case TextDelta():
-                self._stage.status.set(phase="answering")
+                self._state.status.set(phase="answering")
                 document.stream_text(event.text, event.ts)
             case ReasoningDelta():
                 self._thought = True
@@ -196,7 +196,7 @@ class Bridge:
 
     def _finish_answer(self, message: AssistantMessage, now: float) -> None:
         """Of a recorded answer nothing was streamed: its thoughts come with it."""
-        document = self._stage.document
+        document = self._state.document
         thoughts = "\n\n".join(thought.text for thought in message.thinking if thought.text)
         if thoughts and not self._thought:
             document.stream_thoughts(thoughts, now)
@@ -206,45 +206,45 @@ class Bridge:
     def _show_batch(self, event: BatchPlanned | BatchFinished) -> None:
         match event:
             case BatchPlanned():
-                self._stage.document.plan(event.batch, event.calls)
-                self._stage.status.set(phase="working", batch=event.batch)
+                self._state.document.plan(event.batch, event.calls)
+                self._state.status.set(phase="working", batch=event.batch)
             case BatchFinished():
-                self._stage.document.finish_batch(event.batch, event.duration_ms)
+                self._state.document.finish_batch(event.batch, event.duration_ms)
 
     def _show_queue(self, event: SteerQueued | SteerDelivered) -> None:
-        lanes = self._stage.lanes
+        queue = self._state.queue
         match event:
             case SteerQueued():
                 item = Queued(event.id, event.kind, event.text)
-                known = any(waiting.id == item.id for waiting in lanes.items)
-                (lanes.replace if known else lanes.add)(item)
+                known = any(waiting.id == item.id for waiting in queue.items)
+                (queue.replace if known else queue.add)(item)
             case SteerDelivered():
-                text = next((item.text for item in lanes.items if item.id == event.id), None)
-                lanes.remove(event.id)
+                text = next((item.text for item in queue.items if item.id == event.id), None)
+                queue.remove(event.id)
                 if event.taken_back and self._live and text is not None:
-                    self._stage.give_back(text)
+                    self._state.give_back(text)
 
     def _show_approval(self, event: ApprovalRequested | ApprovalResolved) -> None:
-        desk, document = self._stage.desk, self._stage.document
+        approvals, document = self._state.approvals, self._state.document
         match event:
             case ApprovalRequested():
                 card = document.card(event.call_id, event.name, event.target)
                 self._asked_of[event.approval_id], card.state = card.state, "asking"
-                desk.add(event)
+                approvals.add(event)
             case ApprovalResolved():
                 card = document.card(event.call_id, "")
                 card.state = self._asked_of.pop(event.approval_id, "planned")
                 card.said = said_of(event, card.name) or card.said
-                desk.remove(event.approval_id)
+                approvals.remove(event.approval_id)
         document.touch_card(event.call_id)
-        self._stage.status.set(phase="waiting" if desk.waiting else "working")
+        self._state.status.set(phase="waiting" if approvals.waiting else "working")
 
     def _show_tool(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
-        document = self._stage.document
+        document = self._state.document
         if isinstance(event, ToolStarted) and event.name == SHELL:
             shared = event.arguments.get("shared") is True
             document.run_command(event.call_id, event.target, shared=shared)
-            self._stage.status.set(notice="your command runs: Esc stops it")
+            self._state.status.set(notice="your command runs: Esc stops it")
         card = document.card(event.call_id, event.name)
         match event:
             case ToolStarted():
@@ -265,7 +265,7 @@ class Bridge:
                 card.shown = event.blocks
                 card.output = _output_of(event) or card.output
                 if event.name == SHELL:
-                    self._stage.status.set(notice="")
+                    self._state.status.set(notice="")
         document.touch_card(event.call_id)
 
     def _show_checkpoint(self, event: CheckpointCreated | CheckpointRestored) -> None:
@@ -273,28 +273,28 @@ class Bridge:
             case CheckpointCreated():
                 self._moments[event.checkpoint_id] = event.label
             case CheckpointRestored():
-                self._stage.document.remark(restored_text(event, self._moments.get(event.checkpoint_id, "")))
+                self._state.document.remark(restored_text(event, self._moments.get(event.checkpoint_id, "")))
 
     def _show_halt(self, event: RunPausing | RunPaused | RunResumed | RunStopped | RunNotBegun) -> None:
-        stage = self._stage
+        state = self._state
         match event:
             case RunPausing():
                 self._halt("pausing")
             case RunPaused():
-                stage.status.set(batch=event.batch)
+                state.status.set(batch=event.batch)
                 self._halt("paused")
             case RunResumed():
                 self._halt("")
             case RunStopped():
                 self._stopped = event  # shown with the end of the run
             case RunNotBegun():
-                stage.document.remark(event.text, event.level)
-                stage.status.set(phase="idle", halt="")
+                state.document.remark(event.text, event.level)
+                state.status.set(phase="idle", halt="")
                 if self._live and event.prompt:
-                    stage.give_back(event.prompt)
+                    state.give_back(event.prompt)
 
     def _show_setting(self, event: ModeChanged | ModelChanged | BudgetChanged | StepModeChanged) -> None:
-        status = self._stage.status
+        status = self._state.status
         match event:
             case ModeChanged():
                 status.set(mode=event.mode)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 
-class Watched:
+class Observable:
     """A model that tells whoever watches it that it changed."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Every event shows on the stage, live or recorded."""
+"""Every event shows on the state, live or recorded."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +12,8 @@ from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import MessageAdded, UnknownEvent
 from codeagent.core.messages import UserMessage
 from codeagent.core.queued import Queued
-from codeagent.tui.bridge import Bridge
-from codeagent.tui.stage import Stage
+from codeagent.tui.reduce import Reducer
+from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import AnswerBlock, Batch, CommandBlock, Ending, PromptBlock, Remark, Thoughts
 from tests.tui.scripts import (
     EDIT,
@@ -30,56 +30,56 @@ from tests.tui.scripts import (
 UNDO_HINT = "/undo takes the last batch back"
 
 
-def show(recording: Recording, *, live: bool = True) -> Stage:
-    stage = Stage()
-    bridge = Bridge(stage, live=live)
+def show(recording: Recording, *, live: bool = True) -> UiState:
+    state = UiState()
+    reducer = Reducer(state, live=live)
     for event in recording.events:
-        bridge.show(event)
-    return stage
+        reducer.apply(event)
+    return state
 
 
 def test_a_run_begins_with_what_the_user_said() -> None:
-    stage = show(Recording().run("fix it"))
+    state = show(Recording().run("fix it"))
 
-    assert [type(block) for block in stage.document.blocks] == [PromptBlock]
-    assert stage.document.blocks[0].text == "fix it"
-    assert (stage.status.now.phase, stage.status.now.since) == ("thinking", START)
-    assert stage.status.now.model == "anthropic/claude-sonnet-4-5"
+    assert [type(block) for block in state.document.blocks] == [PromptBlock]
+    assert state.document.blocks[0].text == "fix it"
+    assert (state.status.now.phase, state.status.now.since) == ("thinking", START)
+    assert state.status.now.model == "anthropic/claude-sonnet-4-5"
 
 
 def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
-    stage = show(Recording().run("hi").think("Let me ").think("see.").stream("Hel").stream("lo"))
+    state = show(Recording().run("hi").think("Let me ").think("see.").stream("Hel").stream("lo"))
 
-    thoughts, answer = stage.document.blocks[1:]
+    thoughts, answer = state.document.blocks[1:]
     assert isinstance(thoughts, Thoughts) and isinstance(answer, AnswerBlock)
     assert (thoughts.text, thoughts.open) == ("Let me see.", False)
     assert (answer.text, answer.open) == ("Hello", True)
-    assert stage.status.now.phase == "answering"
+    assert state.status.now.phase == "answering"
 
 
 def test_the_whole_answer_replaces_what_was_streamed() -> None:
-    stage = show(Recording().run("hi").stream("Hel").answer("Hello."))
+    state = show(Recording().run("hi").stream("Hel").answer("Hello."))
 
-    assert stage.document.last_answer() == "Hello."
-    assert [type(block) for block in stage.document.blocks] == [PromptBlock, AnswerBlock]
+    assert state.document.last_answer() == "Hello."
+    assert [type(block) for block in state.document.blocks] == [PromptBlock, AnswerBlock]
 
 
 def test_a_recorded_answer_brings_its_thoughts_which_no_delta_showed() -> None:
-    stage = show(Recording().run("hi").answer("Hello.", thinking="A greeting."), live=False)
+    state = show(Recording().run("hi").answer("Hello.", thinking="A greeting."), live=False)
 
-    assert [type(block) for block in stage.document.blocks] == [PromptBlock, Thoughts, AnswerBlock]
+    assert [type(block) for block in state.document.blocks] == [PromptBlock, Thoughts, AnswerBlock]
 
 
 def test_streamed_thoughts_are_not_shown_twice() -> None:
-    stage = show(Recording().run("hi").think("A greeting.").answer("Hello.", thinking="A greeting."))
+    state = show(Recording().run("hi").think("A greeting.").answer("Hello.", thinking="A greeting."))
 
-    assert sum(isinstance(block, Thoughts) for block in stage.document.blocks) == 1
+    assert sum(isinstance(block, Thoughts) for block in state.document.blocks) == 1
 
 
 def test_a_batch_is_shown_as_planned_and_its_cards_say_how_they_ended() -> None:
-    stage = show(looked_around())
+    state = show(looked_around())
 
-    batch = stage.document.blocks[-1]
+    batch = state.document.blocks[-1]
     assert isinstance(batch, Batch)
     assert [(card.name, card.state, card.note) for card in batch.cards] == [
         ("read", "done", "212 lines"),
@@ -90,9 +90,9 @@ def test_a_batch_is_shown_as_planned_and_its_cards_say_how_they_ended() -> None:
 
 
 def test_a_running_command_shows_its_output_as_it_comes() -> None:
-    stage = show(running_tests())
+    state = show(running_tests())
 
-    batch = stage.document.blocks[-1]
+    batch = state.document.blocks[-1]
     assert isinstance(batch, Batch)
     card = batch.cards[0]
     assert card.state == "running" and card.output is not None
@@ -100,9 +100,9 @@ def test_a_running_command_shows_its_output_as_it_comes() -> None:
 
 
 def test_a_failed_command_says_its_exit_code_and_keeps_its_output() -> None:
-    stage = show(after_failing_tests())
+    state = show(after_failing_tests())
 
-    batch = stage.document.blocks[-1]
+    batch = state.document.blocks[-1]
     assert isinstance(batch, Batch)
     card = batch.cards[0]
     assert (card.state, card.note) == ("failed", "exit 1")
@@ -111,30 +111,30 @@ def test_a_failed_command_says_its_exit_code_and_keeps_its_output() -> None:
 
 def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:
     recording = asks_to_edit()
-    stage = show(recording)
+    state = show(recording)
 
-    (waiting,) = stage.desk.waiting
+    (waiting,) = state.approvals.waiting
     assert (waiting.name, waiting.target, waiting.ts) == ("edit", "src/dates.py", recording.now)
     assert waiting.blocks == (DiffBlock(path="src/dates.py", before=EDIT.before, after=EDIT.after, start_line=41),)
-    assert stage.status.now.phase == "waiting"
+    assert state.status.now.phase == "waiting"
 
-    stage = show(recording.resolve("c5", "once"))
-    assert stage.desk.waiting == ()
-    assert stage.status.now.phase == "working"
+    state = show(recording.resolve("c5", "once"))
+    assert state.approvals.waiting == ()
+    assert state.status.now.phase == "working"
 
 
 def test_a_question_about_what_a_command_left_leaves_its_call_as_it_was() -> None:
     recording = Recording().run("x").plan(("c1", "bash", "make", "auto")).start("c1", "bash", "make")
     recording.result("c1", "bash").ask("c1", "write", ".envrc")
 
-    stage = show(recording.resolve("c1", "deny"))
-    batch = stage.document.blocks[-1]
+    state = show(recording.resolve("c1", "deny"))
+    batch = state.document.blocks[-1]
     assert isinstance(batch, Batch)
     assert batch.cards[0].state == "done"
 
 
 @pytest.mark.parametrize(
-    ("kind", "state"),
+    ("kind", "becomes"),
     [
         ("denied", "denied"),
         ("skipped", "skipped"),
@@ -145,45 +145,45 @@ def test_a_question_about_what_a_command_left_leaves_its_call_as_it_was() -> Non
         ("invalid_args", "failed"),
     ],
 )
-def test_each_kind_of_error_has_its_state(kind: str, state: str) -> None:
+def test_each_kind_of_error_has_its_state(kind: str, becomes: str) -> None:
     recording = Recording().run("x").plan(("c1", "write", "a.py", "prompt"))
-    stage = show(recording.result("c1", "write", "no", error=(kind, "because"), executed=False))
+    state = show(recording.result("c1", "write", "no", error=(kind, "because"), executed=False))
 
-    batch = stage.document.blocks[-1]
+    batch = state.document.blocks[-1]
     assert isinstance(batch, Batch)
-    assert (batch.cards[0].state, batch.cards[0].error) == (state, "because")
+    assert (batch.cards[0].state, batch.cards[0].error) == (becomes, "because")
 
 
 def test_queued_text_stands_in_its_lane_until_it_is_delivered() -> None:
     recording = Recording().run("x").queue("q1", "steer", "also cover 1900").queue("q2", "follow_up", "then commit")
-    stage = show(recording)
-    assert [(item.kind, item.text) for item in stage.lanes.items] == [
+    state = show(recording)
+    assert [(item.kind, item.text) for item in state.queue.items] == [
         ("steer", "also cover 1900"),
         ("follow_up", "then commit"),
     ]
 
-    stage = show(recording.deliver("q1", "steer"))
-    assert [item.id for item in stage.lanes.items] == ["q2"]
+    state = show(recording.deliver("q1", "steer"))
+    assert [item.id for item in state.queue.items] == ["q2"]
 
 
 @pytest.mark.parametrize(("live", "given"), [(True, ["also 1900"]), (False, [])])
 def test_what_is_taken_back_returns_to_the_composer_only_live(live: bool, given: list[str]) -> None:
-    stage = Stage()
+    state = UiState()
     returned: list[str] = []
-    stage.give_back = returned.append
-    bridge = Bridge(stage, live=live)
+    state.give_back = returned.append
+    reducer = Reducer(state, live=live)
     recording = Recording().run("x").queue("q1", "steer", "also 1900").deliver("q1", "steer", taken_back=True)
     for event in recording.events:
-        bridge.show(event)
+        reducer.apply(event)
 
     assert returned == given
-    assert stage.lanes.items == ()
+    assert state.queue.items == ()
 
 
 def test_usage_adds_up_and_the_context_is_that_of_the_last_request() -> None:
-    stage = show(Recording().run("x").answer("a", usage=USAGE).answer("b", usage=USAGE))
+    state = show(Recording().run("x").answer("a", usage=USAGE).answer("b", usage=USAGE))
 
-    now = stage.status.now
+    now = state.status.now
     assert (now.context_tokens, now.input_tokens, now.cache_read_tokens) == (18_612, 36_400, 29_848)
     assert now.cost_usd == pytest.approx(0.082)
 
@@ -191,10 +191,10 @@ def test_usage_adds_up_and_the_context_is_that_of_the_last_request() -> None:
 def test_a_retry_clears_what_was_shown_of_the_answer_and_counts_down() -> None:
     recording = Recording().run("x").stream("half an ans")
     recording.notice("model.retry", "overloaded; attempt 2 in 4 s", reason="overloaded", attempt=2, delay_s=4.0)
-    stage = show(recording)
+    state = show(recording)
 
-    assert stage.document.last_answer() == ""
-    now = stage.status.now
+    assert state.document.last_answer() == ""
+    now = state.status.now
     assert (now.phase, now.retry_at, now.retry_reason) == ("retrying", START + 4.0, "overloaded")
 
 
@@ -203,25 +203,25 @@ def test_a_stopped_run_says_what_was_closed_killed_kept_and_not_run() -> None:
     recording.notice(
         "run.stopped", "stopped", stream_closed=False, killed=2, edits_kept=["a.py"], not_run=1, left_running=0
     )
-    stage = show(recording.finish("interrupted"))
+    state = show(recording.finish("interrupted"))
 
-    ending = stage.document.blocks[-1]
+    ending = state.document.blocks[-1]
     assert isinstance(ending, Ending) and ending.reason == "interrupted"
     assert ending.lines == ("2 processes killed", "1 changed file kept: a.py", "1 call not run", UNDO_HINT)
-    assert stage.status.now.phase == "idle"
+    assert state.status.now.phase == "idle"
 
 
 def test_a_run_that_is_done_ends_without_a_word() -> None:
-    stage = show(Recording().run("x").answer("done").finish())
+    state = show(Recording().run("x").answer("done").finish())
 
-    assert not any(isinstance(block, Ending) for block in stage.document.blocks)
-    assert stage.status.now.phase == "idle"
+    assert not any(isinstance(block, Ending) for block in state.document.blocks)
+    assert state.status.now.phase == "idle"
 
 
 def test_a_failed_run_says_why() -> None:
-    stage = show(Recording().run("x").finish("failed", error="the provider refused the key"))
+    state = show(Recording().run("x").finish("failed", error="the provider refused the key"))
 
-    ending = stage.document.blocks[-1]
+    ending = state.document.blocks[-1]
     assert isinstance(ending, Ending)
     assert (ending.reason, ending.text) == ("failed", "the provider refused the key")
 
@@ -234,24 +234,24 @@ def test_a_failed_run_says_why() -> None:
     ],
 )
 def test_a_failed_run_says_the_next_step(error: str, next_step: str) -> None:
-    stage = show(Recording().run("x").finish("failed", error=error))
+    state = show(Recording().run("x").finish("failed", error=error))
 
-    ending = stage.document.blocks[-1]
+    ending = state.document.blocks[-1]
     assert isinstance(ending, Ending)
     assert ending.lines == (next_step,)
 
 
 def test_a_question_that_was_open_when_the_run_ended_no_longer_waits() -> None:
-    stage = show(asks_to_edit().finish("interrupted"))
+    state = show(asks_to_edit().finish("interrupted"))
 
-    assert stage.desk.waiting == ()
+    assert state.approvals.waiting == ()
 
 
 def test_queued_text_that_was_rewritten_stays_in_its_place() -> None:
     recording = Recording().run("x").queue("q1", "steer", "one").queue("q2", "steer", "two")
-    stage = show(recording.queue("q1", "steer", "one and a half"))
+    state = show(recording.queue("q1", "steer", "one and a half"))
 
-    assert stage.lanes.items == (Queued("q1", "steer", "one and a half"), Queued("q2", "steer", "two"))
+    assert state.queue.items == (Queued("q1", "steer", "one and a half"), Queued("q2", "steer", "two"))
 
 
 @given(st.lists(st.sampled_from(["q1", "q2", "q3", "q9"])))
@@ -259,7 +259,7 @@ def test_any_order_of_the_queue_keeps_all_that_waits(ids: list[str]) -> None:
     recording = Recording().run("x")
     for queued_id in ("q1", "q2", "q3"):
         recording.queue(queued_id, "follow_up", queued_id)
-    shown = [item.id for item in show(recording.notice("queue.ordered", "", ids=ids)).lanes.items]
+    shown = [item.id for item in show(recording.notice("queue.ordered", "", ids=ids)).queue.items]
 
     assert sorted(shown) == ["q1", "q2", "q3"]
     places = {queued_id: place for place, queued_id in enumerate(ids)}
@@ -268,9 +268,9 @@ def test_any_order_of_the_queue_keeps_all_that_waits(ids: list[str]) -> None:
 
 
 def test_a_new_order_of_the_queue_is_no_remark() -> None:
-    stage = show(Recording().run("x").notice("queue.ordered", "the queue has another order", ids=["q1"]))
+    state = show(Recording().run("x").notice("queue.ordered", "the queue has another order", ids=["q1"]))
 
-    assert not any(isinstance(block, Remark) for block in stage.document.blocks)
+    assert not any(isinstance(block, Remark) for block in state.document.blocks)
 
 
 def test_pause_mode_and_model_show_in_the_status() -> None:
@@ -307,21 +307,21 @@ def test_nothing_that_happens_in_a_run_makes_esc_forget_that_it_was_pressed(
     recording = Recording().run("x")
     for move in before:
         move(recording)
-    stage = Stage()
-    bridge = Bridge(stage, live=True)
+    state = UiState()
+    reducer = Reducer(state, live=True)
     for event in recording.events:
-        bridge.show(event)
+        reducer.apply(event)
     code, halt = pressed
     seen = len(recording.events)
     if code is None:
-        stage.status.set(halt="stopping")  # as the conversation does when it stops the run
+        state.status.set(halt="stopping")  # as the conversation does when it stops the run
     else:
         recording.notice(code, "as the user said", batch=1, why="asked", calls=[])
     for move in after:
         move(recording)
     for event in recording.events[seen:]:
-        bridge.show(event)
-        assert stage.status.now.halt == halt
+        reducer.apply(event)
+        assert state.status.now.halt == halt
 
 
 def test_other_notices_and_limits_are_remarks() -> None:
@@ -337,44 +337,44 @@ def test_other_notices_and_limits_are_remarks() -> None:
 def test_a_command_of_the_users_own_is_a_block_of_its_own() -> None:
     recording = Recording().start("shell-1", "shell", "git log", command="git log", shared=True)
     assert "Esc stops it" in show(recording).status.now.notice
-    stage = show(recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit"))
+    state = show(recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit"))
 
-    (block,) = stage.document.blocks
+    (block,) = state.document.blocks
     assert isinstance(block, CommandBlock)
     assert (block.shared, block.card.state, block.card.target) == (True, "done", "git log")
-    assert stage.document.running_commands() == ()
-    assert stage.status.now.notice == ""
+    assert state.document.running_commands() == ()
+    assert state.status.now.notice == ""
 
 
 def test_an_event_of_a_newer_version_is_said_and_hurts_nothing() -> None:
-    stage = Stage()
-    Bridge(stage, live=False).show(UnknownEvent(type="moon.phase", seq=1, ts=START, session="s"))
+    state = UiState()
+    Reducer(state, live=False).apply(UnknownEvent(type="moon.phase", seq=1, ts=START, session="s"))
 
-    (remark,) = stage.document.blocks
+    (remark,) = state.document.blocks
     assert isinstance(remark, Remark) and "moon.phase" in remark.text
 
 
 def test_events_of_another_agent_do_not_mix_with_the_main_one() -> None:
     recording = Recording().run("x")
     other = [replace(event, agent="main/2") for event in recording.events]
-    stage = Stage()
+    state = UiState()
     for event in other:
-        Bridge(stage, live=True).show(event)
+        Reducer(state, live=True).apply(event)
 
-    assert stage.document.blocks == []
+    assert state.document.blocks == []
 
 
 def test_a_block_the_screen_does_not_know_is_shown_by_its_type() -> None:
     recording = Recording().run("x").plan(("c1", "write", "a", "prompt")).ask("c1", "write", "a", TextBlock(text="new"))
-    assert show(recording).desk.waiting[0].blocks[0].text == "new"  # type: ignore[union-attr]  # it is a TextBlock
+    assert show(recording).approvals.waiting[0].blocks[0].text == "new"  # type: ignore[union-attr]  # it is a TextBlock
 
 
 def test_what_the_user_answered_in_words_stays_with_the_call() -> None:
     recording = Recording().run("go").plan(("c1", "ask_user", "Which?", "auto"), ("c2", "bash", "rm x", "prompt"))
     recording.ask("c1", "ask_user", "Which?").resolve("c1", "once", "blue")
     recording.ask("c2", "bash", "rm x").resolve("c2", "deny", "it is still needed")
-    stage = show(recording)
-    said = [stage.document.card(call_id, "").said for call_id in ("c1", "c2")]
+    state = show(recording)
+    said = [state.document.card(call_id, "").said for call_id in ("c1", "c2")]
     assert said == ["you answered: blue", "you said no: it is still needed"]
 
 
@@ -382,10 +382,10 @@ def test_what_only_the_model_is_told_shows_as_one_short_line() -> None:
     recording = Recording().run("go")
     for text in (PLAN, NO_PLAN):
         recording.add(MessageAdded, message=UserMessage.from_text(text, source="note"))
-    stage = show(recording)
-    told = [block.text for block in stage.document.blocks if isinstance(block, Remark) and block.level == "told"]
+    state = show(recording)
+    told = [block.text for block in state.document.blocks if isinstance(block, Remark) and block.level == "told"]
     assert told == ["plan mode is on: nothing may be changed", "plan mode is over"]
-    assert [block.text for block in stage.document.blocks if isinstance(block, PromptBlock)] == ["go"]
+    assert [block.text for block in state.document.blocks if isinstance(block, PromptBlock)] == ["go"]
 
 
 def test_an_act_that_failed_after_it_was_begun_is_a_line_of_the_conversation() -> None:

@@ -16,7 +16,7 @@ from codeagent.tui.parts.marked_list import Parts
 from codeagent.tui.parts.rows import cut_end, flat
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette, palette_of
-from codeagent.tui.stage import Lanes
+from codeagent.tui.state import QueuedMessages
 
 SOON = "will be read after this batch"
 LATER = "when the agent is done"
@@ -33,7 +33,7 @@ def lane_of(item: Queued) -> str:
     return LATER if item.kind == "follow_up" else SOON
 
 
-def in_lanes(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ...]:
+def by_lane(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ...]:
     """(title, texts in order) of each lane in which something waits, the one that is read first in front."""
     lanes = ((title, tuple(item for item in items if lane_of(item) == title)) for title in (SOON, LATER))
     return tuple((title, waiting) for title, waiting in lanes if waiting)
@@ -67,11 +67,11 @@ class _Drawn:
     queued_id: str | None = None
 
 
-class LanesView(Widget):
+class QueueView(Widget):
     """Hidden while nothing waits. A click on a text asks for it back, a click elsewhere for the list of all."""
 
     DEFAULT_CSS = """
-    LanesView {
+    QueueView {
         height: auto;
         display: none;
     }
@@ -88,31 +88,31 @@ class LanesView(Widget):
     class ListWanted(Message):
         """The user wants to change what waits."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, queue: QueuedMessages) -> None:
         super().__init__()
-        self._lanes = lanes
+        self._queue = queue
 
     def on_mount(self) -> None:
-        self._lanes.watch(self.sync)
+        self._queue.watch(self.sync)
         self.sync()
 
     def sync(self) -> None:
-        """Draw the lanes as they are now."""
-        self.display = bool(self._lanes.items)
+        """Draw the queue as it is now."""
+        self.display = bool(self._queue.items)
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(_drawn(self._lanes.items, width, palette_of(self)))
+        return len(_drawn(self._queue.items, width, palette_of(self)))
 
     def render_line(self, y: int) -> Strip:
         width, style = self.size.width, self.rich_style
-        rows = _drawn(self._lanes.items, width, palette_of(self))
+        rows = _drawn(self._queue.items, width, palette_of(self))
         if y >= len(rows):
             return Strip.blank(width, style)
         return rows[y].line.strip.adjust_cell_length(width, style).apply_style(style)
 
     def on_click(self, event: Click) -> None:
-        rows = _drawn(self._lanes.items, self.size.width, palette_of(self))
+        rows = _drawn(self._queue.items, self.size.width, palette_of(self))
         if event.y >= len(rows):
             return
         event.stop()
@@ -123,7 +123,7 @@ class LanesView(Widget):
 def _drawn(items: tuple[Queued, ...], width: int, palette: Palette) -> list[_Drawn]:
     newest = items[-1].id if items else ""
     rows: list[_Drawn] = []
-    for title, waiting in in_lanes(items):
+    for title, waiting in by_lane(items):
         rows.append(_Drawn(line(title_parts(title, width, palette, "" if rows else _CHANGE))))
         rows.extend(_lane(waiting, newest, width, palette))
     return rows

@@ -1,4 +1,4 @@
-"""What the chat screen shows, as plain models: the bridge writes them, widgets draw them."""
+"""The UI state: what the chat screen shows, as plain models that the reducer writes and widgets draw."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,8 +7,8 @@ from typing import Any, Literal
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.queued import Queued
 from codeagent.tui.job_board import JobBoard
+from codeagent.tui.observable import Observable
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.watched import Watched
 
 Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying"]
 """What goes on. waiting: for the user. retrying: the request is repeated at `retry_at`."""
@@ -22,20 +22,20 @@ ASK_USER = "ask_user"
 
 
 def _ignore(text: str) -> None:
-    """A stage without a composer."""
+    """A UI state without a composer."""
 
 
 def _as_it_is(theme: str | None, bell: bool) -> None:
-    """A stage without a screen to change."""
+    """A UI state without a screen to change."""
 
 
 def _fail(error: BaseException) -> None:
-    """A stage without an app."""
+    """A UI state without an app."""
     raise error
 
 
-class Desk(Watched):
-    """The questions that wait, the oldest first."""
+class ApprovalQueue(Observable):
+    """The approvals that wait, the oldest first."""
 
     def __init__(self, waiting: tuple[ApprovalRequested, ...] = ()) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Desk(Watched):
         self._changed()
 
 
-class Lanes(Watched):
+class QueuedMessages(Observable):
     """What the user typed while the agent was working and what was not delivered yet, in order."""
 
     def __init__(self, items: tuple[Queued, ...] = ()) -> None:
@@ -120,7 +120,7 @@ class PlanReady:
     """Markdown."""
 
 
-class Boundary(Watched):
+class Boundary(Observable):
     """What the card of the boundary shows: a pause, or a plan that waits for its start; None: nothing."""
 
     def __init__(self, now: Paused | PlanReady | None = None) -> None:
@@ -179,7 +179,7 @@ class Status:
     """One short line in place of the hints: what just happened."""
 
 
-class StatusBoard(Watched):
+class StatusBoard(Observable):
     """The status in force."""
 
     def __init__(self, now: Status | None = None) -> None:
@@ -195,12 +195,12 @@ class StatusBoard(Watched):
 
 
 @dataclass
-class Stage:
+class UiState:
     """Everything a conversation shows itself through."""
 
     document: Document = field(default_factory=Document)
-    desk: Desk = field(default_factory=Desk)
-    lanes: Lanes = field(default_factory=Lanes)
+    approvals: ApprovalQueue = field(default_factory=ApprovalQueue)
+    queue: QueuedMessages = field(default_factory=QueuedMessages)
     boundary: Boundary = field(default_factory=Boundary)
     jobs: JobBoard = field(default_factory=JobBoard)
     status: StatusBoard = field(default_factory=StatusBoard)

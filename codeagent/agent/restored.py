@@ -9,7 +9,7 @@ from codeagent.core.queued import Queued
 
 
 @dataclass(frozen=True)
-class Past:
+class RestoredSession:
     """What an earlier process left in the session's log; empty for a new session."""
 
     line: BranchingHistory[Message] = field(default_factory=BranchingHistory)
