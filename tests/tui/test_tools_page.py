@@ -122,7 +122,7 @@ async def test_the_command_asks_on_the_page_and_distrusts_at_once(tmp_path: Path
     (tmp_path / "second").mkdir()
     async with typed("/tools distrust", tmp_path / "second") as (pilot, app):
         await until(pilot, lambda: app.told == [TrustTools(False)])
-        await until(pilot, lambda: "no tool file of this project" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "no longer loaded" in app.chat.state.status.now.notice)
 
 
 async def test_a_word_it_does_not_know_is_reported(tmp_path: Path) -> None:
