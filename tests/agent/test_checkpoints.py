@@ -208,7 +208,7 @@ async def test_after_a_restart_the_way_back_is_the_same() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
     await say(s, "first try")
     history = fold(s.journal.events)
-    again, later = begin(Turn("other"), past=_past(history))
+    again, later = begin(Turn("other"), restored=_restored(history))
     later.kept, later.files = store.kept, store.files
     past = rewind(again)
     assert past.undo_target().id == rewind(s).undo_target().id
@@ -334,7 +334,7 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
     assert store.pruned == 1
 
 
-def _past(history: Any) -> Any:
+def _restored(history: Any) -> Any:
     from codeagent.bootstrap.runtime import restored_of  # what a resumed session begins with
 
     return restored_of(history)
