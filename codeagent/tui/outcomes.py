@@ -3,10 +3,10 @@
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import text_of
+from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.spelling import duration
-from codeagent.tui.transcript.wrap import cut, flat
 
 SHELL = "shell"
 """What calls are named that are commands of the user's own."""
@@ -73,14 +73,14 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
 def told_of(note: str) -> str:
     """What a note for the model is about, in the user's words; empty where something else on the screen says it."""
     known = next((words for start, words in _TOLD.items() if note.startswith(start)), None)
-    return cut(flat(note.removeprefix("(").removesuffix(")")), 60) if known is None else known
+    return cut_end(flat(note.removeprefix("(").removesuffix(")")), 60) if known is None else known
 
 
 def job_line(ended: JobFinished) -> str:
     """One line: which job ended, and how."""
     after = f" after {duration(ended.duration_ms / 1000)}" if ended.duration_ms else ""
-    said = f"{ended.job_id} {ended.status}{after}: {cut(flat(ended.title), 40)}"
-    return f"{said} · {cut(flat(ended.summary), 60)}" if ended.summary else said
+    said = f"{ended.job_id} {ended.status}{after}: {cut_end(flat(ended.title), 40)}"
+    return f"{said} · {cut_end(flat(ended.summary), 60)}" if ended.summary else said
 
 
 def _lines_read(text: str) -> str:

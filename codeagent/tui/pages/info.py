@@ -17,9 +17,8 @@ from codeagent.tui.keymap import Keymap, KeyRow
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.output import OutputMatch, OutputPane
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, Row, line, wrap
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import Row, wrap
 
 _KEYS = 22
 """Cells of the column of keys, where there is room for that."""

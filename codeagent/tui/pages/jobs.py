@@ -25,7 +25,8 @@ from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.output import JobTail
-from codeagent.tui.parts.rows import HintKey, HintKeys, Part, TitleRow, cut_end, fit, flat, joined_width, styled
+from codeagent.tui.parts.rows import HintKey, HintKeys, Part, TitleRow, fit, joined_width, styled
+from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState

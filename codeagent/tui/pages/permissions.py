@@ -20,10 +20,9 @@ from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.rule_editor import RuleEditor
 from codeagent.tui.parts.marked_list import MarkedList, Parts
-from codeagent.tui.parts.rows import HintRow, TitleRow, cut_end, cut_middle, flat
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.parts.rows import HintRow, TitleRow
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import wrap
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 

@@ -20,11 +20,9 @@ from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Piece
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.pieces import diff_piece, wrapped_piece
-from codeagent.tui.parts.rows import cut_middle, flat
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, cut_middle, flat, line, wrap
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import wrap
 
 _COMPARED = 100
 """Files whose lines are counted; of more, only what happens to them is said."""

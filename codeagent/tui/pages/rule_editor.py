@@ -15,8 +15,8 @@ from codeagent.core.policy import Rule
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.rows import HintRow, RowWidget, TitleRow, cut_end, flat
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.parts.rows import HintRow, RowWidget, TitleRow
+from codeagent.tui.rendering.lines import Line, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette
 
 Allow = Callable[[str, bool], Awaitable[None]]

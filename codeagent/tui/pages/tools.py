@@ -16,10 +16,8 @@ from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.permissions import WORDS
 from codeagent.tui.parts.line_pane import Piece
-from codeagent.tui.parts.rows import cut_end, cut_middle, flat
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import wrap
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 

@@ -11,9 +11,8 @@ from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.card_keys import CardChoice, card_key, labelled
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.pieces import marked_piece
-from codeagent.tui.parts.rows import cut_end, cut_middle, flat
 from codeagent.tui.rendering.diff import LEAST_FOLDED
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import PLAIN, Palette
 from codeagent.tui.state import Paused, PausedCall
 

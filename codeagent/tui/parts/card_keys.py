@@ -10,8 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.rows import cut_end
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, cut_end, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 
 _GAP = "  "

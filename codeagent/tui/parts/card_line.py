@@ -19,8 +19,8 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.policy import NETWORK, Rule
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, fit, styled
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, styled
+from codeagent.tui.rendering.lines import Line, cut_end, line
 from codeagent.tui.rendering.marked import odd_letters, unseen
 from codeagent.tui.rendering.palette import Palette
 

@@ -14,9 +14,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.tui.fuzzy import rank
-from codeagent.tui.parts.rows import cut_end, cut_middle, flat
 from codeagent.tui.parts.submission import CommandRow
-from codeagent.tui.rendering.lines import line
+from codeagent.tui.rendering.lines import cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import PLAIN, palette_of
 
 _COMMAND = re.compile(r"/([^\s/]*)")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from rich.cells import cell_len
 from rich.style import Style
 
-from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, cut_middle, fit, flat, joined_width, styled
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Status, StatusBoard
 

@@ -13,8 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.tui.parts.line_input import types_text
-from codeagent.tui.parts.rows import cut_end, flat
-from codeagent.tui.rendering.lines import line
+from codeagent.tui.rendering.lines import cut_end, flat, line
 from codeagent.tui.rendering.palette import PLAIN, palette_of
 
 _MOST_ROWS = 8

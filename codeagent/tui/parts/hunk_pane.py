@@ -24,10 +24,9 @@ from codeagent.tui.rendering.diff import (
     split_lines,
     unified_lines,
 )
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, line, wrap
 from codeagent.tui.rendering.marked import unseen
 from codeagent.tui.rendering.palette import Palette, palette_of
-from codeagent.tui.rendering.rows import wrap
 
 CONTEXT = 3
 """Unchanged lines shown before and after a hunk."""

@@ -2,13 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from time import perf_counter
 
-from rich.cells import cell_len
-from rich.segment import Segment
-from rich.style import Style
 from textual.events import Resize
 from textual.geometry import Size
 from textual.message import Message
@@ -17,7 +14,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import Line, restyled
 from codeagent.tui.rendering.palette import Palette, palette_of
 
 Piece = Callable[[int, Palette], Iterator[Line]]
@@ -210,10 +207,11 @@ class LinePane(Pane):
             return Strip.blank(width, style)
         found = laid.lines[row]
         selection = self.text_selection
-        strip = _selectable(found, row)
+        found = replace(found, strip=_selectable(found, row))
         if selection is not None and (span := selection.get_span(row)) is not None:
-            strip = in_style(strip, found, span, palette_of(self).selection)
-        return strip.adjust_cell_length(width, style).apply_style(style)
+            end = len(found.text) if span[1] == -1 else span[1]
+            found = restyled(found, span[0], end, palette_of(self).selection)
+        return found.strip.adjust_cell_length(width, style).apply_style(style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         first = 0 if selection.start is None else selection.start.y
@@ -286,19 +284,3 @@ def _selectable(line: Line, row: int) -> Strip:
     if not line.start:
         return strip.apply_offsets(0, row)
     return Strip.join([strip.crop(0, line.start), strip.crop(line.start).apply_offsets(0, row)])
-
-
-def in_style(
-    strip: Strip, line: Line, span: tuple[int, int], style: Style, measure: Callable[[str], int] = cell_len
-) -> Strip:
-    """The strip of a line with the characters from `span[0]` to `span[1]` (-1: the end) of its text in `style`.
-
-    `measure` gives the cells of a text as the line was drawn.
-    """
-    begin, end = span[0], len(line.text) if span[1] == -1 else span[1]
-    left = line.start + measure(line.text[:begin])
-    right = line.start + measure(line.text[:end])
-    if right <= left:
-        return strip
-    middle = Strip(Segment.apply_style(strip.crop(left, right), post_style=style))
-    return Strip.join([strip.crop(0, left), middle, strip.crop(right)])

@@ -13,8 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from codeagent.tui.fuzzy import scattered
-from codeagent.tui.parts.rows import cut_end, flat
-from codeagent.tui.rendering.lines import line
+from codeagent.tui.rendering.lines import cut_end, flat, line
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
 RowT = TypeVar("RowT")

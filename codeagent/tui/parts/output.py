@@ -15,12 +15,11 @@ from textual.strip import Strip
 
 from codeagent.core.sanitize import visible
 from codeagent.tui.job_board import JobBoard
-from codeagent.tui.parts.line_pane import Pane, in_style
+from codeagent.tui.parts.line_pane import Pane
 from codeagent.tui.rendering.ansi import ansi_line
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import Line, cells, restyled
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import palette_of
-from codeagent.tui.rendering.rows import cells
 from codeagent.tui.transcript.spelling import counted
 
 LONGEST = 2_000
@@ -249,17 +248,17 @@ class OutputPane(Pane):
     def _marked(self, found: Line, row: int) -> Strip:
         """The row with what was found and what is selected."""
         palette = palette_of(self)
-        strip = found.strip
         here = self._found
         for begin, end in self.text.spans(self._query, row):
             current = here is not None and (here.row, here.start) == (row, begin)
             style = palette.match + Style(underline=True, bold=True) if current else palette.match
-            strip = in_style(strip, found, (begin, end), style, cells)
+            found = restyled(found, begin, end, style)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(row)
         if span is not None:
-            strip = in_style(strip, found, span, palette.selection, cells)
-        return strip
+            end = len(found.text) if span[1] == -1 else span[1]
+            found = restyled(found, span[0], end, palette.selection)
+        return found.strip
 
     def _show_found(self) -> OutputMatch | None:
         self.refresh()

@@ -9,10 +9,9 @@ from textual.strip import Strip
 
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.rendering.diff import DiffRow, split_lines, unified_lines
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, line, wrap
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette
-from codeagent.tui.rendering.rows import wrap
 
 SPLIT_FROM = 100
 """Cells from which on two versions fit beside each other."""

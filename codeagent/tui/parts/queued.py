@@ -13,8 +13,7 @@ from textual.widget import Widget
 from codeagent.core.queued import Queued
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.marked_list import Parts
-from codeagent.tui.parts.rows import cut_end, flat
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 from codeagent.tui.state import QueuedMessages
 

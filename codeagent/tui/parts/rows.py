@@ -4,15 +4,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 
 SEPARATOR = " · "
@@ -29,31 +28,6 @@ class Part:
     text: str
     keep: int
     style: Callable[[Palette], Style] = lambda palette: palette.muted
-
-
-def flat(text: str) -> str:
-    """Text of anybody's as one line that only shows."""
-    return " ".join(visible(text).split())
-
-
-def cut_end(text: str, width: int) -> str:
-    """At most `width` cells, the end replaced with `…`."""
-    if cell_len(text) <= width:
-        return text
-    return "" if width < 1 else set_cell_size(text, width - 1).rstrip() + "…"
-
-
-def cut_middle(text: str, width: int) -> str:
-    """At most `width` cells, the middle replaced with `…`: names tell themselves apart at both ends."""
-    if cell_len(text) <= width:
-        return text
-    if width < 1:
-        return ""
-    head = (width - 1) // 2
-    tail = text
-    while cell_len(tail) > width - 1 - head:
-        tail = tail[1:]
-    return set_cell_size(text, head).rstrip() + "…" + tail
 
 
 def fit(parts: Sequence[Part], width: int, separator: str = SEPARATOR) -> tuple[Part, ...]:

@@ -12,8 +12,8 @@ from textual.geometry import Region
 from textual.timer import Timer
 
 from codeagent import __version__
-from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, cut_end, fit, flat, joined_width, styled
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
+from codeagent.tui.rendering.lines import Line, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Halt, Paused, Phase, PlanReady, Status, UiState
 from codeagent.tui.transcript.spelling import counted

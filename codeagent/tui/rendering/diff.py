@@ -11,10 +11,9 @@ from textual.strip import Strip
 
 from codeagent.core.hunks import matching
 from codeagent.tui.rendering.code import StyledLine, highlight
-from codeagent.tui.rendering.lines import Line, segment
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, segment, wrap
 from codeagent.tui.rendering.matching import Span, changed_words, paired
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST, Row, wrap
 
 LINES_BY_WORD = 5_000
 """Lines of both texts up to which words within lines are compared."""

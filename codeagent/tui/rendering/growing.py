@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from codeagent.tui.rendering.code import Highlighter, highlight
 from codeagent.tui.rendering.inline import inline_parts
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw
 from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
 from codeagent.tui.rendering.markdown_blocks import (
     ParsedBlock,
@@ -21,7 +21,6 @@ from codeagent.tui.rendering.markdown_blocks import (
     stays,
 )
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST, Row, draw
 
 AT_ONCE = 100
 """Lines of a code block that are coloured while it grows; longer ones wait for `work`."""

@@ -1,14 +1,25 @@
-"""A line as it is drawn, and as it is copied."""
+"""Rows of the screen: text in styles, broken to a width in cells, as it is drawn and as it is copied."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.sanitize import visible
+
+Parts = Sequence[tuple[str, Style | None]]
+"""Text with its styles, in order."""
+NARROWEST = 4
+"""Cells: no row is asked to be narrower, so that a tab and every character fit in one."""
+_TAB = 4
+# Blocks in which every character takes one cell: of Latin, Greek, Cyrillic, punctuation, currency, box drawing.
+_ODD = re.compile("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
+_NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・％’”")
+_NOT_LAST = frozenset("（「『【《〈〔‘“")
 
 
 @dataclass(frozen=True)
@@ -37,3 +48,204 @@ def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = 
     start = 0 if gutter is None else cell_len(gutter.text)
     segments = body if gutter is None else [gutter, *body]
     return Line(Strip(segments), "".join(part.text for part in body).rstrip(), start, joins)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row; `joins` is what a copy puts between it and the row before, None where the text has a line end."""
+
+    parts: list[tuple[str, Style | None]]
+    joins: str | None = None
+
+
+def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
+    """Rows of at most `width` cells; a newline in the text begins a row. There is at least one.
+
+    By words, the spaces at a break are in `joins` only; a word is cut where it does not fit into a row of its
+    own. Otherwise rows are cut where they are full. What acts on a terminal is shown, tabs stay.
+    """
+    width = max(width, NARROWEST)
+    safe = [(visible(text), style) for text, style in parts if text]
+    text = "".join(part for part, _ in safe)
+    if len(text) <= width and "\n" not in text and _ODD.search(text) is None:
+        return [Row(safe)]
+    spans: list[tuple[int, int, str | None]] = []
+    at = 0
+    for line in text.split("\n"):
+        spans += [(at + start, at + end, joins) for start, end, joins in _breaks(line, width, words)]
+        at += len(line) + 1
+    return _cut(safe, spans)
+
+
+def cells(text: str) -> int:
+    """The cells `text` takes when it is drawn, at most."""
+    if _ODD.search(text) is None:
+        return len(text)
+    return sum(size for _, _, size in _measured(text))
+
+
+def draw(row: Row, *, gutter: Sequence[Segment] = (), copied: str = "", start: int = 0, exact: bool = False) -> Line:
+    """The line of a row behind a gutter, of which the first `start` cells are not copied, and the rest as `copied`.
+
+    The spaces at its end are copied only if `exact`.
+    """
+    text = copied + "".join(part for part, _ in row.parts)
+    body = [segment(part, style) for part, style in row.parts]
+    return Line(Strip([*gutter, *body]), text if exact else text.rstrip(), start, row.joins)
+
+
+def paragraph(
+    text: str, width: int, style: Style | None = None, *, first: str = "", gutter_style: Style | None = None
+) -> list[Line]:
+    """Wrapped text; `first` stands in front of its first row, blanks in front of the others."""
+    indent = cell_len(first)
+    head, rest = Segment(first, gutter_style), Segment(" " * indent)
+    return [
+        draw(row, gutter=[rest if number else head] if first else (), start=indent)
+        for number, row in enumerate(wrap([(text, style)], width - indent))
+    ]
+
+
+def indented(line: Line, gutter: Segment) -> Line:
+    """The line with a gutter in front of it."""
+    strip = Strip([gutter, *line.strip], line.strip.cell_length + gutter.cell_length)
+    return Line(strip, line.text, line.start + gutter.cell_length, line.joins)
+
+
+def clipped(line: Line, width: int) -> Line:
+    """The line, without what is beyond `width` cells."""
+    return line if line.strip.cell_length <= width else replace(line, strip=line.strip.crop(0, width))
+
+
+def restyled(line: Line, start: int, end: int | None, style: Style) -> Line:
+    """The line with characters of its text, from and to (None: the end of the row), in a style on top."""
+    strip = line.strip
+    left = min(strip.cell_length, line.start + cells(line.text[:start]))
+    right = strip.cell_length if end is None else min(strip.cell_length, line.start + cells(line.text[:end]))
+    if left >= right:
+        return line
+    middle = Strip(Segment.apply_style(strip.crop(left, right), post_style=style), right - left)
+    parts = [strip.crop(0, left), middle, strip.crop(right, strip.cell_length)]
+    return replace(line, strip=Strip.join([part for part in parts if part.cell_length]))
+
+
+def flat(text: str, most: int = 2_000) -> str:
+    """The beginning of a text as one line that only shows."""
+    return " ".join(visible(text[:most]).split())
+
+
+def cut_end(text: str, width: int) -> str:
+    """At most `width` cells, the end replaced with `…`."""
+    if cell_len(text) <= width:
+        return text
+    return "" if width < 1 else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def cut_middle(text: str, width: int) -> str:
+    """At most `width` cells, the middle replaced with `…`: names tell themselves apart at both ends."""
+    if cell_len(text) <= width:
+        return text
+    if width < 1:
+        return ""
+    head = (width - 1) // 2
+    tail = text
+    while cell_len(tail) > width - 1 - head:
+        tail = tail[1:]
+    return set_cell_size(text, head).rstrip() + "…" + tail
+
+
+def _breaks(text: str, width: int, words: bool) -> Iterable[tuple[int, int, str | None]]:
+    """Where the rows of a line are, with what joins each to the one before."""
+    if _ODD.search(text) is not None:
+        return _wide_breaks(text, width, words)
+    if not words:
+        return [(at, min(at + width, len(text)), "" if at else None) for at in range(0, max(len(text), 1), width)]
+    return _narrow_breaks(text, width)
+
+
+def _narrow_breaks(text: str, width: int) -> list[tuple[int, int, str | None]]:
+    found: list[tuple[int, int, str | None]] = []
+    joins: str | None = None
+    at = 0
+    while len(text) - at > width:
+        space = text.rfind(" ", at, at + width + 1)
+        end = at + len(text[at : max(space, at)].rstrip(" "))
+        if end == at:
+            found.append((at, at + width, joins))
+            at, joins = at + width, ""
+            continue
+        found.append((at, end, joins))
+        at = _behind(text, space)
+        joins = text[end:at]
+    if at < len(text) or not found:
+        found.append((at, len(text), joins))
+    return found
+
+
+def _behind(text: str, space: int) -> int:
+    while space < len(text) and text[space] == " ":
+        space += 1
+    return space
+
+
+def _measured(text: str) -> list[tuple[int, int, int]]:
+    """Start, end and cells of what is drawn as one character."""
+    spans = split_graphemes(text.replace("\t", "␉"))[0]
+    return [(start, end, _TAB if text[start] == "\t" else size) for start, end, size in spans]
+
+
+def _wide_breaks(text: str, width: int, words: bool) -> list[tuple[int, int, str | None]]:
+    found: list[tuple[int, int, str | None]] = []
+    spans = _measured(text)
+    joins: str | None = None
+    first = index = 0
+    while first < len(spans):
+        used, index = 0, first
+        while index < len(spans) and used + spans[index][2] <= width:
+            used += spans[index][2]
+            index += 1
+        end, after = _break(text, spans, first, index) if words and index < len(spans) else (index, index)
+        stop = spans[end][0] if end < len(spans) else len(text)
+        found.append((spans[first][0], stop, joins))
+        joins = text[stop : spans[after][0]] if after < len(spans) else ""
+        first = after
+    return found or [(0, len(text), None)]
+
+
+def _break(text: str, spans: list[tuple[int, int, int]], first: int, full: int) -> tuple[int, int]:
+    """Where a row that is full in front of `full` ends, and where the next one starts."""
+    for index in range(full, first, -1):
+        here = text[spans[index][0]]
+        before = text[spans[index - 1][0]]
+        if here == " ":
+            end = index
+            while end > first and text[spans[end - 1][0]] == " ":
+                end -= 1
+            if end == first:
+                break
+            after = index
+            while after < len(spans) and text[spans[after][0]] == " ":
+                after += 1
+            return end, after
+        wide = spans[index][2] == 2 or spans[index - 1][2] == 2
+        if wide and before != " " and here not in _NOT_FIRST and before not in _NOT_LAST:
+            return index, index
+    return full, full
+
+
+def _cut(parts: list[tuple[str, Style | None]], spans: list[tuple[int, int, str | None]]) -> list[Row]:
+    rows: list[Row] = []
+    number, at = 0, 0
+    for start, end, joins in spans:
+        row: list[tuple[str, Style | None]] = []
+        while number < len(parts):
+            text, style = parts[number]
+            begin, stop = max(start - at, 0), min(end - at, len(text))
+            if begin < stop:
+                row.append((text[begin:stop], style))
+            if at + len(text) > end:
+                break
+            at += len(text)
+            number += 1
+        rows.append(Row(row, joins))
+    return rows

@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from codeagent.tui.rendering.code import StyledLine, highlight
 from codeagent.tui.rendering.inline import inline_parts
-from codeagent.tui.rendering.lines import Line, segment
+from codeagent.tui.rendering.lines import NARROWEST, Line, Parts, Row, draw, segment, wrap
 from codeagent.tui.rendering.markdown_blocks import (
     ParsedBlock,
     Token,
@@ -21,7 +21,6 @@ from codeagent.tui.rendering.markdown_blocks import (
     pieces_of,
 )
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST, Parts, Row, draw, wrap
 from codeagent.tui.rendering.table import table_lines
 
 BLANK = Line(Strip([]))

@@ -8,9 +8,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, wrap
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST, Row, draw, wrap
 
 FOLDED_FROM = 9
 """Spaces, tabs or blank lines in a row that are shown as their count."""

@@ -10,10 +10,9 @@ from textual.strip import Strip
 
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.inline import inline_parts
-from codeagent.tui.rendering.lines import Line, segment
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, cells, draw, segment, wrap
 from codeagent.tui.rendering.markdown_blocks import Token
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST, Row, cells, draw, wrap
 
 _BETWEEN = " │ "
 Cell = list[tuple[str, Style | None]]

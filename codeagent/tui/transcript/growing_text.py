@@ -2,8 +2,7 @@
 
 from rich.style import Style
 
-from codeagent.tui.rendering.lines import Line
-from codeagent.tui.transcript.wrap import paragraph
+from codeagent.tui.rendering.lines import Line, paragraph
 
 
 class GrowingText:

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, clipped, cut_end, flat, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.transcript.blocks import (
     ENDED,
@@ -26,7 +26,6 @@ from codeagent.tui.transcript.blocks import (
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.render_card import draw_cards, state_words
 from codeagent.tui.transcript.spelling import counted, duration, whole
-from codeagent.tui.transcript.wrap import clipped, cut, flat, paragraph
 
 PROMPT_ROWS = 30
 """Rows shown of what the user said, where it is longer than `_LONG_PROMPT`."""
@@ -140,7 +139,7 @@ def _greeting(block: Greeting, look: Look) -> Drawn:
     column = max((cell_len(label) for label, _ in rows), default=0) + 2
     lines = [line([(f"{title} ", palette.strong), (beside, palette.muted)])]
     for label, text in rows:
-        said = cut(flat(text), max(1, look.width - column))
+        said = cut_end(flat(text), max(1, look.width - column))
         lines.append(line([(label + " " * (column - cell_len(label)), palette.muted), (said, palette.text)]))
     return Drawn(lines)
 

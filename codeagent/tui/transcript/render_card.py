@@ -10,13 +10,12 @@ from rich.style import Style
 
 from codeagent.core.display import DiffBlock
 from codeagent.tui.rendering.diff import counts
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, cut_end, flat, indented, line, paragraph
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript import render_output
 from codeagent.tui.transcript.blocks import ENDED, CallCard
 from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
 from codeagent.tui.transcript.spelling import duration, whole
-from codeagent.tui.transcript.wrap import cut, flat, indented, paragraph
 
 _LONGEST_NAME = 14
 _LONGEST_NOTE = 40
@@ -111,8 +110,8 @@ def _columns(cards: Sequence[CallCard], look: Look) -> _Columns:
 def _headline(card: CallCard, columns: _Columns, look: Look) -> Line:
     palette = look.palette
     mark, style = _mark(card, palette)
-    name = cut(flat(card.name), columns.name)
-    target = cut(flat(card.target), columns.target)
+    name = cut_end(flat(card.name), columns.name)
+    target = cut_end(flat(card.target), columns.target)
     note = _note(card, look.now)
     parts: list[tuple[str, Style | None]] = [
         (f"{mark} ", style),
@@ -122,7 +121,7 @@ def _headline(card: CallCard, columns: _Columns, look: Look) -> Line:
     if note:
         room = look.width - 2 - columns.name - 2 - columns.target - 2
         gap = " " * (columns.target - cell_len(target) + 2)
-        parts.append((gap + cut(note, max(room, 0)), style if card.state != "done" else palette.muted))
+        parts.append((gap + cut_end(note, max(room, 0)), style if card.state != "done" else palette.muted))
     return line(parts)
 
 

@@ -9,12 +9,11 @@ from codeagent.core.display import DiffBlock, DisplayBlock, MarkdownBlock, Termi
 from codeagent.tui.rendering.ansi import ansi_line
 from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, diff_rows, unified_lines
-from codeagent.tui.rendering.lines import Line, line
+from codeagent.tui.rendering.lines import Line, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.drawn import Drawn, Look, Spot
 from codeagent.tui.transcript.spelling import counted
-from codeagent.tui.transcript.wrap import indented, paragraph
 
 LIVE_ROWS = 8
 BRIEF_DIFF_ROWS = 12

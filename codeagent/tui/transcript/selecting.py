@@ -1,12 +1,9 @@
 """Selected text: how a row is named in a selection, and what the selected rows read."""
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.selection import Selection
 from textual.strip import Strip
 
 from codeagent.tui.rendering.lines import Line
-from codeagent.tui.rendering.rows import cells
 from codeagent.tui.transcript.layout import BlockPlace
 from codeagent.tui.transcript.sheet import Sheet
 
@@ -21,18 +18,6 @@ def encoded(place: BlockPlace) -> int:
 
 def decoded(number: int) -> BlockPlace:
     return BlockPlace(number >> _LINES, number & ((1 << _LINES) - 1))
-
-
-def restyled(line: Line, start: int, end: int | None, style: Style) -> Strip:
-    """The line's strip with characters of its text, from and to (None: the end of the row), in a style on top."""
-    strip = line.strip
-    left = min(strip.cell_length, line.start + cells(line.text[:start]))
-    right = strip.cell_length if end is None else min(strip.cell_length, line.start + cells(line.text[:end]))
-    if left >= right:
-        return strip
-    middle = [Segment(text, (own or Style.null()) + style, control) for text, own, control in strip.crop(left, right)]
-    parts = [strip.crop(0, left), Strip(middle, right - left), strip.crop(right, strip.cell_length)]
-    return Strip.join([part for part in parts if part.cell_length])
 
 
 def selected_text(sheet: Sheet, selection: Selection) -> str:

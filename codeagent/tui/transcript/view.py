@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import Line, restyled
 from codeagent.tui.transcript import cursor
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.cursor import CursorStop
@@ -20,7 +20,7 @@ from codeagent.tui.transcript.finding import FoundMatches
 from codeagent.tui.transcript.layout import BlockPlace
 from codeagent.tui.transcript.printing import printed
 from codeagent.tui.transcript.render import toggled
-from codeagent.tui.transcript.selecting import encoded, restyled, selected_text
+from codeagent.tui.transcript.selecting import encoded, selected_text
 from codeagent.tui.transcript.sheet import Anchor, Sheet
 from codeagent.tui.transcript.sheet_view import SheetView
 from codeagent.tui.transcript.wording import wording
@@ -133,8 +133,8 @@ class TranscriptView(SheetView, can_focus=True):
         span = None if selection is None else selection.get_span(encoded(place))
         if span is None or not line.text:
             return marked.strip
-        end = None if span[1] == -1 else max(0, span[1])
-        return restyled(marked, max(0, span[0]), len(line.text) if end is None else end, self.sheet.palette.selection)
+        end = len(line.text) if span[1] == -1 else max(0, span[1])
+        return restyled(marked, max(0, span[0]), end, self.sheet.palette.selection).strip
 
     def on_mouse_down(self, event: MouseDown) -> None:
         self._pressed = (event.x, event.y)
@@ -276,5 +276,5 @@ class TranscriptView(SheetView, can_focus=True):
         for span in finding.spans(place.index, self.sheet.seen(place.index).lines).get(row, ()):
             here = current is not None and (current.index, current.nth) == (place.index, span.nth)
             style = palette.match + palette.selection if here else palette.match
-            line = Line(restyled(line, span.start, span.end, style), line.text, line.start, line.joins)
+            line = restyled(line, span.start, span.end, style)
         return line

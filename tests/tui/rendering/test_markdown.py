@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import NARROWEST, Line
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST
 
 PALETTE = Palette()
 MARKS = st.text(st.sampled_from("ab *_`~[]()!<>&|-#>+.:1\\\n\t 漢é\u0301👍\u202e\x1b") | st.characters(), max_size=120)

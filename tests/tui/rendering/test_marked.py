@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
+from codeagent.tui.rendering.lines import NARROWEST
 from codeagent.tui.rendering.marked import marked_lines, marked_text
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST
 
 PALETTE = Palette(text=Style(color="white"), warning=Style(color="yellow"))
 TEXTS = st.text(

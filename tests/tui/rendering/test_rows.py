@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.rows import NARROWEST, Row, cells, draw, wrap
+from codeagent.tui.rendering.lines import NARROWEST, Row, cells, draw, wrap
 
 BOLD = Style(bold=True)
 TEXTS = st.text(st.sampled_from("ab c 漢字、。（é\u0301❤\ufe0f👍\t\n\x1b\u202e—…") | st.characters(), max_size=60)

@@ -7,9 +7,8 @@ from rich.style import Style
 
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows, split_lines, unified_lines
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import NARROWEST, Line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.rendering.rows import NARROWEST
 
 PALETTE = Palette()
 TEXTS = st.lists(

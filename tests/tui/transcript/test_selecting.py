@@ -7,11 +7,11 @@ from rich.style import Style
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from codeagent.tui.rendering.lines import line
+from codeagent.tui.rendering.lines import line, restyled
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.layout import BlockPlace
-from codeagent.tui.transcript.selecting import decoded, encoded, restyled, selected_text
+from codeagent.tui.transcript.selecting import decoded, encoded, selected_text
 from codeagent.tui.transcript.sheet import Sheet
 
 PLACES = st.builds(BlockPlace, st.integers(0, 5_000), st.integers(0, 100_000))
@@ -54,7 +54,7 @@ def test_what_is_left_of_the_text_and_below_the_end_can_be_part_of_a_selection()
 def test_a_style_lies_on_top_of_some_characters_of_a_row() -> None:
     red, under = Style(color="red"), Style(underline=True)
     row = line([("wide 日本 text", red)], gutter=Segment("| "))
-    strip = restyled(row, 5, 7, under)
+    strip = restyled(row, 5, 7, under).strip
     assert strip.text == "| wide 日本 text"
     assert [(part.text, part.style) for part in strip if part.style and part.style.underline] == [("日本", red + under)]
-    assert restyled(row, 99, None, under) is row.strip
+    assert restyled(row, 99, None, under) is row
