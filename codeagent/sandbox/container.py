@@ -73,6 +73,7 @@ class SessionContainer:
         self._guard = ContainerGuard(resources, spec.state_dir)
         self._idle = False
         """Only the keepers live inside, and nothing was started there since that was seen."""
+        self._started = 0  # commands and shells, ever
         self._paused: str | None = None
         self._to_say: list[str] = []
         """Notices for the next command."""
@@ -84,7 +85,7 @@ class SessionContainer:
     async def entrance(self) -> tuple[EngineSocket, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
         container = await self._ready()
-        self._idle = False
+        self._started, self._idle = self._started + 1, False
         return self._resources.opened()[1], self._target(container)
 
     @property
@@ -131,10 +132,12 @@ class SessionContainer:
         except (SandboxLost, SandboxUnavailable, EngineError):
             return frozenset()
 
-    async def is_empty(self, beside: int) -> bool:
+    async def is_empty(self, beside: int = 0) -> bool:
         """Tell whether only the keepers and `beside` processes of ours live inside. Raises SandboxUnavailable."""
-        container = self._container
-        return container is None or await is_idle(self._resources.opened()[1], container.container_id, beside)
+        container, started = self._container, self._started
+        empty = container is None or await is_idle(self._resources.opened()[1], container.container_id, beside)
+        self._idle = empty and not beside and (container, started) == (self._container, self._started)
+        return empty
 
     async def is_quiet(self) -> bool:
         """Tell whether nothing that a command started can still be running."""
@@ -144,7 +147,7 @@ class SessionContainer:
         engine = self._resources.opened()[1]
         if not await engine.answers() or (self._stale is not None and not await kill(engine, self._stale)):
             return False
-        return idle or await self.is_empty(0)
+        return idle or await self.is_empty()
 
     async def pause(self) -> None:
         """Pause everything inside; costs nothing if nothing runs. Raises SandboxLost if that is not certain."""
@@ -152,17 +155,15 @@ class SessionContainer:
         nothing_runs = container is None or (self._idle and not self._running and not self._left)
         if stale is None and nothing_runs:
             return
-        _, engine = self._resources.opened()
+        engine = self._resources.opened()[1]
         if not await engine.answers():
             raise not_paused("the Docker engine does not answer")
         if stale is not None and not await kill(engine, stale):
             raise not_paused("one that was given up cannot be removed")
         if container is None or nothing_runs:
             return
-        if not self._running and not self._left:
-            self._idle = await is_idle(engine, container.container_id)
-            if self._idle:
-                return
+        if not self._running and not self._left and await self.is_empty():
+            return
         self._paused = container.container_id
         await pause(engine, container.container_id, self._resources.frozen)
 
@@ -223,7 +224,7 @@ class SessionContainer:
         call.notices += self._to_say
         self._to_say.clear()
         self._running.add(call.mark.number)
-        self._idle = False
+        self._started, self._idle = self._started + 1, False
         moved = self._freeze_lock.begin_activity()
         _, engine = self._resources.opened()
         target = self._target(container)

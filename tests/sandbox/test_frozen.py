@@ -122,7 +122,18 @@ async def is_paused_while_frozen(sandbox: DockerSandbox) -> bool:
         return bool((await state(sandbox))["Paused"])
 
 
-async def test_where_nothing_runs_nothing_is_paused(sandbox: DockerSandbox) -> None:
+async def test_where_nothing_runs_nothing_is_paused_and_the_engine_is_asked_once(
+    sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(sandbox, "true")
+    for _ in range(50):  # the engine may list an ended process for a moment
+        if not (await sandbox.sweep()).alive:
+            break
+        await asyncio.sleep(0.02)
+    with monkeypatch.context() as patch:
+        patch.setattr(EngineSocket, "request", None)
+        async with sandbox.frozen():
+            pass
     await run(sandbox, "true")
     for _ in range(50):  # the engine may list an ended process for a moment
         if not await is_paused_while_frozen(sandbox):
