@@ -23,7 +23,6 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.git import git_status
 
 LAST = "last"
 """Means the session of this workspace that was written to last."""
@@ -143,8 +142,9 @@ class LocalLauncher:
         return await asyncio.to_thread(_with_folders, paths)
 
     def git_status(self) -> tuple[str, int]:
-        facts = git_status(self._workspace)
-        return facts.branch, facts.changes
+        from codeagent.workspace.git import git_status  # it loads GitPython
+
+        return git_status(self._workspace)
 
     def _as_recorded(self, settings: Settings, options: LaunchOptions, session_id: str) -> Settings:
         events = self.recorded(session_id)

@@ -1,4 +1,4 @@
-"""Where the repository of a workspace is when it is not simply in it: around it, or in a git directory elsewhere.
+"""Where the repository of a workspace is (in it, around it, or elsewhere), and what a git of ours sees of the world.
 
 A folder of a repository sees the rest of that repository read-only. A linked worktree or a submodule has a file `.git`
 that names its git directory. That name is the repository's word and could be any folder of the user's, so commands
@@ -47,6 +47,26 @@ class Repository:
     outside: OutsideGit | None = None
     problem: str = ""
     """Why git does not work in commands, as a phrase; empty where it can."""
+
+
+def isolated_environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a git whose directory and home is `folder`: nothing of the caller's is in it.
+
+    It has no configuration of the user or the system, and no program to ask or to page with.
+    """
+    return {
+        "PATH": os.defpath,
+        "LC_ALL": "C",
+        "HOME": str(folder),
+        "GIT_DIR": str(folder),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
 
 
 def work_tree_of(root: Path) -> Path | None:

@@ -8,13 +8,16 @@ import posixpath
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codeagent.core.commits import CommitRefused
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
 from codeagent.disk.opens import open_folder
-from codeagent.workspace.git import ShadowGit
 from codeagent.workspace.snapshots.contents import NotCovered, read_content
+
+if TYPE_CHECKING:  # it loads GitPython
+    from codeagent.workspace.repository import ShadowGit
 
 _MOST_FILES = 1000
 _FOLDER, _LINK, _SUBMODULE = "040000", "120000", "160000"
@@ -49,7 +52,7 @@ class Selection:
         return b"".join(f"{mode} {blob}\t".encode() + _raw(self.prefix + path) + b"\0" for path, mode, blob in rows)
 
 
-def select(git: ShadowGit, workspace: Workspace, paths: tuple[str, ...], parent: str, prefix: str) -> Selection:
+def select(git: "ShadowGit", workspace: Workspace, paths: tuple[str, ...], parent: str, prefix: str) -> Selection:
     """Read the files and write their blobs to the directory of ours. Raises CommitRefused, WorkspaceError."""
     named = list(dict.fromkeys(workspace.relative(path) for path in paths))
     _refuse_names(named)
@@ -77,7 +80,7 @@ def _file(workspace: Workspace, path: str) -> OnDisk | None:
     return None if there is None or there.mode == _FOLDER else there
 
 
-def _entry(git: ShadowGit, path: str, there: OnDisk | None) -> tuple[str, str, str]:
+def _entry(git: "ShadowGit", path: str, there: OnDisk | None) -> tuple[str, str, str]:
     if there is None:
         return path, "0", _NOTHING
     how = ("--no-filters",) if there.mode == _LINK else (f"--path={path}",)
@@ -91,7 +94,7 @@ def _refuse_names(named: list[str]) -> None:
             raise CommitRefused(f"{path} belongs to git itself and is never committed")
 
 
-def _known(git: ShadowGit, named: list[str], parent: str) -> frozenset[str]:
+def _known(git: "ShadowGit", named: list[str], parent: str) -> frozenset[str]:
     """Return which of the paths, and what below them, git has in the index or the last commit. Raises CommitRefused."""
     rows = git.run("ls-files", "-t", "--stage", "-z", "--", *named).split(b"\0")
     if parent:
@@ -109,7 +112,7 @@ def _known(git: ShadowGit, named: list[str], parent: str) -> frozenset[str]:
     return frozenset(known)
 
 
-def _below(git: ShadowGit, folder: str, parent: str) -> list[str]:
+def _below(git: "ShadowGit", folder: str, parent: str) -> list[str]:
     """List what below a folder differs from the last commit, or is new and not ignored. Raises CommitRefused."""
     out = git.run("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", folder)
     if parent:
@@ -127,7 +130,7 @@ def _below(git: ShadowGit, folder: str, parent: str) -> list[str]:
     return paths
 
 
-def _refuse_ignored(git: ShadowGit, paths: list[str]) -> None:
+def _refuse_ignored(git: "ShadowGit", paths: list[str]) -> None:
     out = git.run("check-ignore", "-z", "--stdin", stdin=_lines(f"./{path}" for path in paths), codes=(0, 1))
     for path in filter(None, out.split(b"\0")):
         raise CommitRefused(
@@ -135,7 +138,7 @@ def _refuse_ignored(git: ShadowGit, paths: list[str]) -> None:
         )
 
 
-def _refuse_filtered(git: ShadowGit, paths: list[str]) -> None:
+def _refuse_filtered(git: "ShadowGit", paths: list[str]) -> None:
     """Refuse files with a filter: their content would have to be run through a program."""
     out = git.run("check-attr", "-z", "--stdin", "filter", stdin=_lines(paths)).split(b"\0")
     for path, value in zip(out[0::3], out[2::3], strict=False):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Committed
 from codeagent.core.errors import ContentChanged
@@ -15,8 +16,9 @@ from codeagent.core.programs import find_program
 from codeagent.disk.opens import create_file, read_regular
 from codeagent.disk.repository import OutsideGit
 from codeagent.workspace.commit_selection import Selection, select
-from codeagent.workspace.git import ShadowGit, shadow_git
-from codeagent.workspace.repository import CommitRepository, is_locked, locked, open_repository
+
+if TYPE_CHECKING:  # it loads GitPython, and most sessions commit nothing
+    from codeagent.workspace.repository import CommitRepository, ShadowGit
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _NOTHING = "0" * 40
@@ -60,16 +62,16 @@ class GitCommitter:
         self._agreed = agreed
 
     def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
-        program, repository = self._open()
-        if is_locked(repository.git):
-            raise locked(repository.git)
-        with shadow_git(program, repository, self._environment) as git:
+        repository = self._open()
+        if os.path.lexists(repository.git / "index.lock"):
+            raise _locked(repository.git)
+        with repository.shadow(self._environment) as git:
             return self._prepare(git, repository, message, paths).plan
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
-        program, repository = self._open()
-        hooks = CommitHooks(program, repository, self._environment) if self._hooks else None
-        with _index_lock(repository.git) as lock, shadow_git(program, repository, self._environment) as git:
+        repository = self._open()
+        hooks = CommitHooks(repository, self._environment) if self._hooks else None
+        with _index_lock(repository.git) as lock, repository.shadow(self._environment) as git:
             prepared = self._prepare(git, repository, message, paths)
             plan = prepared.plan
             if base is not None and base != plan.base:
@@ -85,15 +87,19 @@ class GitCommitter:
         notices = () if final == text else ("a hook changed the message",)
         return Committed(commit, plan, notices + (() if hooks is None else hooks.after()))
 
-    def _open(self) -> tuple[str, CommitRepository]:
+    def _open(self) -> "CommitRepository":
+        from codeagent.workspace.repository import open_repository  # it loads GitPython
+
         root = self._workspace.root
         self._workspace.descriptor()
         program = find_program("git", root)
         if program is None:
             raise CommitRefused("git is not installed outside the workspace; ask the user to install it")
-        return program, open_repository(program, root, self._environment, self._agreed)
+        return open_repository(program, root, self._environment, self._agreed)
 
-    def _prepare(self, git: ShadowGit, repository: CommitRepository, message: str, paths: tuple[str, ...]) -> _Prepared:
+    def _prepare(
+        self, git: "ShadowGit", repository: "CommitRepository", message: str, paths: tuple[str, ...]
+    ) -> _Prepared:
         _tidied(message)
         parent = _line(git.run("rev-parse", "--verify", "-q", f"refs/heads/{repository.branch}", codes=(0, 1)))
         if parent:
@@ -130,7 +136,7 @@ class _IndexLock:
         try:
             self._fd = create_file(self._path, 0o666)
         except FileExistsError:
-            raise locked(git) from None
+            raise _locked(git) from None
         except OSError as error:
             raise CommitRefused(f"{git} cannot be written to ({error.strerror}); ask the user to commit") from None
 
@@ -160,7 +166,12 @@ def _index_lock(git: Path) -> Iterator[_IndexLock]:
     lock.release(kept=True)
 
 
-def _refuse_in_place(staged: bytes, repository: CommitRepository) -> None:
+def _locked(git: Path) -> CommitRefused:
+    problem = f"{git / 'index.lock'} exists: another git is running, or one was killed"
+    return CommitRefused(f"{problem}; wait for it, or ask the user to remove the file if no git is running")
+
+
+def _refuse_in_place(staged: bytes, repository: "CommitRepository") -> None:
     """Refuse if git knows the workspace's folder, or one above it, as something else, which would be lost."""
     parts = repository.prefix.split("/")[:-1]
     above = {"/".join(parts[: end + 1]) for end in range(len(parts))}
@@ -174,13 +185,13 @@ def _replaced(path: str) -> CommitRefused:
     return CommitRefused(f"git knows {path}, outside the workspace, as a file or a submodule; ask the user to commit")
 
 
-def _changes(git: ShadowGit, parent: str, tree: str, prefix: str) -> Iterator[CommitChange]:
+def _changes(git: "ShadowGit", parent: str, tree: str, prefix: str) -> Iterator[CommitChange]:
     """Yield the commit's changes, with paths of the workspace. Raises CommitRefused if one is outside it."""
     raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True)
     words = raw.decode("utf-8", "surrogateescape").split("\0")
     rows = [(*facts.lstrip(":").split(" "), path) for facts, path in zip(words[0::2], words[1::2], strict=False)]
     wanted = {blob for row in rows[:_MOST_READ] for blob in row[2:4] if blob != _NOTHING}
-    contents = _contents(git, sorted(wanted))
+    contents = git.contents(sorted(wanted), _LARGEST_READ)
     for number, (mode_before, mode_after, blob_before, blob_after, status, path) in enumerate(rows):
         if not path.startswith(prefix):
             raise _replaced(path)
@@ -193,21 +204,6 @@ def _changes(git: ShadowGit, parent: str, tree: str, prefix: str) -> Iterator[Co
         yield replace(change, before=None, after=None, left_out=left_out or "too large") if missing else change
 
 
-def _contents(git: ShadowGit, blobs: list[str]) -> dict[str, bytes]:
-    """Read the blobs that are not too large."""
-    asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    sizes = (line.split() for line in git.run("cat-file", "--batch-check", stdin=asked).decode().splitlines())
-    fitting = [words[0] for words in sizes if words[1:2] == ["blob"] and int(words[2]) <= _LARGEST_READ]
-    out = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in fitting).encode())
-    found, at = {}, 0
-    for blob in fitting:
-        end = out.index(b"\n", at)
-        size = int(out[at:end].split()[2])
-        found[blob] = out[end + 1 : end + 1 + size]
-        at = end + 1 + size + 1
-    return found
-
-
 def _note(before: str, after: str) -> str:
     if _LINK in (before, after):
         return "link"
@@ -216,21 +212,21 @@ def _note(before: str, after: str) -> str:
     return "now executable" if after == _EXECUTABLE else "no longer executable"
 
 
-def _new_index(git: ShadowGit, selection: Selection) -> bytes:
+def _new_index(git: "ShadowGit", selection: Selection) -> bytes:
     """Return the user's index with the committed paths put in; what else is staged stays as it is."""
     git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info())
     git.run("update-index", "-q", "--refresh", "--ignore-submodules", codes=(0, 1))
     return git.index.read_bytes()
 
 
-def _keep_objects(git: ShadowGit) -> None:
+def _keep_objects(git: "ShadowGit") -> None:
     """Copy what the commit needs to the user's objects, now that it is approved."""
     names = "".join(f"{name}\n" for name in git.new_objects()).encode()
     pack = git.run("pack-objects", "-q", "--stdout", stdin=names)
     git.run("unpack-objects", "-q", stdin=pack, final=True)
 
 
-def _move_branch(git: ShadowGit, repository: CommitRepository, plan: CommitPlan, commit: str, message: str) -> None:
+def _move_branch(git: "ShadowGit", repository: "CommitRepository", plan: CommitPlan, commit: str, message: str) -> None:
     """Move the branch, with its entry in the reflog; git refuses if the branch has moved since."""
     if repository.value("core.logallrefupdates").lower() not in ("false", "no", "off", "0"):
         for folder in (repository.git / "logs", repository.shared / "logs/refs"):
@@ -262,20 +258,18 @@ def _listed(paths: tuple[str, ...]) -> str:
 class CommitHooks:
     """The repository's own hooks, which `git hook run` finds as git does, over the user's own git directory."""
 
-    def __init__(self, program: str, repository: CommitRepository, environment: Mapping[str, str]) -> None:
+    def __init__(self, repository: "CommitRepository", environment: Mapping[str, str]) -> None:
         """`environment` is what hooks get, as from the user's shell; git's own variables are taken out."""
-        self._program = program
         self._repository = repository
         kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
         self._environment = kept | {"GIT_DIR": str(repository.git), "GIT_WORK_TREE": str(repository.top)}
 
-    def before(self, git: ShadowGit, message: str) -> str:
+    def before(self, git: "ShadowGit", message: str) -> str:
         """Run the hooks that may refuse the commit or change its message; return that. Raises CommitRefused."""
         file = git.folder / "COMMIT_EDITMSG"
         file.write_text(message, encoding="utf-8")
         tree = git.run("write-tree", "--missing-ok", index=git.committed)
-        objects = {name: value for name, value in git.environment().items() if "OBJECT_DIRECTOR" in name}
-        seen = objects | {"GIT_INDEX_FILE": str(git.committed), "GIT_EDITOR": ":"}
+        seen = git.objects | {"GIT_INDEX_FILE": str(git.committed), "GIT_EDITOR": ":"}
         self._run("pre-commit", (), seen)
         self._run("prepare-commit-msg", (str(file), "message"), seen)
         self._run("commit-msg", (str(file),), seen)
@@ -292,7 +286,7 @@ class CommitHooks:
         return ()
 
     def _run(self, name: str, arguments: tuple[str, ...], more: dict[str, str]) -> None:
-        words = [self._program, "hook", "run", "--ignore-missing", name, "--", *arguments]
+        words = [self._repository.program, "hook", "run", "--ignore-missing", name, "--", *arguments]
         try:
             done = subprocess.run(
                 words,

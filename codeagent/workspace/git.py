@@ -1,33 +1,52 @@
-"""Runs git over a git directory of ours, so that it never sees the repository's configuration.
+"""Git on the user's repository, over git directories of ours: the one importer of GitPython, which is slow to load.
 
-What a configuration names (hooks, filters, fsmonitor, signing, diff drivers, …) is not run, because it is not there.
-Even `git status` would run fsmonitor, and `filter.*.clean` for files whose time stamp changed, under names that no
-option can forbid. Git gets only the repository's objects, branches and index; what it writes stays in our directory
-until a commit is approved.
+What a repository's configuration names (hooks, filters, fsmonitor, signing, diff drivers, …) is not run, because git
+never sees it. Even `git status` would run fsmonitor, and `filter.*.clean` for files whose time stamp changed, under
+names that no option can forbid. Git gets only the repository's objects, branches and index. GitPython itself reads
+nothing but copies that we made of regular files: it would follow a link, wait for a pipe, or read a device.
 """
 
 import os
 import re
-import shutil
 import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, NamedTuple, Self
 
-from codeagent.core.commits import CommitRefused
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
-from codeagent.disk.repository import work_tree_of
-from codeagent.workspace.repository import CommitRepository
+from codeagent.disk.repository import isolated_environment, work_tree_of
 
+_NO_GIT = {"GIT_PYTHON_REFRESH": "quiet", "GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git"}
+
+
+@contextmanager
+def _without_git() -> Iterator[None]:
+    """Hide every git from GitPython, which would run the first one on PATH as soon as it is imported."""
+    before = {name: os.environ.get(name) for name in _NO_GIT}
+    os.environ.update(_NO_GIT)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
+
+
+with _without_git():
+    from git import Git, Head, Repo, SymbolicReference
+    from git.exc import GitError
+
+_ENV = "/usr/bin/env"
 _STATUS_SECONDS = 5.0
-_SECONDS = 60.0
-_LARGEST_REFS = 32 << 20
-_HASH = re.compile(r"[0-9a-f]{40}")
-_REF = re.compile(r"refs/heads/(?P<branch>[^\x00-\x20\x7f]{1,200})")
+_LARGEST = 256 << 20
+LARGEST_HEAD = 4096
+_BRANCH = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
+_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 _GUARDS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
@@ -37,16 +56,18 @@ _GUARDS = {
     "core.pager": "cat",
     "core.sshCommand": "false",
     "core.askPass": "false",
+    "core.bare": "false",
     "commit.gpgSign": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
     "credential.helper": "",
     "protocol.allow": "never",
 }
+FAILURES = (OSError, subprocess.SubprocessError, GitError)
+"""What running git may raise."""
 
 
-@dataclass(frozen=True)
-class GitStatus:
+class GitStatus(NamedTuple):
     """What the status line shows of a repository."""
 
     branch: str = ""
@@ -55,24 +76,83 @@ class GitStatus:
     """Files that differ from the last commit, new ones included; 0 if that cannot be told safely."""
 
 
-def isolated_environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a git whose directory and home is `folder`: nothing of the caller's is in it.
+class IsolatedGit(Git):
+    """GitPython's git as one program that we chose, in an environment that is `environment()` and nothing else."""
 
-    It has no configuration of the user or the system, and no program to ask or to page with.
+    program: str
+
+    def execute(self, command: Any, *arguments: Any, env: Mapping[str, str] | None = None, **options: Any) -> Any:
+        variables = {**self.environment(), **(env or {})}
+        words = [f"{name}={value}" for name, value in variables.items()]
+        return super().execute([_ENV, "-i", *words, self.program, *command[1:]], *arguments, **options)
+
+    def completed(
+        self, folder: Path, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, seconds: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a command in `folder` to its end, killed after `seconds`. Raises `FAILURES`."""
+        command = getattr(self(C=folder), arguments[0])
+        process = command(*arguments[1:], istream=subprocess.PIPE, as_process=True, env=env)
+        try:
+            out, errors = process.communicate(stdin, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
+
+
+class GitDirectory(Repo):
+    """A git directory of ours for a while. Close it, as a context manager does."""
+
+    GitCommandWrapperType = IsolatedGit
+    git: IsolatedGit
+
+    def __init__(self, folder: Path, head: bytes, program: str = "") -> None:
+        """Make it in an empty folder; `head` is the content of `HEAD`. Raises OSError."""
+        for name in ("refs", "objects", "info", "logs"):
+            (folder / name).mkdir()
+        (folder / "config").write_text(_CONFIG)
+        (folder / "HEAD").write_bytes(head)
+        super().__init__(folder, expand_vars=False)
+        self.folder = folder
+        self.git.program = program
+
+    def __enter__(self) -> Self:
+        return self
+
+    @property
+    def common_dir(self) -> str:
+        """The folder itself: GitPython would believe this process's GIT_COMMON_DIR."""
+        return str(self.git_dir)
+
+    def isolate(self, variables: Mapping[str, str], settings: Mapping[str, str]) -> None:
+        """Set all that git gets besides what every git of ours gets."""
+        self.git.update_environment(**dict.fromkeys(self.git.environment()))
+        self.git.update_environment(**isolated_environment(self.folder), **variables)
+        options = {**_GUARDS, **settings}
+        self.git.set_persistent_git_options(no_pager=True, c=[f"{key}={value}" for key, value in options.items()])
+
+    def branch(self) -> str:
+        """Return the branch that is checked out, empty if none is. Raises ValueError if HEAD is not as git makes it."""
+        if self.head.is_detached:
+            return ""
+        ref = self.head.reference
+        name = ref.name if isinstance(ref, Head) else ""
+        if not _BRANCH.fullmatch(name) or ".." in name or name.endswith(("/", ".lock")):
+            raise ValueError("HEAD does not lead to a branch")
+        return name
+
+
+def copy_regular(source: Path, target: Path, name: str) -> None:
+    """Copy a regular file of a git directory, if it is there, with its time, by which git judges an index.
+
+    Raises OSError, also for a link or a pipe.
     """
-    return {
-        "PATH": os.defpath,
-        "LC_ALL": "C",
-        "HOME": str(folder),
-        "GIT_DIR": str(folder),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-    }
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found, data = (source / name).lstat(), read_regular(source / name, largest=_LARGEST)
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).write_bytes(data)
+        os.utime(target / name, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def git_status(root: Path) -> GitStatus:
@@ -87,216 +167,30 @@ def git_status(root: Path) -> GitStatus:
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or (folder / "reftable").exists():
             return GitStatus()
-        branch, commit = _head(folder)
-    except (OSError, ValueError):
+        program = find_program("git", top)
+        head = read_regular(folder / "HEAD", most=LARGEST_HEAD)
+        with (
+            tempfile.TemporaryDirectory(prefix="codeagent-git-") as own,
+            GitDirectory(Path(own), head, program or "") as repository,
+        ):
+            branch = repository.branch()
+            shown = branch or SymbolicReference.dereference_recursive(repository, "HEAD")[:8]
+            try:
+                return GitStatus(shown, _changes(repository, branch, top, root) if program else 0)
+            except FAILURES:
+                return GitStatus(shown)
+    except (OSError, ValueError, GitError):
         return GitStatus()
-    git = find_program("git", top)
-    if git is None:
-        return GitStatus(branch)
-    try:
-        return GitStatus(branch, _changes(git, top, commit, root))
-    except (OSError, subprocess.SubprocessError):
-        return GitStatus(branch)
 
 
-class ShadowGit:
-    """Git with a directory of ours, for as long as `shadow_git` holds it."""
-
-    def __init__(
-        self, program: str, repository: CommitRepository, folder: Path, environment: Mapping[str, str]
-    ) -> None:
-        self._program = program
-        self._repository = repository
-        self.folder = folder
-        self.objects = folder / "objects"
-        self.index = folder / "index"
-        """A copy of the user's index."""
-        self.committed = folder / "index-of-the-commit"
-        """The index the commit is made from: the last commit's, with the paths put in."""
-        settings = _GUARDS | {"core.bare": "false"} | repository.passed_on() | _path_settings(repository, environment)
-        self._options = _options(settings)
-        self._environment = isolated_environment(folder) | {
-            "GIT_WORK_TREE": str(repository.top),
-            "GIT_INDEX_FILE": str(self.index),
-            "GIT_PAGER": "cat",
-            "GIT_EDITOR": "true",
-            **_identity(repository),
-        }
-
-    def run(
-        self,
-        *arguments: str,
-        stdin: bytes = b"",
-        index: Path | None = None,
-        final: bool = False,
-        whole: bool = False,
-        codes: tuple[int, ...] = (0,),
-    ) -> bytes:
-        """Return standard output. `final`: write to the user's own objects. Raises CommitRefused.
-
-        Git runs in the workspace, so that it takes and gives paths relative to it; `whole`: at the top of the work
-        tree. Paths are literal, whatever characters they hold; `check-ignore` wants them to begin with `./`.
-        """
-        environment = self.environment(final=final)
-        if arguments[0] != "check-ignore":
-            environment["GIT_LITERAL_PATHSPECS"] = "1"
-        if index is not None:
-            environment["GIT_INDEX_FILE"] = str(index)
-        try:
-            done = subprocess.run(
-                [self._program, "--no-pager", *self._options, *arguments],
-                cwd=self._repository.top if whole else self._repository.root,
-                env=environment,
-                input=stdin,
-                capture_output=True,
-                timeout=_SECONDS,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise CommitRefused(
-                f"git {arguments[0]} did not work ({type(error).__name__}); nothing was changed"
-            ) from error
-        if done.returncode not in codes:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it gave no reason"]
-            raise CommitRefused(f"git {arguments[0]} refused: {said[0].removeprefix('fatal: ')}; nothing was changed")
-        return done.stdout
-
-    def environment(self, *, final: bool = False) -> dict[str, str]:
-        real = str(self._repository.shared / "objects")
-        if final:
-            return self._environment | {"GIT_OBJECT_DIRECTORY": real}
-        return self._environment | {
-            "GIT_OBJECT_DIRECTORY": str(self.objects),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(real),
-        }
-
-    def new_objects(self) -> tuple[str, ...]:
-        return tuple(f"{path.parent.name}{path.name}" for path in self.objects.glob("[0-9a-f][0-9a-f]/*"))
-
-
-@contextmanager
-def shadow_git(program: str, repository: CommitRepository, environment: Mapping[str, str]) -> Iterator[ShadowGit]:
-    """Hold a git directory of ours with the repository's branches and index. Raises CommitRefused."""
-    git, shared = repository.git, repository.shared
-    links = {
-        "refs": shared / "refs",
-        "packed-refs": shared / "packed-refs",
-        "logs/refs": shared / "logs/refs",
-        "logs/HEAD": git / "logs/HEAD",
-    }
-    copies = {"info/exclude": shared, "info/attributes": shared, "index": git}
-    with tempfile.TemporaryDirectory(prefix="codeagent-commit-") as own:
-        folder = Path(own)
-        try:
-            _make_git_directory(folder, f"ref: refs/heads/{repository.branch}", ("objects", "info", "logs"))
-            for name, target in links.items():
-                (folder / name).symlink_to(target)
-            for name, source in copies.items():
-                if (source / name).exists():
-                    shutil.copy2(source / name, folder / name, follow_symlinks=False)
-        except OSError as error:
-            raise CommitRefused(f"the repository cannot be read ({error.strerror}); nothing was changed") from error
-        yield ShadowGit(program, repository, folder, environment)
-
-
-def _head(folder: Path) -> tuple[str, str]:
-    """Return the branch and the commit's hash, empty before the first commit. Raises OSError, ValueError."""
-    head = _text(folder / "HEAD").strip()
-    if _HASH.fullmatch(head):
-        return head[:8], head
-    match = _REF.fullmatch(head.removeprefix("ref: "))
-    if match is None:
-        raise ValueError("HEAD is not a branch")
-    return match["branch"], _commit(folder, match[0])
-
-
-def _commit(folder: Path, ref: str) -> str:
-    try:
-        found = "" if ".." in ref else _text(folder / ref).strip()
-    except OSError:
-        found = ""
-    if found and not _HASH.fullmatch(found):
-        raise ValueError("a hash of another kind")
-    if found:
-        return found
-    try:
-        lines = _text(folder / "packed-refs").splitlines()
-    except OSError:
-        return ""
-    packed = (line.split(" ", 1) for line in lines if not line.startswith(("#", "^")))
-    return next((words[0] for words in packed if words[1:] == [ref] and _HASH.fullmatch(words[0])), "")
-
-
-def _text(path: Path) -> str:
-    return read_regular(path, most=_LARGEST_REFS).decode("utf-8", "replace")
-
-
-def _changes(git: str, top: Path, commit: str, root: Path) -> int:
-    """Count the changed files below `root`. Raises OSError, SubprocessError."""
+def _changes(repository: GitDirectory, branch: str, top: Path, root: Path) -> int:
+    """Count the changed files below `root`. Raises `FAILURES`."""
     folder = top / ".git"
-    with tempfile.TemporaryDirectory(prefix="codeagent-git-") as own:
-        shadow = Path(own)
-        _make_git_directory(shadow, commit or "ref: refs/heads/none", ("refs", "objects"))
-        index = shadow / "index"
-        if os.path.lexists(folder / "index"):
-            index.write_bytes(read_regular(folder / "index"))
-        environment = isolated_environment(shadow) | {
-            "GIT_WORK_TREE": str(top),
-            "GIT_INDEX_FILE": str(index),
-            "GIT_OBJECT_DIRECTORY": str(folder / "objects"),
-        }
-        settings = {"core.untrackedCache": "false", "core.excludesFile": str(folder / "info/exclude")}
-        arguments = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
-        done = subprocess.run(
-            [git, *_options(_GUARDS | settings), "status", *arguments, "--", str(root)],
-            cwd=top,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_STATUS_SECONDS,
-            check=True,
-        )
-        return done.stdout.count(b"\0")
-
-
-def _make_git_directory(folder: Path, head: str, names: tuple[str, ...]) -> None:
-    """Make an empty git directory with these folders in it. Raises OSError."""
-    for name in names:
-        (folder / name).mkdir()
-    (folder / "HEAD").write_text(f"{head}\n", encoding="utf-8")
-    (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
-
-
-def _options(settings: Mapping[str, str]) -> list[str]:
-    return [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-
-
-def _path_settings(repository: CommitRepository, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's own files of ignore rules and attributes; never a path that the repository names."""
-    home = environment.get("HOME", "/")
-    base = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    found = {}
-    for key, usual in (("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")):
-        path = repository.own.get(key, f"{base}/git/{usual}")
-        found[key] = f"{home}/{path[2:]}" if path.startswith("~/") else path
-    return found
-
-
-def _quoted(path: str) -> str:
-    """Quote an entry of a list that colons divide."""
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
-
-
-def _identity(repository: CommitRepository) -> dict[str, str]:
-    """Return who commits. Raises CommitRefused if the user has not said so."""
-    found = {}
-    for role in ("author", "committer"):
-        for part in ("name", "email"):
-            value = repository.value(f"{role}.{part}", f"user.{part}")
-            if not value:
-                raise CommitRefused(
-                    f"git does not know who commits: ask the user to run git config --global user.{part} VALUE"
-                )
-            found[f"GIT_{role}_{part}".upper()] = value
-    return found
+    for name in ("index", "info/exclude", "packed-refs", *([f"refs/heads/{branch}"] if branch else [])):
+        copy_regular(folder, repository.folder, name)
+    own = {"GIT_WORK_TREE": str(top), "GIT_OBJECT_DIRECTORY": str(folder / "objects")}
+    repository.isolate(own, {"core.untrackedCache": "false"})
+    options = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
+    done = repository.git.completed(top, "status", *options, "--", str(root), seconds=_STATUS_SECONDS)
+    done.check_returncode()
+    return done.stdout.count(b"\0")

@@ -1,19 +1,21 @@
-"""The user's repository before a commit: whether it may be committed to from here, and its settings as data."""
+"""The user's repository for a commit: whether it may be committed to from here, and the git that works on it."""
 
 import os
 import re
 import stat
-import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.commits import CommitRefused
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import OutsideGit, repository_of
+from codeagent.workspace.git import FAILURES, LARGEST_HEAD, GitDirectory, IsolatedGit, copy_regular
 
-_SECONDS = 20.0
-_LARGEST_HEAD = 4096
+_SECONDS = 60.0
 _OWN = "global"
 _SHARED = "local"
 _BUSY = {
@@ -25,7 +27,6 @@ _BUSY = {
     "rebase-apply": "a rebase",
     "sequencer": "a sequence of picks",
 }
-_BRANCH = re.compile(r"ref: refs/heads/(?P<branch>[^\x00-\x20\x7f~^:?*\[\\]{1,200})\n?")
 _PLAIN = re.compile(r"[A-Za-z0-9]{0,20}")
 _PASSED = frozenset({
     "core.autocrlf", "core.eol", "core.safecrlf", "core.filemode", "core.symlinks", "core.ignorecase",
@@ -40,6 +41,8 @@ _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "refe
 class CommitRepository:
     """The repository the workspace is in, with no merge or the like in progress."""
 
+    program: str
+    """The git that runs."""
     root: Path
     """The workspace: the work tree or a folder in it."""
     top: Path
@@ -76,6 +79,33 @@ class CommitRepository:
         folder = self.top / Path(path).expanduser() if path else self.shared / "hooks"
         return tuple(name for name in _HOOKS if os.access(folder / name, os.X_OK))
 
+    @contextmanager
+    def shadow(self, environment: Mapping[str, str]) -> Iterator["ShadowGit"]:
+        """Hold a git directory of ours with the repository's branches and index. Raises CommitRefused."""
+        links = {
+            "refs": self.shared / "refs",
+            "packed-refs": self.shared / "packed-refs",
+            "logs/refs": self.shared / "logs/refs",
+            "logs/HEAD": self.git / "logs/HEAD",
+        }
+        with tempfile.TemporaryDirectory(prefix="codeagent-commit-") as own:
+            folder = Path(own)
+            try:
+                directory = GitDirectory(folder, f"ref: refs/heads/{self.branch}\n".encode(), self.program)
+                (folder / "refs").rmdir()
+                for name, target in links.items():
+                    (folder / name).symlink_to(target)
+                for name, source in (
+                    ("info/exclude", self.shared),
+                    ("info/attributes", self.shared),
+                    ("index", self.git),
+                ):
+                    copy_regular(source, folder, name)
+            except OSError as error:
+                raise CommitRefused(f"the repository cannot be read ({error.strerror}); nothing was changed") from error
+            with directory:
+                yield ShadowGit(self, directory, environment)
+
 
 def open_repository(
     program: str, root: Path, environment: Mapping[str, str], agreed: Callable[[OutsideGit], bool]
@@ -111,16 +141,7 @@ def open_repository(
     _refuse_settings(entries, found.top, git, linked=git != shared)
     settings = {key: value for _, key, value in entries}
     own = {key: value for scope, key, value in entries if scope == _OWN}
-    return CommitRepository(root, found.top, git, shared, branch, settings, own)
-
-
-def is_locked(git: Path) -> bool:
-    return os.path.lexists(git / "index.lock")
-
-
-def locked(git: Path) -> CommitRefused:
-    problem = f"{git / 'index.lock'} exists: another git is running, or one was killed"
-    return CommitRefused(f"{problem}; wait for it, or ask the user to remove the file if no git is running")
+    return CommitRepository(program, root, found.top, git, shared, branch, settings, own)
 
 
 def _refuse_unusual(git: Path, shared: Path) -> None:
@@ -138,13 +159,16 @@ def _refuse_unusual(git: Path, shared: Path) -> None:
 
 def _branch(git: Path) -> str:
     try:
-        head = read_regular(git / "HEAD", most=_LARGEST_HEAD).decode("utf-8", "surrogateescape")
+        head = read_regular(git / "HEAD", most=LARGEST_HEAD)
+        with tempfile.TemporaryDirectory(prefix="codeagent-git-") as own, GitDirectory(Path(own), head) as repository:
+            branch = repository.branch()
     except OSError:
         raise CommitRefused(f"{git / 'HEAD'} cannot be read; ask the user to look at the repository") from None
-    match = _BRANCH.fullmatch(head)
-    if match is None or ".." in match["branch"] or match["branch"].endswith(("/", ".lock")):
+    except ValueError:
+        branch = ""
+    if not branch:
         raise CommitRefused("no branch is checked out; ask the user to create one: git switch -c NAME")
-    return match["branch"]
+    return branch
 
 
 def _refuse_links(git: Path, shared: Path, branch: str) -> None:
@@ -170,19 +194,14 @@ def _refuse_links(git: Path, shared: Path, branch: str) -> None:
 
 def _settings(program: str, git: Path, environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return scope, key and value of every entry, the weakest first."""
+    runner = IsolatedGit(git)
+    runner.program = program
     kept = {name: environment[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in environment}
-    asked = {"PATH": os.defpath, "LC_ALL": "C", "GIT_DIR": str(git), "GIT_CONFIG_NOSYSTEM": "1", **kept}
+    runner.update_environment(PATH=os.defpath, LC_ALL="C", GIT_DIR=str(git), GIT_CONFIG_NOSYSTEM="1", **kept)
     try:
-        done = subprocess.run(
-            [program, "--no-pager", "config", "--list", "-z", "--show-scope"],
-            cwd=git,
-            env=asked,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        done = runner.completed(git, "config", "--list", "-z", "--show-scope", seconds=_SECONDS)
+        done.check_returncode()
+    except FAILURES:
         raise CommitRefused("git cannot read its configuration; ask the user to try git config --list") from None
     words = done.stdout.decode("utf-8", "replace").split("\0")
     entries = (entry.partition("\n") for entry in words[1::2])
@@ -211,3 +230,122 @@ def _refuse_settings(entries: list[tuple[str, str, str]], top: Path, git: Path, 
             raise CommitRefused(f"the repository sets {key}: its files are not what they seem; ask the user to commit")
         if key == "core.bare" and value.lower() not in ("false", "no", "off", "0", ""):
             raise CommitRefused("the repository is bare; ask the user to look at it")
+
+
+class ShadowGit:
+    """Git with a directory of ours for a commit, for as long as `shadow_git` holds it."""
+
+    def __init__(self, repository: CommitRepository, directory: GitDirectory, environment: Mapping[str, str]) -> None:
+        """Raises CommitRefused if the user has not said who commits."""
+        self._repository = repository
+        self.folder = directory.folder
+        self.index = self.folder / "index"
+        """A copy of the user's index."""
+        self.committed = self.folder / "index-of-the-commit"
+        """The index the commit is made from: the last commit's, with the paths put in."""
+        self._git = directory.git
+        real = str(repository.shared / "objects")
+        self._final = {"GIT_OBJECT_DIRECTORY": real, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
+        self.objects = {
+            "GIT_OBJECT_DIRECTORY": str(self.folder / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(real),
+        }
+        """The variables by which git writes to our objects, and reads the user's too."""
+        own = {"GIT_WORK_TREE": str(repository.top), "GIT_INDEX_FILE": str(self.index), "GIT_EDITOR": "true"}
+        settings = repository.passed_on() | _path_settings(repository, environment)
+        directory.isolate(own | self.objects | _identity(repository), settings)
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        final: bool = False,
+        whole: bool = False,
+        codes: tuple[int, ...] = (0,),
+    ) -> bytes:
+        """Return standard output. `final`: write to the user's own objects. Raises CommitRefused.
+
+        Git runs in the workspace, so that it takes and gives paths relative to it; `whole`: at the top of the work
+        tree. Paths are literal, whatever characters they hold; `check-ignore` wants them to begin with `./`.
+        """
+        variables = {} if index is None else {"GIT_INDEX_FILE": str(index)}
+        if arguments[0] != "check-ignore":
+            variables["GIT_LITERAL_PATHSPECS"] = "1"
+        if final:
+            variables |= self._final
+        folder = self._repository.top if whole else self._repository.root
+        try:
+            done = self._git.completed(folder, *arguments, stdin=stdin, env=variables, seconds=_SECONDS)
+        except FAILURES as error:
+            raise _failed(arguments[0], error) from error
+        if done.returncode not in codes:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it gave no reason"]
+            raise CommitRefused(f"git {arguments[0]} refused: {said[0].removeprefix('fatal: ')}; nothing was changed")
+        return done.stdout
+
+    def contents(self, blobs: Iterable[str], largest: int) -> dict[str, bytes]:
+        """Read those of the blobs that exist and have at most `largest` bytes. Raises CommitRefused."""
+        found = {}
+        deadline = threading.Timer(_SECONDS, self._git.clear_cache)
+        deadline.start()
+        try:
+            for blob in blobs:
+                size = self._size(blob)
+                if size is not None and size <= largest:
+                    found[blob] = self._git.get_object_data(blob)[3]
+                    if len(found[blob]) != size:
+                        raise EOFError
+        except (*FAILURES, ValueError, EOFError) as error:
+            raise _failed("cat-file", error) from error
+        finally:
+            deadline.cancel()
+        return found
+
+    def _size(self, blob: str) -> int | None:
+        """Return the size of a blob, None if there is none. Raises `FAILURES`, and ValueError if git has ended."""
+        try:
+            _, kind, size = self._git.get_object_header(blob)
+        except ValueError as error:
+            if blob in str(error):
+                return None
+            raise
+        return size if kind in ("blob", b"blob") else None  # GitPython declares the one and returns the other
+
+    def new_objects(self) -> tuple[str, ...]:
+        return tuple(f"{path.parent.name}{path.name}" for path in self.folder.glob("objects/[0-9a-f][0-9a-f]/*"))
+
+
+def _failed(command: str, error: Exception) -> CommitRefused:
+    return CommitRefused(f"git {command} did not work ({type(error).__name__}); nothing was changed")
+
+
+def _path_settings(repository: CommitRepository, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's own files of ignore rules and attributes; never a path that the repository names."""
+    home = environment.get("HOME", "/")
+    base = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    found = {}
+    for key, usual in (("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")):
+        path = repository.own.get(key, f"{base}/git/{usual}")
+        found[key] = f"{home}/{path[2:]}" if path.startswith("~/") else path
+    return found
+
+
+def _quoted(path: str) -> str:
+    """Quote an entry of a list that colons divide."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _identity(repository: CommitRepository) -> dict[str, str]:
+    """Return who commits. Raises CommitRefused if the user has not said so."""
+    found = {}
+    for role in ("author", "committer"):
+        for part in ("name", "email"):
+            value = repository.value(f"{role}.{part}", f"user.{part}")
+            if not value:
+                raise CommitRefused(
+                    f"git does not know who commits: ask the user to run git config --global user.{part} VALUE"
+                )
+            found[f"GIT_{role}_{part}".upper()] = value
+    return found

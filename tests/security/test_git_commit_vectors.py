@@ -15,6 +15,7 @@ import pytest
 from codeagent.core.commits import CommitRefused
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
+from codeagent.workspace.git import git_status
 from tests.copies import copied
 from tests.effort import part
 
@@ -378,8 +379,10 @@ def ground(tmp_path: Path) -> Ground:
 
 
 def operations(ground: Ground, paths: tuple[str, ...]) -> list[str]:
-    """What becomes of looking at a commit and of making it."""
+    """What becomes of looking at a commit and of making it; the status line's look at the repository goes before."""
     done = []
+    git_status(ground.root / ground.folder)
+    assert not ground.fired(), "status"
     committer = GitCommitter(
         LocalWorkspace(ground.root / ground.folder), dict(ground.environment), agreed=lambda _: ground.linked
     )

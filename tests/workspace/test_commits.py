@@ -833,3 +833,17 @@ def act(repo: Repo, name: str, state: str) -> None:
             repo.git("rm", "-q", "--cached", name)
         case _:
             return
+
+
+def test_an_object_that_is_a_pipe_is_not_waited_for_longer_than_a_while(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from codeagent.workspace import repository
+
+    blob = repo.git("rev-parse", "HEAD:a.txt").strip()
+    file = repo.root / ".git/objects" / blob[:2] / blob[2:]
+    file.unlink()
+    os.mkfifo(file)
+    repo.put("a.txt", "changed\n")
+    monkeypatch.setattr(repository, "_SECONDS", 1.0)
+    assert "did not work (" in repo.refusal("a.txt")

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,50 @@ def test_nothing_the_repository_names_is_run(repository: Path, tmp_path: Path, n
     assert not canary.exists()
     subprocess.run(["git", "status"], cwd=outer, capture_output=True)
     assert canary.exists(), "the poison works under plain git"
+
+
+def test_loading_gitpython_runs_no_git_and_leaves_the_environment_as_it_was(tmp_path: Path) -> None:
+    canary, program = tmp_path / "canary", tmp_path / "bin/git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n/bin/touch {canary}\necho git version 2.50.0\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    code = "import os; old = dict(os.environ); import {}; assert dict(os.environ) == old"
+    for module, runs in (("codeagent.workspace.git", False), ("git", True)):
+        environment = os.environ | {"PATH": path, "GIT_PYTHON_REFRESH": "raise"}
+        subprocess.run([sys.executable, "-c", code.format(module)], env=environment, check=True)
+        assert canary.exists() == runs, module
+
+
+@pytest.mark.parametrize(
+    "name", ["GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_INDEX_FILE"]
+)
+def test_what_this_process_s_environment_names_is_not_read(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q", "-b", "other")
+    (repository / "a.txt").write_text("changed\n")
+    monkeypatch.setenv(name, str(other / ".git"))
+    assert git_status(repository) == GitStatus("main", 1)
+
+
+@pytest.mark.parametrize("kind", ["a link", "a pipe"])
+@pytest.mark.parametrize(
+    ("name", "shown"), [("HEAD", ""), ("refs/heads/main", "main"), ("packed-refs", "main"), ("index", "main")]
+)
+def test_a_file_of_the_git_directory_that_is_not_plain_is_neither_followed_nor_waited_for(
+    repository: Path, tmp_path: Path, name: str, shown: str, kind: str
+) -> None:
+    file = repository / ".git" / name
+    (tmp_path / "elsewhere").write_bytes(file.read_bytes() if file.exists() else b"")
+    file.unlink(missing_ok=True)
+    file.symlink_to(tmp_path / "elsewhere") if kind == "a link" else os.mkfifo(file)
+    assert git_status(repository) == GitStatus(shown, 0)
+
+
+@pytest.mark.parametrize("head", ["ref: refs/heads/../../config", "ref: config", "ref: /etc/passwd", "", "nonsense"])
+def test_a_head_that_git_would_not_write_names_no_branch(repository: Path, head: str) -> None:
+    (repository / ".git/HEAD").write_text(f"{head}\n")
+    assert git_status(repository) == GitStatus()

@@ -22,7 +22,7 @@ from codeagent.core.errors import CheckpointError
 from codeagent.core.programs import find_program, why_not_found
 from codeagent.disk.locks import open_lock_file, try_lock, wait_for_lock
 from codeagent.disk.private import replace_private
-from codeagent.workspace.git import isolated_environment
+from codeagent.disk.repository import isolated_environment
 
 UMASK = 0o077
 """For git, which writes the store."""
