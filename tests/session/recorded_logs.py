@@ -15,7 +15,7 @@ from codeagent.session.records import Recording, read_recording
 from codeagent.session.repair import closing_events
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
-from codeagent.tui.transcript.printing import printed
+from codeagent.tui.transcript.render import printed
 
 FOLDER = Path(__file__).parent / "recorded"
 PASSING = FOLDER / "passing.jsonl"
@@ -39,7 +39,7 @@ def _shown(recording: Recording) -> str:
     for event in recording.events:
         reducer.apply(event)
     reducer.end_recording()
-    return printed(state.document, 100, "full", recording.events[-1].ts)
+    return printed(state.document.blocks, 100, "full", recording.events[-1].ts)
 
 
 def _lines(message: Message) -> Iterator[str]:

@@ -242,8 +242,7 @@ class OutputPane(Pane):
             self.virtual_size = Size(cells, len(self.text))
 
     def _line(self, row: int) -> Line:
-        palette = palette_of(self)
-        return ansi_line(self.text.raw(row), palette, palette.text)
+        return ansi_line(self.text.raw(row), palette_of(self).text)
 
     def _marked(self, found: Line, row: int) -> Strip:
         """The row with what was found and what is selected."""

@@ -1,13 +1,15 @@
-"""Markdown that is still being written: what is finished is drawn once, and only the end of it again."""
+"""Text that is still being written: what is finished is drawn once, and only the end of it again."""
 
 import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rich.style import Style
+
 from codeagent.tui.rendering.code import Highlighter, highlight
 from codeagent.tui.rendering.inline import inline_parts
-from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, paragraph
 from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
 from codeagent.tui.rendering.markdown_blocks import (
     ParsedBlock,
@@ -270,6 +272,33 @@ class GrowingMarkdown:
             self._lines[job.at : job.at + len(rows)] = rows
             job.at += len(rows)
             job.done += 1
+
+
+class GrowingText:
+    """Takes plain text in pieces cut anywhere; its lines are those of `paragraph`. Lines that ended are drawn once."""
+
+    def __init__(self, width: int, style: Style, first: str) -> None:
+        """`first` as for `paragraph`, of blanks."""
+        self._width = width
+        self._style = style
+        self._first = first
+        self._done: list[Line] = []
+        self._open = ""
+        self.length = 0
+        """Characters so far."""
+
+    def append(self, text: str) -> None:
+        self.length += len(text)
+        *ended, self._open = (self._open + text).split("\n")
+        for line in ended:
+            self._done += self._rows(line)
+
+    @property
+    def lines(self) -> list[Line]:
+        return [*self._done, *self._rows(self._open)]
+
+    def _rows(self, text: str) -> list[Line]:
+        return paragraph(text, self._width, self._style, first=self._first)
 
 
 def _first_open(blocks: Sequence[ParsedBlock], source: Sequence[str]) -> int:

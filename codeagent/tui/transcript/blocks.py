@@ -5,7 +5,6 @@ from typing import Literal
 
 from codeagent.core.display import DisplayBlock
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.transcript.pieces import Pieces
 
 Detail = Literal["quiet", "normal", "full"]
 """How much of batches, tool cards and thinking is shown: one line each, the usual, everything kept."""
@@ -29,6 +28,47 @@ Level = Literal["info", "told", "warning", "error"]
 ENDED: frozenset[CallState] = frozenset(
     {"done", "failed", "denied", "skipped", "cancelled", "timeout", "stopped", "lost"}
 )
+
+
+class Pieces:
+    """A text in pieces. `replaced` counts how often it became another text instead of a longer one."""
+
+    def __init__(self, text: str = "") -> None:
+        self._parts = [text] if text else []
+        self.length = len(text)
+        """In characters."""
+        self.newlines = text.count("\n")
+        self.replaced = 0
+
+    @property
+    def text(self) -> str:
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0] if self._parts else ""
+
+    def append(self, piece: str) -> None:
+        self._parts.append(piece)
+        self.length += len(piece)
+        self.newlines += piece.count("\n")
+
+    def replace(self, text: str) -> None:
+        self._parts = [text] if text else []
+        self.length, self.newlines = len(text), text.count("\n")
+        self.replaced += 1
+
+    def last(self, count: int) -> str:
+        """The last `count` characters; costs nothing for the pieces before them."""
+        found: list[str] = []
+        for part in reversed(self._parts):
+            if count <= 0:
+                break
+            found.append(part[-count:])
+            count -= len(part)
+        return "".join(reversed(found))
+
+    def since(self, length: int) -> str:
+        """What was added since it was `length` characters long."""
+        return self.last(self.length - length)
 
 
 @dataclass(eq=False)
@@ -61,13 +101,10 @@ class Greeting(Block):
 
 
 @dataclass(eq=False)
-class AnswerBlock(Block):
-    """What the model says: Markdown that may still grow."""
-
+class _Streamed(Block):
     pieces: Pieces = field(default_factory=Pieces)
     open: bool = True
-    cut: bool = False
-    """The stream broke off here."""
+    """It may still grow."""
 
     @property
     def text(self) -> str:
@@ -75,18 +112,20 @@ class AnswerBlock(Block):
 
 
 @dataclass(eq=False)
-class Thoughts(Block):
+class AnswerBlock(_Streamed):
+    """What the model says: Markdown."""
+
+    cut: bool = False
+    """The stream broke off here."""
+
+
+@dataclass(eq=False)
+class Thoughts(_Streamed):
     """The model's reasoning; folded to one line unless the detail is full."""
 
-    pieces: Pieces = field(default_factory=Pieces)
-    open: bool = True
     began: float = 0.0
     """Seconds since the epoch."""
     ended: float | None = None
-
-    @property
-    def text(self) -> str:
-        return self.pieces.text
 
 
 @dataclass(eq=False)

@@ -50,7 +50,7 @@ class Document:
         greeting = known or self._add(Greeting(len(self.blocks)))
         if greeting.rows != tuple(rows):
             greeting.rows = tuple(rows)
-            self._touch(greeting)
+            self.touch(greeting)
 
     def say(self, text: str, source: str = "prompt") -> None:
         """What the user said."""
@@ -63,14 +63,14 @@ class Document:
         if self._answer is None:
             self._answer = self._add(AnswerBlock(len(self.blocks)))
         self._answer.pieces.append(piece)
-        self._touch(self._answer)
+        self.touch(self._answer)
 
     def stream_thoughts(self, piece: str, now: float) -> None:
         """`now` in seconds since the epoch."""
         if self._thoughts is None:
             self._thoughts = self._add(Thoughts(len(self.blocks), began=now))
         self._thoughts.pieces.append(piece)
-        self._touch(self._thoughts)
+        self.touch(self._thoughts)
 
     def finish_answer(self, text: str, *, cut: bool = False) -> None:
         """The whole answer is known: it replaces what was streamed, where they differ."""
@@ -93,7 +93,7 @@ class Document:
         if self._thoughts is not None:
             self._thoughts.open = False
             self._thoughts.ended = now
-            self._touch(self._thoughts)
+            self.touch(self._thoughts)
             self._thoughts = None
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Document:
         self.close_thoughts(None)
         if self._answer is not None:
             self._answer.open = False
-            self._touch(self._answer)
+            self.touch(self._answer)
             self._answer = None
 
     def plan(self, number: int, calls: Sequence[PlannedCall]) -> None:
@@ -110,7 +110,7 @@ class Document:
         batch = self._add(Batch(len(self.blocks), number=number))
         for call in calls:
             self._place(batch, CallCard(call.call_id, call.name, call.target, asks=call.permission == "prompt"))
-        self._touch(batch)
+        self.touch(batch)
 
     def card(self, call_id: str, name: str, target: str = "") -> CallCard:
         """The card of a call; one that no plan announced gets a batch of its own."""
@@ -131,13 +131,13 @@ class Document:
 
     def touch_card(self, call_id: str) -> None:
         """Say that a card changed."""
-        self._touch(self._cards[call_id][0])
+        self.touch(self._cards[call_id][0])
 
     def finish_batch(self, number: int, duration_ms: int) -> None:
         batch = self._last_batch()
         if batch is not None and batch.number == number:
             batch.finished, batch.duration_ms = True, duration_ms
-            self._touch(batch)
+            self.touch(batch)
 
     def run_command(self, call_id: str, command: str, *, shared: bool) -> None:
         """A shell command of the user's own."""
@@ -158,10 +158,6 @@ class Document:
         self.close()
         self._add(Ending(len(self.blocks), reason=reason, text=text, lines=tuple(lines)))
 
-    def touch(self, block: Block) -> None:
-        """Say that a block changed, such as how much of it is shown."""
-        self._touch(block)
-
     def last_answer(self) -> str:
         """The Markdown of the newest answer; empty where there is none."""
         answers = (block.text for block in reversed(self.blocks) if isinstance(block, AnswerBlock))
@@ -177,10 +173,11 @@ class Document:
 
     def _add(self, block: BlockT) -> BlockT:
         self.blocks.append(block)  # type: ignore[arg-type]  # every subclass of Block is one of AnyBlock
-        self._touch(block)
+        self.touch(block)
         return block
 
-    def _touch(self, block: Block) -> None:
+    def touch(self, block: Block) -> None:
+        """Say that a block changed, such as how much of it is shown."""
         block.version += 1
         first = not self._changed
         self._changed.add(block.key)

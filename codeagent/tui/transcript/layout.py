@@ -1,7 +1,67 @@
-"""Which block is at which row: heights that are exact where a block was drawn, and estimated where it was not."""
+"""What a block is drawn for and as, and which block is at which row of the transcript."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.transcript.blocks import Detail
+
+MARGIN = 2
+"""Cells to the left of every block: the bar of a prompt, or of the block the keys act on."""
+BLANK = Segment(" " * MARGIN)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What drawing depends on besides the block."""
+
+    width: int
+    """Cells, without the margin."""
+    detail: Detail
+    palette: Palette
+    now: float
+    """Seconds since the epoch, for what still runs."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Rows of a block that a click, or Enter, acts on."""
+
+    first: int
+    last: int
+    call_id: str = ""
+    """The call they are about; empty for the block itself."""
+    whole: bool = False
+    """They offer the whole output of the call; without, the rest of what is kept."""
+
+
+@dataclass(slots=True)
+class Drawn:
+    """The rows of a block, without the margin."""
+
+    lines: list[Line] = field(default_factory=list)
+    spots: list[Spot] = field(default_factory=list)
+    margin: Segment = BLANK
+    version: int = 0
+    """Of the block that was drawn."""
+    finished: dict[int, Strip] = field(default_factory=dict)
+    """By row, what was put on the screen of it, in the style `base`."""
+    base: Style | None = None
+
+    def add(self, below: Self) -> None:
+        """Put the rows of another below these."""
+        moved = len(self.lines)
+        self.lines += below.lines
+        self.spots += [replace(spot, first=spot.first + moved, last=spot.last + moved) for spot in below.spots]
+
+
+_LINE_BITS = 20
 
 
 @dataclass(frozen=True)
@@ -13,9 +73,21 @@ class BlockPlace:
     line: int
     """The row within it, from 0."""
 
+    @property
+    def encoded(self) -> int:
+        """The place as one number, which grows downwards: what a selection calls the row."""
+        return (self.index << _LINE_BITS) | self.line
+
+    @classmethod
+    def decoded(cls, number: int) -> Self:
+        return cls(number >> _LINE_BITS, number & ((1 << _LINE_BITS) - 1))
+
 
 class Layout:
-    """Heights in rows, summed in a Fenwick tree: every look-up and correction is O(log n)."""
+    """Heights of all blocks in rows, exact where a block was drawn and estimated where it was not.
+
+    They are summed in a Fenwick tree: every look-up and correction is O(log n).
+    """
 
     def __init__(self, estimates: Iterable[int] = ()) -> None:
         self._heights = list(estimates)
@@ -36,23 +108,23 @@ class Layout:
         self._heights.append(estimate)
         self._exact.append(False)
         node = len(self._heights)
-        covered = node & -node
-        self._tree.append(estimate + self._below(node - 1) - self._below(node - covered))
+        self._tree.append(estimate + self.offset(node - 1) - self.offset(node - (node & -node)))
         self.total += estimate
 
-    def correct(self, index: int, height: int, *, exact: bool = True) -> int:
-        """Give a block its height; returns by how much it grew."""
+    def correct(self, index: int, height: int, *, exact: bool = True) -> None:
+        """Give a block its height."""
         grown = height - self._heights[index]
         self._exact[index] = exact
-        if not grown:
-            return 0
         self._heights[index] = height
         self.total += grown
         node = index + 1
-        while node < len(self._tree):
+        while grown and node < len(self._tree):
             self._tree[node] += grown
             node += node & -node
-        return grown
+
+    def outdate(self, index: int) -> None:
+        """A block is to be drawn again; until then its height is an estimate."""
+        self._exact[index] = False
 
     def height(self, index: int) -> int:
         return self._heights[index]
@@ -62,7 +134,11 @@ class Layout:
 
     def offset(self, index: int) -> int:
         """The first row of a block; the row after the last for the index after the last."""
-        return self._below(index)
+        total = 0
+        while index:
+            total += self._tree[index]
+            index -= index & -index
+        return total
 
     def at(self, row: int) -> BlockPlace:
         """The place of a row. Rows outside are those of the first and the last block; there must be a block."""
@@ -82,12 +158,4 @@ class Layout:
     def row(self, place: BlockPlace) -> int:
         """Where a place is now; a line that is gone is the block's last."""
         height = self._heights[place.index]
-        return self._below(place.index) + max(0, min(place.line, height - 1))
-
-    def _below(self, count: int) -> int:
-        """Rows of the first `count` blocks."""
-        total = 0
-        while count:
-            total += self._tree[count]
-            count -= count & -count
-        return total
+        return self.offset(place.index) + max(0, min(place.line, height - 1))

@@ -1,5 +1,6 @@
 """A block as rows, at a width and a detail: a pure function, for everything but an answer that still grows."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -7,8 +8,10 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
+from codeagent.core.display import DiffBlock
 from codeagent.tui.rendering.lines import Line, clipped, cut_end, flat, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import (
     ENDED,
     AnswerBlock,
@@ -19,12 +22,21 @@ from codeagent.tui.transcript.blocks import (
     Detail,
     Ending,
     Greeting,
+    Pieces,
     PromptBlock,
     Remark,
     Thoughts,
 )
-from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
-from codeagent.tui.transcript.render_card import draw_cards, state_words
+from codeagent.tui.transcript.layout import MARGIN, Drawn, Look, Spot
+from codeagent.tui.transcript.render_call import (
+    BRIEF_DIFF_ROWS,
+    DONE_ROWS,
+    LIVE_ROWS,
+    OWN_ROWS,
+    Memo,
+    draw_cards,
+    state_words,
+)
 from codeagent.tui.transcript.spelling import counted, duration, whole
 
 PROMPT_ROWS = 30
@@ -130,6 +142,63 @@ def runs(block: AnyBlock) -> bool:
             return False
         case _:
             assert_never(block)
+
+
+def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
+    """Rows, without the gap above. Costs next to nothing, whatever the block holds."""
+    width = max(width, 1)
+    match block:
+        case Greeting():
+            return len(block.rows)
+        case PromptBlock():
+            rows = len(block.text) // width + block.text.count("\n") + 1
+            return rows if detail == "full" else min(rows, PROMPT_ROWS + 1)
+        case AnswerBlock():
+            return _written(block.pieces, width)
+        case Thoughts():
+            written = _written(block.pieces, width)
+            return min(written, 1) + (written if detail == "full" else 0)
+        case Batch():
+            return 1 + (0 if detail == "quiet" else sum(_card_height(card, detail) for card in block.cards))
+        case CommandBlock():
+            rows = 1 + _card_height(block.card, detail)
+            return rows if block.card.output is None else rows + min(OWN_ROWS, len(block.card.output))
+        case Remark():
+            return 1 + len(block.text) // width
+        case Ending():
+            return 1 + len(block.text) // width + len(block.lines)
+        case _:
+            assert_never(block)
+
+
+def _written(pieces: Pieces, width: int) -> int:
+    return pieces.length // width + pieces.newlines + 1 if pieces.length else 0
+
+
+def _card_height(card: CallCard, detail: Detail) -> int:
+    if detail == "quiet":
+        return 1
+    printed = 0 if card.output is None else len(card.output)
+    changed = sum(shown.after.count("\n") + 3 for shown in card.shown if isinstance(shown, DiffBlock))
+    if detail == "full":
+        return 1 + printed + changed
+    shown = {"running": LIVE_ROWS, "failed": LIVE_ROWS, "done": DONE_ROWS}.get(card.state, 0)
+    return 1 + min(changed, BRIEF_DIFF_ROWS) + min(printed, shown)
+
+
+def printed(blocks: Sequence[AnyBlock], width: int, detail: Detail, now: float) -> str:
+    """All blocks as they look, without colours: for `/print`, and what stays in the terminal at the end.
+
+    `width` in cells, `now` in seconds since the epoch.
+    """
+    rows: list[str] = []
+    for index, block in enumerate(blocks):
+        drawn = draw(block, Look(max(1, width - MARGIN), block.detail or detail, Palette(), now))
+        if not drawn.lines or isinstance(block, Greeting):
+            continue
+        rows += [""] * gap(blocks[index - 1] if index else None, block)
+        rows += [(drawn.margin.text + line.strip.text).rstrip() for line in drawn.lines]
+    return "\n".join(rows)
 
 
 def _greeting(block: Greeting, look: Look) -> Drawn:

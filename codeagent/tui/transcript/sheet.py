@@ -5,21 +5,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
 
-from codeagent.tui.rendering.growing import GrowingMarkdown
+from codeagent.tui.rendering.growing import GrowingMarkdown, GrowingText
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, Batch, Detail, Ending, Remark, Thoughts
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.drawn import MARGIN, Drawn, Look, Memo
-from codeagent.tui.transcript.estimate import estimate
-from codeagent.tui.transcript.growing_text import GrowingText
-from codeagent.tui.transcript.layout import BlockPlace, Layout
-from codeagent.tui.transcript.pieces import Pieces
-from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, draw_thoughts, gap, runs
+from codeagent.tui.transcript.layout import MARGIN, BlockPlace, Drawn, Layout, Look
+from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, draw_thoughts, estimate, gap, runs
+from codeagent.tui.transcript.render_call import Memo
 
-GrowingT = TypeVar("GrowingT", GrowingMarkdown, GrowingText)
 _KEPT_ROWS = 3_000
 """Rows kept drawn besides those of the blocks in view."""
 _PORTION = 2_000
@@ -30,32 +25,14 @@ _NARROWEST = 8
 
 
 @dataclass(slots=True)
-class _Growth(Generic[GrowingT]):
-    """A text that is drawn while it streams."""
+class _Growth:
+    """An answer that is drawn while it streams."""
 
-    text: GrowingT
-    pieces: Pieces
-    fed: int
-    """Characters of `pieces` that are in `text`."""
+    text: GrowingMarkdown
     replaced: int
-
-    @property
-    def behind(self) -> bool:
-        """There is more to take."""
-        return self.fed < self.pieces.length
-
-    def feed(self, most: int | None) -> None:
-        """Take further characters, at most so many."""
-        if self.behind:
-            piece = self.pieces.since(self.fed)[:most]
-            self.text.append(piece)
-            self.fed += len(piece)
-
-
-@dataclass(slots=True)
-class _Kept:
-    drawn: Drawn
-    version: int
+    """Of its pieces when it was begun."""
+    fed: int = 0
+    """Characters of the pieces that are in `text`."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +57,14 @@ class Sheet:
         self.damage: dict[int, tuple[int, int]] = {}
         """By block, the first and the last of its rows that look different since the reader cleared it."""
         self._clock = clock
-        self._kept: OrderedDict[int, _Kept] = OrderedDict()
+        self._kept: OrderedDict[int, Drawn] = OrderedDict()
         self.kept_rows = 0
         """Rows that are kept drawn."""
-        self._answers: dict[int, _Growth[GrowingMarkdown]] = {}
-        self._thoughts: dict[int, _Growth[GrowingText]] = {}
+        self._answers: dict[int, _Growth] = {}
+        self._thoughts: dict[int, GrowingText] = {}
         self._memos: dict[int, Memo] = {}
-        self._seen = range(0)
-
-    @property
-    def visible(self) -> range:
+        self.visible = range(0)
         """Blocks that `show` found in view."""
-        return self._seen
 
     def absorb(self, changed: Iterable[int]) -> None:
         """Take notice of new and changed blocks; those in view are drawn by the next `show`."""
@@ -99,7 +72,7 @@ class Sheet:
         for key in range(len(self.layout), len(blocks)):
             self.layout.append(self._guess(key))
         for key in changed:
-            height = self.layout.height(key) if key in self._seen else 0
+            height = self.layout.height(key) if key in self.visible else 0
             self.layout.correct(key, height or self._guess(key), exact=False)
 
     def set_width(self, width: int) -> None:
@@ -118,13 +91,14 @@ class Sheet:
         """Draw in other colours, which changes no height."""
         if palette is not self.palette and palette != self.palette:
             self.palette = palette
-            self._drop_all()
+            for index in tuple(self._kept):
+                self._drop(index)
 
     def tick(self) -> None:
         """Draw again what shows a duration that counts on."""
-        for index in self._seen:
+        for index in self.visible:
             if index < len(self.document.blocks) and runs(self.document.blocks[index]):
-                self.layout.correct(index, self.layout.height(index), exact=False)
+                self.layout.outdate(index)
 
     def show(self, anchor: Anchor | None, height: int) -> int:
         """Draw what is in view with `anchor` at the top, or the end of the document at the bottom (None).
@@ -132,7 +106,7 @@ class Sheet:
         Returns the row at the top of the view.
         """
         if not len(self.layout):
-            self._seen = range(0)
+            self.visible = range(0)
             return 0
         while True:
             top = max(0, self.layout.total - height)
@@ -143,41 +117,45 @@ class Sheet:
             order = range(last, first - 1, -1) if anchor is None else range(first, last + 1)
             stale = next((index for index in order if not self.layout.is_exact(index)), None)
             if stale is None:
-                self._seen = range(first, last + 1)
+                self.visible = range(first, last + 1)
                 self._evict()
                 return top
             self.drawn(stale)
 
     def drawn(self, index: int) -> Drawn:
         """The rows of a block, drawn now if need be; its height is exact from then on."""
-        block = self.document.blocks[index]
-        kept = self._kept.get(index)
-        if kept is not None and kept.version == block.version and self.layout.is_exact(index):
-            self._kept.move_to_end(index)
-            return kept.drawn
-        fresh = self.draw(index, keep=True)
-        self._note_change(index, kept.drawn if kept is not None else Drawn(), fresh)
-        self.kept_rows += len(fresh.lines) - (len(kept.drawn.lines) if kept is not None else 0)
-        self._kept[index] = _Kept(fresh, block.version)
+        before = self._kept.get(index)
+        drawn = self._current(index)
+        if drawn is None:
+            drawn = self._draw_to_keep(self.document.blocks[index])
+            drawn.version = self.document.blocks[index].version
+            self._note_change(index, before or Drawn(), drawn)
+            self.kept_rows += len(drawn.lines) - (len(before.lines) if before is not None else 0)
+            self._kept[index] = drawn
+            self.layout.correct(index, len(drawn.lines) + self.gap(index) if drawn.lines else 0)
         self._kept.move_to_end(index)
-        self.layout.correct(index, len(fresh.lines) + self.gap(index) if fresh.lines else 0)
-        return fresh
+        return drawn
 
-    def draw(self, index: int, *, keep: bool = False) -> Drawn:
-        """The rows of a block; without `keep` nothing is remembered of it, for readers of the whole document."""
+    def draw(self, index: int) -> Drawn:
+        """The rows of a block, of which nothing is remembered: for readers of the whole document."""
         block = self.document.blocks[index]
+        return self._current(index) or draw(block, self._look(block))
+
+    def _current(self, index: int) -> Drawn | None:
+        """What is kept of a block that did not change since."""
         kept = self._kept.get(index)
-        if not keep and kept is not None and kept.version == block.version and self.layout.is_exact(index):
-            return kept.drawn
+        same = kept is not None and kept.version == self.document.blocks[index].version
+        return kept if same and self.layout.is_exact(index) else None
+
+    def _draw_to_keep(self, block: AnyBlock) -> Drawn:
         look = self._look(block)
-        if isinstance(block, AnswerBlock) and keep:
+        if isinstance(block, AnswerBlock):
             return self._drawn_answer(block, look)
-        if isinstance(block, Thoughts) and keep and block.open and look.detail == "full":
+        if isinstance(block, Thoughts) and block.open and look.detail == "full":
             return self._drawn_thoughts(block, look)
-        if isinstance(block, Batch) and keep and not block.finished:
-            return draw(block, look, self._memos.setdefault(index, {}))
-        if keep:
-            self._forget_growth(index)
+        if isinstance(block, Batch) and not block.finished:
+            return draw(block, look, self._memos.setdefault(block.key, {}))
+        self._forget_growth(block.key)
         return draw(block, look)
 
     def gap(self, index: int) -> int:
@@ -196,8 +174,7 @@ class Sheet:
 
     def seen(self, index: int) -> Drawn:
         """The rows of a block as they were drawn last, for painting: what changed since waits for `absorb`."""
-        kept = self._kept.get(index)
-        return kept.drawn if kept is not None else self.drawn(index)
+        return self._kept.get(index) or self.drawn(index)
 
     def line(self, place: BlockPlace) -> Line | None:
         """The line at a place of the layout; None for the blank rows above a block."""
@@ -214,17 +191,18 @@ class Sheet:
 
     def work(self, milliseconds: float) -> bool:
         """Do a part of what is not urgent, such as colours of code in view; whether there is more to do."""
-        behind = next((index for index, growth in self._answers.items() if growth.behind), None)
-        if behind is not None:
-            self.layout.correct(behind, self.layout.height(behind), exact=False)
-            if behind not in self._seen:
-                self.drawn(behind)
-            return True
-        for index in self._seen:
-            growth = self._answers.get(index)
-            if growth is not None and growth.text.needs_work:
-                growth.text.work(milliseconds)
-                self.layout.correct(index, self.layout.height(index), exact=False)
+        for index, growth in self._answers.items():
+            block = self.document.blocks[index]
+            if isinstance(block, AnswerBlock) and growth.fed < block.pieces.length:
+                self.layout.outdate(index)
+                if index not in self.visible:
+                    self.drawn(index)
+                return True
+        for index in self.visible:
+            shown = self._answers.get(index)
+            if shown is not None and shown.text.needs_work:
+                shown.text.work(milliseconds)
+                self.layout.outdate(index)
                 self.drawn(index)
                 return True
         return False
@@ -244,14 +222,18 @@ class Sheet:
         return BlockPlace(index, max(0, len(lines) - 1) + above)
 
     def _drawn_answer(self, block: AnswerBlock, look: Look) -> Drawn:
-        growth = _growth(self._answers, block, lambda: GrowingMarkdown(look.width, look.palette))
+        pieces, growth = block.pieces, self._answers.get(block.key)
+        if growth is None or growth.replaced != pieces.replaced:
+            growth = self._answers[block.key] = _Growth(GrowingMarkdown(look.width, look.palette), pieces.replaced)
         # What is being written is drawn for so long at a time; what is drawn again comes whole, so that nothing moves.
         until = time.monotonic() + _AT_A_TIME if block.open or growth.fed else math.inf
-        while growth.behind:
-            growth.feed(_PORTION)
+        while growth.fed < pieces.length:
+            piece = pieces.since(growth.fed)[:_PORTION]
+            growth.text.append(piece)
+            growth.fed += len(piece)
             if len(growth.text.lines) and time.monotonic() > until:
                 break
-        whole = not block.open and not growth.behind
+        whole = not block.open and growth.fed == pieces.length
         if whole:
             growth.text.close()
         lines = list(growth.text.lines)
@@ -260,10 +242,11 @@ class Sheet:
         return draw_answer(block, lines, look)
 
     def _drawn_thoughts(self, block: Thoughts, look: Look) -> Drawn:
-        style = look.palette.thinking
-        growth = _growth(self._thoughts, block, lambda: GrowingText(look.width, style, THOUGHTS_GUTTER))
-        growth.feed(None)
-        return draw_thoughts(block, growth.text.lines, look)
+        if block.key not in self._thoughts:
+            self._thoughts[block.key] = GrowingText(look.width, look.palette.thinking, THOUGHTS_GUTTER)
+        text = self._thoughts[block.key]
+        text.append(block.pieces.since(text.length))
+        return draw_thoughts(block, text.lines, look)
 
     def _note_change(self, index: int, before: Drawn, after: Drawn) -> None:
         """Say which rows of a block look different; what is finished of the others stays."""
@@ -290,29 +273,16 @@ class Sheet:
 
     def _forget(self, but: tuple[type[AnyBlock], ...] = ()) -> None:
         """Drop what was drawn, and heights with it, of all blocks but those of some types."""
-        blocks = self.document.blocks[: len(self.layout)]
-        old = self.layout
-        stays = [isinstance(block, but) and old.is_exact(block.key) for block in blocks]
-        self.layout = Layout(
-            old.height(block.key) if stay else self._guess(block.key) for block, stay in zip(blocks, stays, strict=True)
-        )
-        for index, stay in enumerate(stays):
-            if stay:
-                self.layout.correct(index, old.height(index))
-        if not but:
-            self._drop_all()
-            return
-        for index in [index for index in self._kept if not isinstance(blocks[index], but)]:
+        blocks, old = self.document.blocks, self.layout
+        stays = {index for index in range(len(old)) if isinstance(blocks[index], but) and old.is_exact(index)}
+        self.layout = Layout(old.height(index) if index in stays else self._guess(index) for index in range(len(old)))
+        for index in stays:
+            self.layout.correct(index, old.height(index))
+        for index in [index for index in self._kept if index not in stays]:
             self._drop(index)
 
-    def _drop_all(self) -> None:
-        self._kept.clear()
-        for growths in (self._answers, self._thoughts, self._memos):
-            growths.clear()
-        self.kept_rows = 0
-
     def _drop(self, index: int) -> None:
-        self.kept_rows -= len(self._kept.pop(index).drawn.lines)
+        self.kept_rows -= len(self._kept.pop(index).lines)
         self._forget_growth(index)
 
     def _forget_growth(self, index: int) -> None:
@@ -324,7 +294,7 @@ class Sheet:
         """Keep memory flat: what was not looked at for long is drawn again when it is."""
         if self.kept_rows <= _KEPT_ROWS:
             return
-        for index in [index for index in self._kept if index not in self._seen]:
+        for index in [index for index in self._kept if index not in self.visible]:
             if self.kept_rows <= _KEPT_ROWS:
                 return
             self._drop(index)
@@ -340,13 +310,3 @@ def _alike(some: Sequence[Line], others: Sequence[Line]) -> int:
         if one is not other and one != other:
             return number
     return min(len(some), len(others))
-
-
-def _growth(
-    growths: dict[int, _Growth[GrowingT]], block: AnswerBlock | Thoughts, make: Callable[[], GrowingT]
-) -> _Growth[GrowingT]:
-    """The one of this block; begun again where its text was replaced."""
-    growth = growths.get(block.key)
-    if growth is None or growth.replaced != block.pieces.replaced:
-        growth = growths[block.key] = _Growth(make(), block.pieces, 0, block.pieces.replaced)
-    return growth

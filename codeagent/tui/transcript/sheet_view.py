@@ -15,10 +15,8 @@ from textual.widget import Widget
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import palette_of
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.drawn import BLANK, MARGIN
-from codeagent.tui.transcript.layout import BlockPlace
+from codeagent.tui.transcript.layout import BLANK, MARGIN, BlockPlace
 from codeagent.tui.transcript.render import runs
-from codeagent.tui.transcript.selecting import encoded
 from codeagent.tui.transcript.sheet import Anchor, Sheet
 
 _FIRST_FLUSH = 0.012
@@ -207,7 +205,7 @@ class SheetView(ScrollView):
         if self._painting:
             return strip
         where = place or BlockPlace(len(layout), self.scroll_offset.y + y - layout.total)
-        return strip.apply_offsets(-MARGIN - (0 if line is None else line.start), encoded(where))
+        return strip.apply_offsets(-MARGIN - (0 if line is None else line.start), where.encoded)
 
     def _row(self, line: Line, place: BlockPlace) -> Strip:
         """A row of a block. What most of them look like is kept with the block."""

@@ -13,17 +13,22 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from codeagent.tui.rendering.lines import Line, restyled
-from codeagent.tui.transcript import cursor
 from codeagent.tui.transcript.blocks import Detail
-from codeagent.tui.transcript.cursor import CursorStop
-from codeagent.tui.transcript.finding import FoundMatches
 from codeagent.tui.transcript.layout import BlockPlace
-from codeagent.tui.transcript.printing import printed
-from codeagent.tui.transcript.render import toggled
-from codeagent.tui.transcript.selecting import encoded, selected_text
+from codeagent.tui.transcript.render import printed, toggled
+from codeagent.tui.transcript.search import FoundMatches, wording
+from codeagent.tui.transcript.selection import (
+    CursorStop,
+    call_of,
+    offered_output,
+    rows_of,
+    selected_text,
+    spot_at,
+    step,
+    step_prompt,
+)
 from codeagent.tui.transcript.sheet import Anchor, Sheet
 from codeagent.tui.transcript.sheet_view import SheetView
-from codeagent.tui.transcript.wording import wording
 
 _CURSOR = "┃ "
 _WORD = re.compile(r"\S+")
@@ -114,7 +119,7 @@ class TranscriptView(SheetView, can_focus=True):
         return self.as_text(self.sheet.width)
 
     def as_text(self, width: int) -> str:
-        return printed(self.document, width, self.detail, self._clock())
+        return printed(self.document.blocks, width, self.detail, self._clock())
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
         return selected_text(self.sheet, selection), "\n"
@@ -122,7 +127,7 @@ class TranscriptView(SheetView, can_focus=True):
     def margin(self, place: BlockPlace, usual: Segment) -> Segment:
         stop = self._cursor if self.has_focus else None
         if stop is not None and stop.index == place.index:
-            first, last = cursor.rows(self.sheet, stop)
+            first, last = rows_of(self.sheet, stop)
             if first <= place.line - self.sheet.gap(place.index) <= last:
                 return Segment(_CURSOR, self.sheet.palette.accent)
         return usual
@@ -130,7 +135,7 @@ class TranscriptView(SheetView, can_focus=True):
     def styled(self, line: Line, place: BlockPlace) -> Strip:
         marked = self._marked(line, place)
         selection = self.text_selection
-        span = None if selection is None else selection.get_span(encoded(place))
+        span = None if selection is None else selection.get_span(place.encoded)
         if span is None or not line.text:
             return marked.strip
         end = len(line.text) if span[1] == -1 else max(0, span[1])
@@ -165,17 +170,17 @@ class TranscriptView(SheetView, can_focus=True):
         self.refresh()
 
     def action_step(self, direction: int) -> None:
-        self._move(cursor.step, direction)
+        self._move(step, direction)
 
     def action_step_prompt(self, direction: int) -> None:
-        self._move(cursor.step_prompt, direction)
+        self._move(step_prompt, direction)
 
     def action_open(self) -> None:
         """The whole output where it is offered, else more or less of the block."""
         stop = self._stop()
         if stop is None:
             return
-        call_id = cursor.offered(self.sheet, stop)
+        call_id = offered_output(self.sheet, stop)
         if call_id is not None:
             self.post_message(self.OpenOutput(call_id))
         else:
@@ -184,7 +189,7 @@ class TranscriptView(SheetView, can_focus=True):
     def action_output(self) -> None:
         """The whole output of the call the keys act on."""
         stop = self._stop()
-        call_id = None if stop is None else cursor.call_of(self.sheet, stop)
+        call_id = None if stop is None else call_of(self.sheet, stop)
         if call_id is not None:
             self.post_message(self.OpenOutput(call_id))
 
@@ -199,7 +204,7 @@ class TranscriptView(SheetView, can_focus=True):
     def _act(self, place: BlockPlace) -> None:
         """A click on a headline, or on what offers more, opens or folds; elsewhere it does nothing."""
         row = place.line - self.sheet.gap(place.index)
-        spot = cursor.spot_at(self.sheet, place.index, row)
+        spot = spot_at(self.sheet, place.index, row)
         if spot is not None and spot.whole:
             self.post_message(self.OpenOutput(spot.call_id))
         elif spot is not None and (row == spot.first or not spot.call_id):
@@ -225,7 +230,7 @@ class TranscriptView(SheetView, can_focus=True):
         stop = None if here is None else step(self.sheet, here, direction)
         if stop is not None:
             self._cursor = stop
-            self.reveal(stop.index, cursor.rows(self.sheet, stop)[0])
+            self.reveal(stop.index, rows_of(self.sheet, stop)[0])
             self.refresh()
 
     def _select(self, event: Click, *, whole: bool) -> None:
@@ -236,7 +241,7 @@ class TranscriptView(SheetView, can_focus=True):
             return
         if whole:
             last = self.sheet.layout.height(place.index)
-            ends = Offset(0, encoded(BlockPlace(place.index, 0))), Offset(0, encoded(BlockPlace(place.index, last)))
+            ends = Offset(0, BlockPlace(place.index, 0).encoded), Offset(0, BlockPlace(place.index, last).encoded)
         else:
             words = (word for word in _WORD.finditer(line.text) if word.start() <= offset.x < word.end())
             word = next(words, None)

@@ -7,26 +7,24 @@ from rich.color import Color
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.ansi import FRESH, ansi_line, ansi_parts
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.ansi import ansi_line
 
-PALETTE = Palette()
 BASE = Style(italic=True)
 
 
 def style_after(*sequences: str) -> Style:
-    parts, _ = ansi_parts("".join(f"\x1b[{each}m" for each in sequences) + "x", Style())
-    assert parts[-1][1] is not None
-    return parts[-1][1]
+    line = ansi_line("".join(f"\x1b[{each}m" for each in sequences) + "x", Style())
+    (part,) = line.strip
+    return part.style or Style()
 
 
 def test_plain_text_is_in_the_base_style() -> None:
-    line = ansi_line("plain", PALETTE, BASE)
+    line = ansi_line("plain", BASE)
     assert [(part.text, part.style) for part in line.strip] == [("plain", BASE)]
 
 
 def test_colours_apply_from_where_they_are_and_are_not_copied() -> None:
-    line = ansi_line("a\x1b[31mb\x1b[0mc", PALETTE, BASE)
+    line = ansi_line("a\x1b[31mb\x1b[0mc", BASE)
     assert [(part.text, part.style) for part in line.strip] == [
         *(("a", BASE), ("b", BASE + Style(color=Color.from_ansi(1))), ("c", BASE))
     ]
@@ -72,14 +70,8 @@ def test_a_reset_ends_everything() -> None:
     assert style_after("1;31;42", "") == Style()
 
 
-def test_colours_go_on_in_the_next_line_where_that_is_asked_for() -> None:
-    _, ink = ansi_parts("\x1b[1;31mone", BASE)
-    parts, end = ansi_parts("two\x1b[0m", BASE, ink)
-    assert (parts[0][1], end) == (BASE + Style(color=Color.from_ansi(1), bold=True), FRESH)
-
-
 @given(st.text(st.sampled_from("ab\x1b[]0123456789;:mK\x07\x9b\u202e\t") | st.characters(), max_size=60))
 def test_whatever_is_printed_nothing_acts_on_the_terminal(raw: str) -> None:
-    line = ansi_line(raw, PALETTE, BASE)
+    line = ansi_line(raw, BASE)
     assert visible(line.strip.text) == line.strip.text
     assert all(part.style is None or part.style.link is None for part in line.strip)

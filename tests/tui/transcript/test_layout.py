@@ -32,7 +32,7 @@ def test_corrections_and_additions_are_as_if_built_so(
     layout = Layout(heights)
     for index, height in corrections:
         if index < len(heights):
-            assert layout.correct(index, height) == height - heights[index]
+            layout.correct(index, height)
             heights[index] = height
     for height in more:
         layout.append(height)
@@ -52,7 +52,8 @@ def test_a_place_keeps_its_distance_from_the_top_of_its_block_whatever_is_correc
     before = layout.row(place)
     for index, height in corrections:
         if index < place.index:
-            moved += layout.correct(index, height)
+            moved += height - layout.height(index)
+            layout.correct(index, height)
     assert layout.row(place) == before + moved
     assert layout.at(layout.row(place)) == place
 
@@ -77,3 +78,6 @@ def test_a_height_is_exact_once_it_was_corrected() -> None:
     assert layout.is_exact(0)
     layout.correct(0, 4, exact=False)
     assert not layout.is_exact(0)
+    layout.correct(0, 4)
+    layout.outdate(0)
+    assert (layout.is_exact(0), layout.height(0)) == (False, 4)

@@ -28,16 +28,16 @@ from codeagent.tui.transcript.blocks import (
     CommandBlock,
     Detail,
     Ending,
+    Pieces,
     PromptBlock,
     Remark,
     Thoughts,
 )
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.drawn import Drawn, Look, Memo, Spot
-from codeagent.tui.transcript.estimate import estimate
-from codeagent.tui.transcript.pieces import Pieces
-from codeagent.tui.transcript.printing import printed as printed_transcript
-from codeagent.tui.transcript.render import draw, gap, runs, toggled
+from codeagent.tui.transcript.layout import Drawn, Look, Spot
+from codeagent.tui.transcript.render import draw, estimate, gap, runs, toggled
+from codeagent.tui.transcript.render import printed as printed_transcript
+from codeagent.tui.transcript.render_call import Memo
 
 NOW = 1_000.0
 
@@ -200,7 +200,7 @@ def test_a_greeting_has_a_row_for_each_fact_and_is_not_left_in_the_terminal() ->
     document.say("hi")
     document.greet([("another", "")])
     assert rows(greeting)[0] == "  codeagent 1.0"
-    assert printed_transcript(document, 80, "normal", NOW).strip() == "▌ you    hi"
+    assert printed_transcript(document.blocks, 80, "normal", NOW).strip() == "▌ you    hi"
 
 
 def test_a_failed_call_says_why_and_what_it_printed_last() -> None:

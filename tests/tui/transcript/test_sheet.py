@@ -11,9 +11,9 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript import sheet as sheet_module
 from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, PromptBlock
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.drawn import Drawn, Look, Memo
-from codeagent.tui.transcript.layout import BlockPlace
+from codeagent.tui.transcript.layout import BlockPlace, Drawn, Look
 from codeagent.tui.transcript.render import draw
+from codeagent.tui.transcript.render_call import Memo
 from codeagent.tui.transcript.sheet import Anchor, Sheet
 
 HEIGHT = 20

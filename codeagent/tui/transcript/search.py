@@ -1,13 +1,51 @@
-"""Looking for text: which blocks say it, and where in a block's rows it is."""
+"""Searching the transcript: what a block says, which blocks say a text, and where in their rows it is."""
 
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
+from codeagent.core.display import TerminalBlock
+from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.lines import Line
-from codeagent.tui.transcript.blocks import AnyBlock
-from codeagent.tui.transcript.wording import wording
+from codeagent.tui.transcript.blocks import (
+    AnswerBlock,
+    AnyBlock,
+    Batch,
+    CallCard,
+    CommandBlock,
+    Ending,
+    Greeting,
+    PromptBlock,
+    Remark,
+    Thoughts,
+)
+
+
+def wording(block: AnyBlock) -> str:
+    """Everything a block holds, folded parts included; Markdown as it was written."""
+    match block:
+        case PromptBlock() | AnswerBlock() | Thoughts() | Remark():
+            return block.text
+        case Greeting():
+            return ""
+        case Batch():
+            return "\n".join(_card_wording(card) for card in block.cards)
+        case CommandBlock():
+            return _card_wording(block.card)
+        case Ending():
+            return "\n".join([block.text or block.reason, *block.lines])
+        case _:
+            assert_never(block)
+
+
+def _card_wording(card: CallCard) -> str:
+    """The call, its outcome, and what is kept of what it printed and changed."""
+    printed = [] if card.output is None else card.output.lines()
+    shown = (said.text for block in card.shown if not isinstance(block, TerminalBlock) for said in text_of_block(block))
+    parts = [f"{card.name} {card.target}".rstrip(), card.error, card.said, *shown, *printed]
+    return "\n".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
+from codeagent.tui.rendering.growing import GrowingText
 from codeagent.tui.rendering.lines import paragraph
-from codeagent.tui.transcript.growing_text import GrowingText
 
 
 @given(st.lists(st.text(alphabet="ab \n\t日\x1b", max_size=12), max_size=12), st.integers(6, 30))

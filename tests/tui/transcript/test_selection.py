@@ -11,7 +11,7 @@ from codeagent.tui.rendering.lines import line, restyled
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.layout import BlockPlace
-from codeagent.tui.transcript.selecting import decoded, encoded, selected_text
+from codeagent.tui.transcript.selection import selected_text
 from codeagent.tui.transcript.sheet import Sheet
 
 PLACES = st.builds(BlockPlace, st.integers(0, 5_000), st.integers(0, 100_000))
@@ -30,8 +30,8 @@ def sheet() -> Sheet:
 
 @given(PLACES, PLACES)
 def test_names_of_rows_are_in_the_order_of_the_rows(one: BlockPlace, other: BlockPlace) -> None:
-    assert decoded(encoded(one)) == one
-    assert (encoded(one) < encoded(other)) == ((one.index, one.line) < (other.index, other.line))
+    assert BlockPlace.decoded(one.encoded) == one
+    assert (one.encoded < other.encoded) == ((one.index, one.line) < (other.index, other.line))
 
 
 def test_everything_reads_without_gutters_and_with_wrapped_rows_joined() -> None:
@@ -41,12 +41,12 @@ def test_everything_reads_without_gutters_and_with_wrapped_rows_joined() -> None
 
 
 def test_a_part_reads_from_its_first_to_its_last_character() -> None:
-    start, end = Offset(3, encoded(BlockPlace(1, 1))), Offset(3, encoded(BlockPlace(2, 1)))
+    start, end = Offset(3, BlockPlace(1, 1).encoded), Offset(3, BlockPlace(2, 1).encoded)
     assert selected_text(sheet(), Selection(start, end)) == "answer\n\n- with\n- points\n\nsec"
 
 
 def test_what_is_left_of_the_text_and_below_the_end_can_be_part_of_a_selection() -> None:
-    start, end = Offset(-2, encoded(BlockPlace(1, 1))), Offset(9, encoded(BlockPlace(3, 7)))
+    start, end = Offset(-2, BlockPlace(1, 1).encoded), Offset(9, BlockPlace(3, 7).encoded)
     assert selected_text(sheet(), Selection(start, end)) == "an answer\n\n- with\n- points\n\nsecond"
     assert selected_text(sheet(), Selection(end, end)) == ""
 

@@ -2,9 +2,8 @@
 
 from codeagent.tui.rendering.lines import line
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, Batch, CallCard, PromptBlock
-from codeagent.tui.transcript.finding import FoundMatches, Match, MatchSpan
-from codeagent.tui.transcript.pieces import Pieces
+from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, Batch, CallCard, Pieces, PromptBlock
+from codeagent.tui.transcript.search import FoundMatches, Match, MatchSpan
 
 
 def blocks() -> list[AnyBlock]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.transcript.pieces import Pieces
+from codeagent.tui.transcript.blocks import Pieces
 
 
 @given(st.lists(st.text(alphabet="ab\n", max_size=5)), st.integers(0, 40), st.booleans())

@@ -1,0 +1,266 @@
+"""A tool call as rows: one line that says what it is and how it went, below it what it printed or changed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from codeagent.core.display import DiffBlock, DisplayBlock, MarkdownBlock, TerminalBlock
+from codeagent.tui.rendering.ansi import ansi_line
+from codeagent.tui.rendering.block_text import text_of_block
+from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
+from codeagent.tui.rendering.lines import Line, cut_end, flat, indented, line, paragraph
+from codeagent.tui.rendering.markdown import render_markdown
+from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState
+from codeagent.tui.transcript.layout import Drawn, Look, Spot
+from codeagent.tui.transcript.spelling import counted, duration, whole
+
+Memo = dict[str, tuple[object, Drawn]]
+"""What was drawn below the headlines of calls that ended, by call id, and what it was drawn from."""
+LIVE_ROWS = 8
+"""Rows of what a command prints while it runs."""
+DONE_ROWS = 5
+"""Rows of what a command printed that came to its end: what proves how it went."""
+OWN_ROWS = 20
+"""Rows of what a command of the user's own printed."""
+BRIEF_DIFF_ROWS = 12
+_FAILED_ROWS = 6
+_SHOWN_WHILE_RUNNING = 200
+_CONTEXTS = (3, 1, 0)
+"""Unchanged lines around a change: the fewer, the longer it is."""
+_LONGEST_NAME = 14
+_LONGEST_NOTE = 40
+_SHORTEST_TARGET = 8
+_STATES: dict[CallState, tuple[str, str, str]] = {
+    "planned": ("○", "muted", "planned"),
+    "asking": ("●", "warning", "waiting for you"),
+    "running": ("●", "running", "running"),
+    "background": ("&", "running", "in the background as"),
+    "done": ("✓", "success", ""),
+    "failed": ("✗", "error", "failed"),
+    "timeout": ("✗", "error", "timed out"),
+    "denied": ("–", "warning", "denied"),
+    "skipped": ("–", "warning", "skipped"),
+    "cancelled": ("–", "warning", "cancelled"),
+    "stopped": ("–", "warning", "stopped"),
+    "lost": ("–", "warning", "lost"),
+}
+"""The mark of a call, its style in the palette, and its words: none where the call's note says how it went."""
+
+
+def draw_cards(
+    cards: Sequence[CallCard], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False
+) -> Drawn:
+    """The cards of one batch behind a gutter of blanks; with a memo, what ended is not drawn again and again.
+
+    `own`: the user ran it, and wants to see what it printed.
+    """
+    drawn = Drawn()
+    inner = replace(look, width=max(1, look.width - cell_len(gutter)))
+    columns = _columns(cards, inner)
+    for card in cards:
+        first = len(drawn.lines)
+        drawn.lines.append(indented(_headline(card, columns, inner), Segment(gutter)))
+        if look.detail != "quiet":
+            below = _remembered(card, replace(inner, width=max(1, inner.width - 2)), memo, own=own)
+            deeper = Segment(gutter + "  ")
+            drawn.add(Drawn([indented(row, deeper) for row in below.lines], below.spots))
+        drawn.spots.append(Spot(first, len(drawn.lines) - 1, card.call_id))
+    return drawn
+
+
+def state_words(card: CallCard, now: float) -> str:
+    """How it stands, in words; empty where it is done and its note says so."""
+    words = _STATES[card.state][2]
+    match card.state:
+        case "planned" if card.asks:
+            return f"{words}, will ask you"
+        case "running" if card.began is not None:
+            return f"{words} {whole(now - card.began)}"
+        case "background":
+            return f"{words} {flat(card.job, 40)}"
+        case _:
+            return words
+
+
+def _columns(cards: Sequence[CallCard], look: Look) -> tuple[int, int]:
+    """Cells of name and target, so that the cards of a batch line up."""
+    name = min(_LONGEST_NAME, max((cell_len(flat(card.name)) for card in cards), default=0))
+    note = min(_LONGEST_NOTE, max((cell_len(_note(card, look.now)) for card in cards), default=0))
+    room = look.width - 2 - name - 2 - 2 - note
+    longest = max((cell_len(flat(card.target)) for card in cards), default=0)
+    return name, min(longest, max(_SHORTEST_TARGET, room))
+
+
+def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
+    palette = look.palette
+    mark, style_name, _ = _STATES[card.state]
+    style: Style = getattr(palette, style_name)
+    names, targets = columns
+    name = cut_end(flat(card.name), names)
+    target = cut_end(flat(card.target), targets)
+    gap = " " * (targets - cell_len(target) + 2)
+    note = cut_end(_note(card, look.now), max(look.width - 2 - names - 2 - targets - 2, 0))
+    return line(
+        [
+            (f"{mark} ", style),
+            (name + " " * (names - cell_len(name) + 2), palette.accent),
+            (target, palette.text),
+            (gap + note, style if card.state != "done" else palette.muted),
+        ]
+    )
+
+
+def _note(card: CallCard, now: float) -> str:
+    """All that is said after the target."""
+    added, removed = _changed(card)
+    said = [
+        state_words(card, now),
+        flat(card.progress, 200) if card.state == "running" else "",
+        f"+{added} −{removed}" if added or removed else "",
+        flat(card.note, 200),
+        duration(card.duration_ms / 1000) if card.duration_ms >= 1000 else "",
+    ]
+    return " · ".join(part for part in said if part) or "done"
+
+
+def _changed(card: CallCard) -> tuple[int, int]:
+    """Lines added and removed by what it shows, where its note does not say so."""
+    if card.note.startswith("+") or card.state not in ("done", "running", "asking"):
+        return 0, 0
+    pairs = [counts(_diff_rows(shown)) for shown in card.shown if isinstance(shown, DiffBlock)]
+    return sum(added for added, _ in pairs), sum(removed for _, removed in pairs)
+
+
+def _remembered(card: CallCard, look: Look, memo: Memo | None, *, own: bool) -> Drawn:
+    if memo is None or card.state not in ENDED:
+        return _below(card, look, own=own)
+    printed = None if card.output is None else card.output.total
+    words = (card.state, card.target, card.error, card.said)
+    drawn_from = (look.width, look.detail, look.palette, *words, card.shown, printed)
+    known = memo.get(card.call_id)
+    if known is None or known[0] != drawn_from:
+        known = memo[card.call_id] = (drawn_from, _below(card, look, own=own))
+    return known[1]
+
+
+def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
+    """What follows the headline."""
+    if card.state == "running":
+        count = _SHOWN_WHILE_RUNNING if look.detail == "full" else LIVE_ROWS
+        return Drawn([] if card.output is None else _newest(card.output, count, look))
+    if look.detail == "full":
+        return _everything(card, look)
+    failed = card.state in ("failed", "timeout", "cancelled")
+    drawn = Drawn([*_said(card, look), *(_error(card, look)[:2] if failed else [])])
+    if card.output is not None and (failed or own or card.state == "done"):
+        drawn.add(_brief(card.output, OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS, look))
+    for shown in card.shown:
+        if isinstance(shown, DiffBlock) and card.state == "done":
+            drawn.add(_diff(shown, look, BRIEF_DIFF_ROWS))
+    return drawn
+
+
+def _everything(card: CallCard, look: Look) -> Drawn:
+    drawn = Drawn()
+    if cell_len(flat(card.target)) > look.width - _LONGEST_NAME or "\n" in card.target:
+        drawn.lines += paragraph(card.target, look.width, look.palette.muted)
+    drawn.lines += _said(card, look) or _error(card, look)
+    for shown in card.shown:
+        drawn.lines += _shown(shown, look)
+    if card.output is not None:
+        drawn.add(_kept(card.output, card.call_id, look))
+    return drawn
+
+
+def _said(card: CallCard, look: Look) -> list[Line]:
+    return paragraph(card.said, look.width, look.palette.user) if card.said else []
+
+
+def _error(card: CallCard, look: Look) -> list[Line]:
+    return paragraph(card.error, look.width, look.palette.error) if card.error else []
+
+
+def _shown(block: DisplayBlock, look: Look) -> list[Line]:
+    """All of what a tool showed; what it printed comes with the rest of the output."""
+    palette, width = look.palette, look.width
+    match block:
+        case DiffBlock():
+            return _diff(block, look, None).lines
+        case MarkdownBlock():
+            return render_markdown(block.text, width, palette)
+        case TerminalBlock():
+            return []
+        case _:
+            said = ((said.text.rstrip("\n"), getattr(palette, said.style)) for said in text_of_block(block))
+            return [row for text, style in said for row in paragraph(text, width, style)]
+
+
+def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:
+    """A change; of a long one about `most` rows and how many follow, those that did not change left out first."""
+    enough = float("inf") if most is None else most + LEAST_FOLDED
+    rows = next((rows for rows in (_diff_rows(shown, context) for context in _CONTEXTS) if len(rows) < enough), None)
+    if rows is not None:
+        return Drawn(unified_lines(rows, look.width, look.palette, shown.path))
+    rows = _diff_rows(shown, _CONTEXTS[-1])
+    drawn = Drawn(unified_lines(rows[:most], look.width, look.palette, shown.path))
+    drawn.add(_offer(f"… {len(rows[most:])} more rows (click to expand)", look))
+    return drawn
+
+
+@lru_cache(64)
+def _diff_rows(shown: DiffBlock, context: int = _CONTEXTS[0]) -> Sequence[DiffRow]:
+    """The rows of a change, before they are drawn, with `context` unchanged lines around each."""
+    return diff_rows(shown.before, shown.after, shown.start_line, context)
+
+
+def _newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
+    """The last lines of what was printed, each on one row."""
+    return _behind_bar((_printed(raw, look) for raw in output.last(count)), look)
+
+
+def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
+    """The last lines, and how many came before."""
+    before = output.total - count
+    if before < LEAST_FOLDED:
+        return Drawn(_newest(output, output.total, look))
+    drawn = _offer(f"… {counted(before, 'earlier line', 'earlier lines')} (click to expand)", look)
+    drawn.lines += _newest(output, count, look)
+    return drawn
+
+
+def _kept(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
+    """All that is kept, and an offer of all there was where lines are missing."""
+    kept = output.lines()
+    gap = output.gap_at
+    drawn = Drawn(_behind_bar((_printed(raw, look) for raw in kept[:gap]), look))
+    if gap is not None:
+        missing = f"… {counted(output.dropped, 'line', 'lines')} more: Enter opens the whole output"
+        offer = line([(missing, look.palette.accent)])
+        drawn.add(Drawn(_behind_bar([offer], look), [Spot(0, 0, call_id, whole=True)]))
+        drawn.lines += _behind_bar((_printed(raw, look) for raw in kept[gap:]), look)
+    return drawn
+
+
+def _printed(raw: str, look: Look) -> Line:
+    """A printed line on one row; what is too long for it is not shown, but copied."""
+    drawn = ansi_line(raw, look.palette.text)
+    most = look.width - 2
+    if drawn.strip.cell_length <= most:
+        return drawn
+    strip = drawn.strip.crop(0, max(0, most - 1))
+    end = Segment("…", look.palette.muted)
+    return replace(drawn, strip=type(strip)([*strip, end], strip.cell_length + 1))
+
+
+def _offer(words: str, look: Look) -> Drawn:
+    return Drawn([line([(words, look.palette.muted)])], [Spot(0, 0)])
+
+
+def _behind_bar(found: Iterable[Line], look: Look) -> list[Line]:
+    bar = Segment("│ ", look.palette.rule)
+    return [indented(row, bar) for row in found]
