@@ -14,7 +14,7 @@ from hypothesis import is_hypothesis_test, settings
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine_socket import engine_socket, probe_socket
+from codeagent.sandbox.engine import engine_socket, probe_socket
 from tests import warm
 from tests.effort import ENDS, FACTOR, times
 from tests.sandboxes import make_repository, make_submodule, make_worktree, sandbox_spec

@@ -22,8 +22,7 @@ from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, Ses
 from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line, visible_json
-from codeagent.sandbox.engine import Engine, runtime_warning
-from codeagent.sandbox.engine_socket import engine_socket, probe_socket
+from codeagent.sandbox.engine import local_engine, runtime_warning
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
 
@@ -137,18 +136,11 @@ def _program(name: str, path: str | None, remedy: str, missing: State) -> Findin
 
 def _engine(environment: Mapping[str, str]) -> list[Finding]:
     try:
-        socket = engine_socket(environment.get("DOCKER_HOST") or None)
-        probe_socket(socket)
-        engine = Engine(socket)
+        with local_engine(environment.get("DOCKER_HOST") or None) as engine:
+            found = engine.versions()
     except SandboxError as error:
         return [_unusable("engine", error)]
-    try:
-        found = engine.versions()
-    except SandboxError as error:
-        return [_unusable("engine", error)]
-    finally:
-        engine.close()
-    text = f"Docker {found.engine}, API {found.api}, runc {found.runc} at {socket}"
+    text = f"Docker {found.engine}, API {found.api}, runc {found.runc} at {engine.socket_path}"
     warning = runtime_warning(found.runc)
     return [Finding("engine", "ok", text), *([Finding("runc", "note", warning)] if warning else [])]
 

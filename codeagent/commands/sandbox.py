@@ -57,16 +57,12 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from codeagent.sandbox.engine import LABEL, Engine, runtime_warning
-    from codeagent.sandbox.engine_socket import engine_socket, probe_socket
+    from codeagent.sandbox.engine import LABEL, local_engine, runtime_warning
     from codeagent.sandbox.image import choose_image
     from codeagent.sandbox.thaw import is_stray
 
     sandbox = _sandbox(args)
-    socket = engine_socket(sandbox.spec.docker_host)
-    probe_socket(socket)
-    engine = Engine(socket)
-    try:
+    with local_engine(sandbox.spec.docker_host) as engine:
         versions = engine.versions()
         image = choose_image(engine, sandbox.spec.without_pull(), lambda _: None)
         containers = [
@@ -78,10 +74,8 @@ def _status(args: argparse.Namespace) -> int:
             }
             for facts in engine.containers(LABEL)
         ]
-    finally:
-        engine.close()
     facts = {
-        "socket": socket,
+        "socket": engine.socket_path,
         **asdict(versions),
         "image": image.reference,
         "image_origin": image.origin,
@@ -91,7 +85,7 @@ def _status(args: argparse.Namespace) -> int:
     if args.json:
         print(visible_json(json.dumps(facts, indent=2)))
         return 0
-    print(f"engine      Docker {versions.engine}, API {versions.api}, runc {versions.runc} at {socket}")
+    print(f"engine      Docker {versions.engine}, API {versions.api}, runc {versions.runc} at {engine.socket_path}")
     print(f"image       {image.reference} ({image.origin})")
     print(f"containers  {len(containers)} running")
     for item in containers:
@@ -103,21 +97,15 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from codeagent.sandbox.engine import Engine
-    from codeagent.sandbox.engine_socket import engine_socket, probe_socket
+    from codeagent.sandbox.engine import local_engine
     from codeagent.sandbox.image import DEFAULT, OFFLINE, build_offline, pull_default
 
-    socket = engine_socket(os.environ.get("DOCKER_HOST") or None)
-    probe_socket(socket)
-    engine = Engine(socket)
-    try:
+    with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         if args.offline:
             build_offline(engine, state_dir() / "sandbox", _tell)
             print(f"built {OFFLINE}; it is used from now on")
             return 0
         problem = pull_default(engine, _tell)
-    finally:
-        engine.close()
     if problem is not None:
         remedy = "codeagent sandbox build --offline builds one from packages"
         raise SandboxUnavailable(f"the default image cannot be pulled: {problem}", remedy)
@@ -126,22 +114,16 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from codeagent.sandbox.engine import Engine, reap
-    from codeagent.sandbox.engine_socket import engine_socket, probe_socket
+    from codeagent.sandbox.engine import local_engine, reap
     from codeagent.sandbox.image import REPOSITORY
 
-    socket = engine_socket(os.environ.get("DOCKER_HOST") or None)
-    probe_socket(socket)
-    engine = Engine(socket)
-    try:
+    with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         print(f"{reap(engine)} containers removed")
         if args.images:
             images = engine.images(REPOSITORY)
             for image in images:
                 engine.remove_image(image)
             print(f"{len(images)} images removed")
-    finally:
-        engine.close()
     return 0
 
 

@@ -8,19 +8,18 @@ from itertools import count
 
 from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket, probe_socket, unanswered
+from codeagent.sandbox.engine import Engine, EngineError, unanswered
 from codeagent.sandbox.exec import (
     DRAIN_SECONDS,
     CallMark,
     CommandEnd,
-    ExecTarget,
     Execution,
     Stopped,
     listening_ports,
-    lost,
     ran_out_of_memory,
     stop_call,
 )
+from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard
 from codeagent.sandbox.resources import SessionResources
@@ -28,7 +27,7 @@ from codeagent.sandbox.selftest import SelfTest, self_test
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread, report_waiting, run_to_end
 
-CommandVariables = Callable[[EngineSocket, Container], Awaitable[tuple[str, ...]]]
+CommandVariables = Callable[[Engine, Container], Awaitable[tuple[str, ...]]]
 """Makes the variables (`NAME=value`) of one command, once it is known which container it starts in."""
 
 
@@ -82,7 +81,7 @@ class SessionContainer:
         """Make the container and describe the sandbox. Raises SandboxUnavailable."""
         return self._describe(await self._ready())
 
-    async def entrance(self) -> tuple[EngineSocket, ExecTarget]:
+    async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
         container = await self._ready()
         self._started, self._idle = self._started + 1, False
@@ -276,12 +275,9 @@ class SessionContainer:
         loop, on_progress, stale = asyncio.get_running_loop(), self._on_progress, self._stale
 
         def work() -> Container:
-            from codeagent.sandbox.launch import launch, remove
+            from codeagent.sandbox.launch import launch
 
-            probe_socket(engine.socket_path)
-            if stale is not None:
-                remove(engine.socket_path, stale)
-            return launch(spec, self._resources, engine.socket_path, self._instance, report)
+            return launch(spec, self._resources, self._instance, stale, report)
 
         def report(text: str) -> None:
             loop.call_soon_threadsafe(on_progress, text)
@@ -347,7 +343,7 @@ class SessionContainer:
             pass
         return CommandResult(exit_code=None, stopped=True, killed=stopped.killed, notices=self._notices(call))
 
-    async def _kill(self, call: _RunningCall, engine: EngineSocket) -> None:
+    async def _kill(self, call: _RunningCall, engine: Engine) -> None:
         """Kill the container itself, the last resort against processes that outrun every signal."""
         assert call.container is not None
         self._give_up(call.container)
@@ -387,7 +383,7 @@ class SessionContainer:
         )
 
 
-async def _nothing_more(engine: EngineSocket, container: Container) -> tuple[str, ...]:
+async def _nothing_more(engine: Engine, container: Container) -> tuple[str, ...]:
     return ()
 
 

@@ -18,8 +18,8 @@ from codeagent.sandbox.egress.forwarder import Forwarder
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import USER, EgressProxy
-from codeagent.sandbox.engine_socket import EngineSocket
-from codeagent.sandbox.exec import ExecTarget
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import Container, move_planted, set_aside
 from codeagent.sandbox.mounts import PinnedRoot
@@ -74,7 +74,7 @@ class DockerSandbox:
     def spec(self) -> SandboxSpec:
         return self._spec
 
-    async def entrance(self) -> tuple[EngineSocket, ExecTarget]:
+    async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
         return await self._default.entrance()
 
@@ -232,7 +232,7 @@ class EgressContainers:
         lane = await self._lane((frozenset(command.hosts), command.read_only))
         grant = self._proxy.grant(rules)
 
-        async def environment(engine: EngineSocket, container: Container) -> tuple[str, ...]:
+        async def environment(engine: Engine, container: Container) -> tuple[str, ...]:
             return proxy_variables(await lane.forwarder.ready(engine, container.container_id), grant)
 
         lane.users += 1

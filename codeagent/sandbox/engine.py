@@ -1,26 +1,35 @@
-"""The one importer of docker: what happens to engines, images and containers outside a command.
+"""The Docker engine: where it is, whether it answers, and all that is asked of it, through docker-py.
 
-Everything here blocks and belongs in a thread.
+Only a command's streams do not go through docker-py, see `codeagent.sandbox.exec` and ADR 13.
 """
 
+import asyncio
+import errno
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import docker
-import requests
-from docker.errors import APIError, DockerException
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from codeagent.core.errors import SandboxError, SandboxUnavailable
-from codeagent.sandbox.engine_socket import unanswered
+from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
-TIMEOUT = 30
-"""Seconds for one request that is neither a pull nor an import."""
-FAILURES = (DockerException, requests.RequestException, OSError)
+if TYPE_CHECKING:
+    from docker import APIClient
+
+USUAL_SOCKET = "/var/run/docker.sock"
 LABEL = "codeagent=1"
+PROBE_SECONDS = 5.0
+ANSWER_SECONDS = 2.0
+_SOCKET_SECONDS = 30.0
+"""Until docker-py gives a request up that is neither a pull nor an import."""
+_PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
+_OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
 """The first versions of 1.2 and 1.3 without CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881."""
 
@@ -44,52 +53,88 @@ class ContainerFacts:
     labels: Mapping[str, str]
 
 
-class EngineRefused(SandboxError):
-    """The engine answered with an error; the text is its own, on one line."""
+class EngineError(SandboxError):
+    """The engine did not answer, or answered with an error; `status` is its HTTP status, None for no answer."""
 
-    def __init__(self, error: APIError) -> None:
-        super().__init__(str(error.explanation or error).replace("\n", " ").strip())
-        self.status = int(error.status_code or 0)
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Engine:
-    """A local engine, through docker-py.
+    """A local engine. Methods that are not asynchronous block, and belong in a thread.
 
-    Every method raises SandboxUnavailable if the engine does not answer, EngineRefused if it
-    answers with an error that the method does not expect.
+    Those raise SandboxUnavailable if the engine does not answer, and EngineError if it answers with an error that the
+    method does not expect.
     """
 
-    def __init__(self, socket_path: str) -> None:
-        self._socket_path = socket_path
-        try:
-            self._api = docker.APIClient(base_url=f"unix://{socket_path}", version="auto", timeout=TIMEOUT)
-        except FAILURES as error:
-            raise unanswered(socket_path, error) from error
+    def __init__(self, socket_path: str, seconds: float = 10.0) -> None:
+        """`seconds`: until a request made with `ask` counts as unanswered."""
+        self.socket_path = socket_path
+        self.seconds = seconds
+        self._api: APIClient | None = None
 
     def close(self) -> None:
-        self._api.close()
+        if self._api is not None:
+            self._api.close()
+
+    async def ask(self, request: Callable[[Any], Any], seconds: float | None = None) -> Any:
+        """Make a request of docker-py's APIClient, in a thread, within `seconds`. Raises EngineError."""
+        limit = self.seconds if seconds is None else seconds
+        try:
+            async with asyncio.timeout(limit):
+                return await in_thread(partial(self.call, request))
+        except TimeoutError as error:
+            raise EngineError(f"the engine did not answer within {limit:g} s") from error
+        except SandboxUnavailable as error:
+            raise EngineError(str(error)) from error
+
+    async def answers(self) -> bool:
+        """Tell, within ANSWER_SECONDS, whether the engine answers at all."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await in_thread(partial(probe_socket, self.socket_path))
+        except (TimeoutError, SandboxUnavailable):
+            return False
+        return True
+
+    def call(self, request: Callable[[Any], Any]) -> Any:
+        """Make a request of docker-py's APIClient, which is imported and connected by the first one."""
+        import docker
+        import requests
+
+        try:
+            if self._api is None:
+                url = f"unix://{self.socket_path}"
+                self._api = docker.APIClient(base_url=url, version="auto", timeout=int(_SOCKET_SECONDS))
+            return request(self._api)
+        except docker.errors.APIError as error:
+            reason = str(error.explanation or error).replace("\n", " ").strip()
+            raise EngineError(reason, int(error.status_code or 0)) from error
+        except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+            raise unanswered(self.socket_path, error) from error
 
     def versions(self) -> EngineVersions:
-        facts = self._ask(self._api.version)
+        facts = self.call(lambda api: api.version())
         parts = {part["Name"].lower(): part["Version"] for part in facts.get("Components") or []}
         return EngineVersions(facts.get("Version", "?"), facts.get("ApiVersion", "?"), parts.get("runc"))
 
     def image(self, reference: str) -> ImageFacts | None:
-        inspect = self._api.inspect_image
         try:
-            facts = self._ask(lambda: inspect(reference))  # type: ignore[no-untyped-call]  # as published
-        except EngineRefused as refusal:
-            if refusal.status == 404:
+            facts = self.call(lambda api: api.inspect_image(reference))
+        except EngineError as error:
+            if error.status == 404:
                 return None
             raise
         return ImageFacts(facts["Id"], tuple((facts.get("Config") or {}).get("Env") or ()))
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
-        """Pull an image; return None if it has come, otherwise why not."""
+        """Pull an image; return None if that succeeded, otherwise why not."""
         repository, _, tag = reference.partition("@")
         layers: dict[str, tuple[int, int]] = {}
-        try:
-            for entry in self._api.pull(repository, tag=tag, stream=True, decode=True):
+
+        def watch(api: Any) -> str | None:
+            for entry in api.pull(repository, tag=tag, stream=True, decode=True):
                 if "error" in entry:
                     return str(entry["error"])
                 detail = entry.get("progressDetail") or {}
@@ -97,18 +142,22 @@ class Engine:
                     layers[entry["id"]] = (detail["current"], detail["total"])
                     done, total = (sum(sizes) for sizes in zip(*layers.values(), strict=True))
                     on_progress(f"pulling {repository}: {done / 1e6:.0f} of {total / 1e6:.0f} MB")
-        except FAILURES as error:
-            return str(getattr(error, "explanation", None) or error)
-        return None
+            return None
+
+        try:
+            problem: str | None = self.call(watch)
+        except SandboxError as error:
+            return str(error)
+        return problem
 
     def import_image(self, tar: bytes | str, tag: str, changes: list[str]) -> str:
         """Make an image of a root file system, given as a tar's bytes or path; return its id."""
         repository, _, version = tag.partition(":")
-        names = {"repository": repository, "tag": version}
+        names = {"repository": repository, "tag": version, "changes": changes}
         if isinstance(tar, bytes):
-            self._ask(lambda: self._api.import_image_from_data(tar, changes=changes, **names))
+            self.call(lambda api: api.import_image_from_data(tar, **names))
         else:
-            self._ask(lambda: self._api.import_image_from_file(tar, changes=changes, **names))
+            self.call(lambda api: api.import_image_from_file(tar, **names))
         made = self.image(tag)
         if made is None:
             raise SandboxUnavailable(f"the engine did not keep the image {tag}", "see its log, then try again")
@@ -116,14 +165,14 @@ class Engine:
 
     def images(self, repository: str) -> tuple[str, ...]:
         """Return the tags of the repository's images."""
-        found = self._ask(lambda: self._api.images(name=repository))
+        found = self.call(lambda api: api.images(name=repository))
         return tuple(tag for image in found for tag in image.get("RepoTags") or [])
 
     def remove_image(self, reference: str) -> None:
         try:
-            self._ask(lambda: self._api.remove_image(reference, force=True))
-        except EngineRefused as refusal:
-            if refusal.status != 404:
+            self.call(lambda api: api.remove_image(reference, force=True))
+        except EngineError as error:
+            if error.status != 404:
                 raise
 
     def run(self, arguments: dict[str, Any]) -> tuple[str, Any]:
@@ -131,37 +180,96 @@ class Engine:
 
         The container ends when that connection closes, at the latest with this process.
         """
-        create = self._api.create_container_from_config
-        created = self._ask(lambda: create(arguments))  # type: ignore[no-untyped-call]  # as published
+        created = self.call(lambda api: api.create_container_from_config(arguments))
         container_id = str(created["Id"])
         try:
-            stdin = self._ask(lambda: self._api.attach_socket(container_id, params={"stdin": 1, "stream": 1}))
-            self._ask(lambda: self._api.start(container_id))
+            stdin = self.call(lambda api: api.attach_socket(container_id, params={"stdin": 1, "stream": 1}))
+            self.call(lambda api: api.start(container_id))
         except BaseException:
             self.remove(container_id)
             raise
         return container_id, stdin
 
     def remove(self, container_id: str) -> None:
-        """Kill and remove a container; one that is gone is fine."""
+        """Kill and remove a container; it may be gone, or being removed, already."""
         try:
-            self._ask(lambda: self._api.remove_container(container_id, force=True, v=True))
-        except EngineRefused as refusal:
-            if refusal.status not in (404, 409):
+            self.call(lambda api: api.remove_container(container_id, force=True, v=True))
+        except EngineError as error:
+            if error.status not in (404, 409):
                 raise
 
     def containers(self, label: str) -> Iterator[ContainerFacts]:
-        found = self._ask(lambda: self._api.containers(all=True, filters={"label": label}))
-        for facts in found:
+        for facts in self.call(lambda api: api.containers(all=True, filters={"label": label})):
             yield ContainerFacts(facts["Id"], facts.get("Labels") or {})
 
-    def _ask(self, request: Callable[[], Any]) -> Any:
-        try:
-            return request()
-        except APIError as error:
-            raise EngineRefused(error) from error
-        except FAILURES as error:
-            raise unanswered(self._socket_path, error) from error
+
+def engine_socket(docker_host: str | None) -> str:
+    """Return the path of the engine's unix socket. Raises SandboxUnavailable for an engine on another machine."""
+    if docker_host is None:
+        rootless = f"{os.environ.get('XDG_RUNTIME_DIR', '')}/docker.sock"
+        return USUAL_SOCKET if Path(USUAL_SOCKET).exists() or not Path(rootless).exists() else rootless
+    if docker_host.startswith("unix://"):
+        return docker_host.removeprefix("unix://")
+    raise SandboxUnavailable(
+        f"DOCKER_HOST is {docker_host}: an engine on another machine does not see this workspace",
+        f"unset DOCKER_HOST to use the local engine, {_OFF}",
+    )
+
+
+@contextmanager
+def local_engine(docker_host: str | None) -> Iterator[Engine]:
+    """Yield the engine, which answers, and close it. Raises SandboxUnavailable."""
+    with closing(Engine(engine_socket(docker_host))) as engine:
+        probe_socket(engine.socket_path)
+        yield engine
+
+
+def probe_socket(path: str) -> None:
+    """Ask whether the engine answers, without loading anything heavy. Raises SandboxUnavailable if it does not."""
+    probe = socket.socket(socket.AF_UNIX)
+    probe.settimeout(PROBE_SECONDS)
+    try:
+        probe.connect(path)
+        probe.sendall(_PING)
+        if not probe.recv(1):
+            raise ConnectionResetError(errno.ECONNRESET, "it closed the connection without an answer")
+    except OSError as error:
+        raise unanswered(path, error) from error
+    finally:
+        probe.close()
+
+
+def unanswered(path: str, error: BaseException) -> SandboxUnavailable:
+    """Return which of the usual reasons it is, with its remedy."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, SandboxUnavailable):
+            return cause
+    number = next((each.errno for each in causes if isinstance(each, OSError) and isinstance(each.errno, int)), None)
+    if number in (errno.ENOENT, errno.ENOTSOCK, errno.ENOTDIR):
+        remedy = f"install and start one (Debian, Ubuntu: sudo apt-get install docker.io), {_OFF}"
+        return SandboxUnavailable(f"no Docker engine: there is no socket at {path}", remedy)
+    if number == errno.ECONNREFUSED:
+        remedy = f"start it (sudo systemctl start docker), {_OFF}"
+        return SandboxUnavailable(f"the Docker engine is not running: nothing listens at {path}", remedy)
+    if number in (errno.EACCES, errno.EPERM):
+        remedy = "join its group (sudo usermod -aG docker $USER, then log in again) or use rootless Docker"
+        return SandboxUnavailable(f"you may not use the Docker engine: no permission for {path}", remedy)
+    if any(isinstance(each, TimeoutError) or "timed out" in str(each).lower() for each in causes):
+        remedy = f"restart it (sudo systemctl restart docker), {_OFF}"
+        return SandboxUnavailable(f"the Docker engine at {path} does not answer", remedy)
+    return SandboxUnavailable(f"the Docker engine at {path} failed: {error}", "see its log (journalctl -u docker)")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it was raised from; libraries wrap the one that matters."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        nested = [argument for argument in current.args if isinstance(argument, BaseException)]
+        current = current.__cause__ or current.__context__ or (nested[0] if nested else None)
 
 
 def labels(session: str, instance: str, root: str) -> dict[str, str]:

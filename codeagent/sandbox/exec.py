@@ -3,13 +3,12 @@
 import asyncio
 import time
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
-from typing import Any, Literal
+from typing import Literal
 
 from codeagent.core.errors import SandboxLost
 from codeagent.core.ports import OnOutput
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket, ExecStream
+from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, lost, run_script, script_command, start_exec
 from codeagent.sandbox.freeze import FreezeLock, is_ending
 
 LONGEST_ARGUMENT = 100_000
@@ -34,16 +33,6 @@ _MOST_STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class ExecTarget:
-    """Where a command runs: container, user and directory."""
-
-    container_id: str
-    user: str
-    """`uid:gid`."""
-    directory: str
-
-
-@dataclass(frozen=True)
 class CallMark:
     """What tells one call from the others."""
 
@@ -65,9 +54,7 @@ class CommandEnd:
 class Execution:
     """Follows a command from its start to its end; `close` gives up the stream, not the processes."""
 
-    def __init__(
-        self, engine: EngineSocket, exec_id: str, stream: ExecStream, mark: CallMark, on_output: OnOutput
-    ) -> None:
+    def __init__(self, engine: Engine, exec_id: str, stream: ExecStream, mark: CallMark, on_output: OnOutput) -> None:
         self._engine = engine
         self._id = exec_id
         self._stream = stream
@@ -83,7 +70,7 @@ class Execution:
     @classmethod
     async def start(
         cls,
-        engine: EngineSocket,
+        engine: Engine,
         target: ExecTarget,
         text: str,
         mark: CallMark,
@@ -94,9 +81,8 @@ class Execution:
         script = text.encode("utf-8", "replace")
         long = len(script) > LONGEST_ARGUMENT or b"\0" in script
         what = ["input", str(len(script))] if long else ["text", script.decode()]
-        body = exec_body(target, "run", [mark.word, str(mark.number), *what])
-        body["Env"] += variables
-        exec_id, stream = await start_exec(engine, target, body)
+        command = script_command("run", [mark.word, str(mark.number), *what])
+        exec_id, stream = await start_exec(engine, target, command, variables)
         execution = cls(engine, exec_id, stream, mark, on_output)
         try:
             if long:
@@ -120,7 +106,7 @@ class Execution:
             if self._pump.done():
                 self._pump.result()
             try:
-                state = await self._engine.request("GET", f"/exec/{self._id}/json")
+                state = await self._engine.ask(lambda api: api.exec_inspect(self._id))
             except EngineError as error:
                 failures += 1
                 if error.status is not None or self._pump.done() or failures > 1:
@@ -230,70 +216,15 @@ class TrailerFilter:
         return held
 
 
-async def run_script(
-    engine: EngineSocket, target: ExecTarget, name: str, arguments: list[str], seconds: float
-) -> bytes:
-    """Run one of our own scripts; return its standard output. Raises EngineError, also when the time is up."""
-    answer, stream = b"", None
-    try:
-        async with asyncio.timeout(seconds):
-            _, stream = await start_exec(engine, target, exec_body(target, name, arguments))
-            async for is_stderr, piece in stream.pieces():
-                if not is_stderr and len(answer) < 64 * 1024:
-                    answer += piece
-    except TimeoutError as error:
-        raise EngineError(f"the container did not answer within {seconds:g} s") from error
-    finally:
-        if stream is not None:
-            stream.close()
-    return answer
-
-
-async def start_exec(engine: EngineSocket, target: ExecTarget, body: dict[str, Any]) -> tuple[str, ExecStream]:
-    """Create and start an exec. Raises EngineError if nothing was started, SandboxLost if that is unknown."""
-    created = await engine.request("POST", f"/containers/{target.container_id}/exec", body)
-    exec_id = str(created["Id"])
-    try:
-        return exec_id, await engine.stream(f"/exec/{exec_id}/start", {"Detach": False, "Tty": body["Tty"]})
-    except EngineError as error:
-        if error.status is None:
-            raise SandboxLost(lost(str(error))) from error
-        raise
-
-
-def exec_body(target: ExecTarget, script: str, arguments: list[str]) -> dict[str, Any]:
-    """Return the body of `POST /containers/ID/exec` for one of the scripts beside this module."""
-    return {
-        "AttachStdin": True,
-        "AttachStdout": True,
-        "AttachStderr": True,
-        "Tty": False,
-        "User": target.user,
-        "WorkingDir": target.directory,
-        "Env": [],
-        "Cmd": ["bash", "--norc", "-c", script_text(script), "codeagent", *arguments],
-    }
-
-
-@lru_cache(maxsize=8)
-def script_text(name: str) -> str:
-    """Return a script with the functions that all scripts share, without its comments."""
-    folder = resources.files("codeagent.sandbox").joinpath("scripts")
-    texts = (folder.joinpath(f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name))
-    lines = (line for text in texts for line in text.splitlines())
-    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("# "))
-
-
-async def ran_out_of_memory(engine: EngineSocket, container_id: str, exit_code: int) -> bool:
+async def ran_out_of_memory(engine: Engine, container_id: str, exit_code: int) -> bool:
     """Tell whether a command whose end was not reported ran out of memory.
 
     Raises SandboxLost if it ended because its container did.
     """
-    path = f"/containers/{container_id}"
     try:
-        if await is_ending(engine, path):
+        if await is_ending(engine, container_id):
             raise SandboxLost(lost("its container was stopped"))
-        state = (await engine.request("GET", f"{path}/json"))["State"]
+        state = (await engine.ask(lambda api: api.inspect_container(container_id)))["State"]
     except EngineError as error:
         raise SandboxLost(lost(str(error))) from error
     if not state["Running"] or exit_code < 0:
@@ -301,15 +232,7 @@ async def ran_out_of_memory(engine: EngineSocket, container_id: str, exit_code: 
     return bool(state["OOMKilled"]) and exit_code == _KILLED_BY_SIGNAL
 
 
-def lost(reason: str) -> str:
-    """Return the one line for a command whose end nobody saw."""
-    return (
-        f"the sandbox was lost while the command ran ({reason}): whether it took effect is unknown; "
-        "files in the workspace are as it left them, and the next command starts a new sandbox"
-    )
-
-
-async def listening_ports(engine: EngineSocket, target: ExecTarget) -> frozenset[int]:
+async def listening_ports(engine: Engine, target: ExecTarget) -> frozenset[int]:
     """Return the TCP ports listened on inside, by the kernel's own list. Raises EngineError, SandboxLost."""
     return ports_in(await run_script(engine, target, "listening", [], _LISTENING_SECONDS))
 
@@ -337,7 +260,7 @@ class Stopped:
 
 
 async def stop_call(
-    engine: EngineSocket, target: ExecTarget, number: int, starting: "asyncio.Task[Execution]", freeze_lock: FreezeLock
+    engine: Engine, target: ExecTarget, number: int, starting: "asyncio.Task[Execution]", freeze_lock: FreezeLock
 ) -> tuple[Execution, Stopped | None]:
     """Stop all that a call started, and nothing else, once it has started and nobody holds the freeze lock.
 
@@ -355,7 +278,7 @@ async def stop_call(
         raise EngineError(f"the command was not stopped within {_MOST_STOP_SECONDS:g} s") from error
 
 
-async def _stopped(engine: EngineSocket, target: ExecTarget, number: int) -> Stopped | None:
+async def _stopped(engine: Engine, target: ExecTarget, number: int) -> Stopped | None:
     for _attempt in range(2):
         try:
             answer = await run_script(engine, target, "stop", [str(number)], _STOP_SECONDS)

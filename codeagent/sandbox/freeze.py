@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from codeagent.core.errors import SandboxLost
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket
+from codeagent.sandbox.engine import Engine, EngineError
 from codeagent.sandbox.tasks import run_to_end
 from codeagent.sandbox.thaw import FrozenList
 
@@ -111,29 +111,21 @@ async def _uncancelled(work: Callable[[], Awaitable[None]]) -> None:
         raise asyncio.CancelledError
 
 
-async def pause(engine: EngineSocket, container_id: str, frozen: FrozenList) -> None:
+async def pause(engine: Engine, container_id: str, frozen: FrozenList) -> None:
     """Pause a container: afterwards nothing runs in it. Raises SandboxLost if that is not certain."""
-    path = f"/containers/{container_id}"
     try:
         frozen.add(containers=[(engine.socket_path, container_id)])
     except OSError as error:
         raise not_paused(f"that cannot be recorded: {error.strerror}") from error
     for left in reversed(range(_TRIES)):
         try:
-            await _pause(engine, path)
+            await engine.ask(lambda api: api.pause(container_id))
             return
         except EngineError as error:
+            if error.status == 404 or (error.status is not None and not await _runs(engine, container_id)):
+                return
             if error.status is None or not left:
                 raise not_paused(str(error)) from error
-
-
-async def _pause(engine: EngineSocket, path: str) -> None:
-    """Pause it. Raises EngineError if it still runs; on a busy machine the kernel's freezer sometimes gives up."""
-    try:
-        await engine.request("POST", f"{path}/pause")
-    except EngineError as error:
-        if error.status != 404 and (error.status is None or await _runs(engine, path)):
-            raise
 
 
 def not_paused(reason: str) -> SandboxLost:
@@ -141,12 +133,12 @@ def not_paused(reason: str) -> SandboxLost:
     return SandboxLost(f"the sandbox could not be paused ({reason}), so nothing that needs a pause was done; try again")
 
 
-async def resume(engine: EngineSocket, container_id: str, frozen: FrozenList) -> bool:
+async def resume(engine: Engine, container_id: str, frozen: FrozenList) -> bool:
     """Resume a container; False if that failed: then it is removed, at the latest by the next start."""
     goes_on, answers = True, await engine.answers()
     try:
         if answers:
-            await engine.request("POST", f"/containers/{container_id}/unpause")
+            await engine.ask(lambda api: api.unpause(container_id))
     except EngineError as error:
         goes_on = error.status in (404, 409)
     if (answers and goes_on) or (answers and await kill(engine, container_id)):
@@ -154,52 +146,49 @@ async def resume(engine: EngineSocket, container_id: str, frozen: FrozenList) ->
     return answers and goes_on
 
 
-async def is_idle(engine: EngineSocket, container_id: str, beside: int = 0) -> bool:
+async def is_idle(engine: Engine, container_id: str, beside: int = 0) -> bool:
     """Tell whether only its keepers and `beside` others live in it, by the engine's own list, without the dead.
 
     False when in doubt. A command is not asked about itself: it may lie.
     """
     try:
-        listed = await engine.request("GET", f"/containers/{container_id}/top?ps_args=-eo%20pid,stat")
+        listed = await engine.ask(lambda api: api.top(container_id, "-eo pid,stat"))
     except EngineError as error:
         return error.status == 404
     living = [state for *_, state in listed["Processes"] if not state.startswith(("Z", "X"))]
     return 0 < len(living) <= _KEEPERS + beside
 
 
-async def kill(engine: EngineSocket, container_id: str) -> bool:
+async def kill(engine: Engine, container_id: str) -> bool:
     """Kill and remove a container; return whether it is gone."""
-    path = f"/containers/{container_id}"
     try:
-        await engine.request("DELETE", f"{path}?force=1&v=1")
+        await engine.ask(lambda api: api.remove_container(container_id, force=True, v=True))
     except EngineError as error:
-        return error.status == 404 or (error.status == 409 and await _goes(engine, path))
+        return error.status == 404 or (error.status == 409 and await _goes(engine, container_id))
     return True
 
 
-async def is_ending(engine: EngineSocket, path: str) -> bool:
+async def is_ending(engine: Engine, container_id: str) -> bool:
     """Tell whether the container is just ending: its processes go first, the engine's word follows."""
     try:
-        await EngineSocket(engine.socket_path, timeout=_ENDING_SECONDS).request(
-            "POST", f"{path}/wait?condition=not-running"
-        )
+        await engine.ask(lambda api: api.wait(container_id, condition="not-running"), seconds=_ENDING_SECONDS)
     except EngineError as error:
         return error.status is not None
     return True
 
 
-async def _goes(engine: EngineSocket, path: str) -> bool:
+async def _goes(engine: Engine, container_id: str) -> bool:
     """Wait for somebody else who is removing it already; return whether it is gone."""
     try:
-        await engine.request("POST", f"{path}/wait?condition=removed")
+        await engine.ask(lambda api: api.wait(container_id, condition="removed"))
     except EngineError as error:
         return error.status == 404
     return True
 
 
-async def _runs(engine: EngineSocket, path: str) -> bool:
+async def _runs(engine: Engine, container_id: str) -> bool:
     try:
-        state = (await engine.request("GET", f"{path}/json"))["State"]
+        state = (await engine.ask(lambda api: api.inspect_container(container_id)))["State"]
     except EngineError as error:
         return error.status != 404
     return bool(state["Running"]) and not state["Paused"]

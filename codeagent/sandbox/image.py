@@ -21,7 +21,7 @@ from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.programs import find_program
-from codeagent.sandbox.engine import Engine, EngineRefused, ImageFacts
+from codeagent.sandbox.engine import Engine, EngineError, ImageFacts
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.spec import SandboxSpec
 
@@ -209,7 +209,7 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
         on_progress("importing it into the engine")
         try:
             return engine.import_image(str(tar), OFFLINE, [f"ENV PATH={DEFAULT_PATH}"])
-        except EngineRefused as refusal:
+        except EngineError as refusal:
             raise SandboxUnavailable(f"the engine refused the image: {refusal}", "look at its free space") from refusal
 
 

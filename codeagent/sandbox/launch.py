@@ -8,8 +8,7 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.sanitize import visible
 from codeagent.disk.opens import create_file
 from codeagent.sandbox.egress.forwarder import FOLDER
-from codeagent.sandbox.engine import Engine, EngineRefused, labels, reap
-from codeagent.sandbox.engine_socket import probe_socket
+from codeagent.sandbox.engine import EngineError, labels, probe_socket, reap
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
@@ -19,12 +18,17 @@ from codeagent.sandbox.spec import SandboxSpec
 
 
 def launch(
-    spec: SandboxSpec, resources: SessionResources, socket: str, instance: str, on_progress: Callable[[str], None]
+    spec: SandboxSpec, resources: SessionResources, instance: str, stale: str | None, on_progress: Callable[[str], None]
 ) -> Container:
-    """Make and start a container. Raises SandboxUnavailable."""
-    root, _ = resources.opened()
-    probe_socket(socket)
-    engine = Engine(socket)
+    """Make and start a container, once the `stale` one, given by its id, is gone. Raises SandboxUnavailable."""
+    root, engine = resources.opened()
+    probe_socket(engine.socket_path)
+    try:
+        if stale is not None:
+            engine.remove(stale)
+    except EngineError as refusal:
+        problem = f"the old sandbox cannot be removed: {refusal}"
+        raise SandboxUnavailable(problem, "codeagent sandbox prune") from refusal
     try:
         reap(engine)
         own = state_files(spec.state_dir, root.uid, root.gid)
@@ -50,25 +54,11 @@ def launch(
             labels(spec.session, instance, str(root.path)),
         )
         container_id, stdin = engine.run(arguments)
-    except EngineRefused as refusal:
+    except EngineError as refusal:
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", _remedy(refusal)) from refusal
-    finally:
-        engine.close()
     mounts = resources.around.mounts
     warnings = (*resources.around.warnings, *_warnings(secrets))
     return Container(container_id, stdin, image.reference, image.origin, protected, secrets, mounts, warnings)
-
-
-def remove(socket: str, container_id: str) -> None:
-    """Kill and remove a container. Raises SandboxUnavailable."""
-    engine = Engine(socket)
-    try:
-        engine.remove(container_id)
-    except EngineRefused as refusal:
-        problem = f"the old sandbox cannot be removed: {refusal}"
-        raise SandboxUnavailable(problem, "codeagent sandbox prune") from refusal
-    finally:
-        engine.close()
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
@@ -168,7 +158,7 @@ def _warnings(secrets: Secrets) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _remedy(refusal: EngineRefused) -> str:
+def _remedy(refusal: EngineError) -> str:
     if "bind source path does not exist" in str(refusal) or "invalid mount config" in str(refusal):
         return "use an engine on this machine that sees this directory (docker context ls)"
     return "codeagent sandbox test shows more; codeagent sandbox build makes another image"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.repository import OutsideGit, repository_of
-from codeagent.sandbox.engine_socket import EngineSocket, engine_socket
+from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.mounts import Mask, PinnedRoot, Secrets, SecretScan, refuse_unsuitable
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.thaw import FrozenList
@@ -32,7 +32,7 @@ class RepositoryMounts:
 @dataclass(frozen=True)
 class _Opened:
     root: PinnedRoot
-    engine: EngineSocket
+    engine: Engine
     around: RepositoryMounts
     scans: tuple[SecretScan, ...]
 
@@ -49,7 +49,7 @@ class SessionResources:
         self.shut = False
         """From now on no container may be created."""
 
-    def open(self) -> tuple[PinnedRoot, EngineSocket]:
+    def open(self) -> tuple[PinnedRoot, Engine]:
         """Open everything on the first call. Raises SandboxUnavailable."""
         if self.shut:
             raise _closed()
@@ -64,10 +64,10 @@ class SessionResources:
             scans = [SecretScan(root)]
             if around.root is not None:
                 scans.append(SecretScan(around.root, without=str(path.relative_to(around.root.path))))
-            self._opened = _Opened(root, EngineSocket(socket), around, tuple(scans))
+            self._opened = _Opened(root, Engine(socket), around, tuple(scans))
         return self._opened.root, self._opened.engine
 
-    def opened(self) -> tuple[PinnedRoot, EngineSocket]:
+    def opened(self) -> tuple[PinnedRoot, Engine]:
         """Return what is open, also while everything is being closed. Raises SandboxUnavailable after that."""
         if self._opened is None:
             raise _closed()
@@ -92,6 +92,7 @@ class SessionResources:
         opened, self._opened = self._opened, None
         if opened is None:
             return
+        opened.engine.close()
         opened.root.close()
         if opened.around.root is not None:
             opened.around.root.close()

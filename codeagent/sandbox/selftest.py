@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket
-from codeagent.sandbox.exec import ExecTarget, run_script
+from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.mounts import PinnedRoot
 
 _SECONDS = 15.0
@@ -27,7 +27,7 @@ class SelfTest:
 
 
 async def self_test(
-    engine: EngineSocket, target: ExecTarget, root: PinnedRoot, guarded: tuple[tuple[str, int], ...], read_only: bool
+    engine: Engine, target: ExecTarget, root: PinnedRoot, guarded: tuple[tuple[str, int], ...], read_only: bool
 ) -> SelfTest:
     """Run the self-test; `guarded`: see Container. Raises EngineError if the container does not answer."""
     name = f".codeagent-check-{secrets.token_hex(8)}"

@@ -10,22 +10,19 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket, ExecStream
-from codeagent.sandbox.exec import ExecTarget, exec_body, start_exec
+from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 
 
-async def interact(engine: EngineSocket, target: ExecTarget) -> int:
+async def interact(engine: Engine, target: ExecTarget) -> int:
     """Run the shell and return its exit code. Without a terminal, standard input is its script.
 
     Raises EngineError, SandboxLost.
     """
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    body = exec_body(target, "run", []) | {
-        "Tty": is_terminal,
-        "Cmd": ["bash", "--norc", *(["-i"] if is_terminal else [])],
-        "Env": ["PS1=sandbox:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb') if is_terminal else 'dumb'}"],
-    }
-    exec_id, stream = await start_exec(engine, target, body)
+    command = ["bash", "--norc", *(["-i"] if is_terminal else [])]
+    variables = ("PS1=sandbox:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb') if is_terminal else 'dumb'}")
+    exec_id, stream = await start_exec(engine, target, command, variables, tty=is_terminal)
     loop = asyncio.get_running_loop()
     sending: set[asyncio.Task[None]] = set()
 
@@ -47,7 +44,7 @@ async def interact(engine: EngineSocket, target: ExecTarget) -> int:
         if is_terminal:
             loop.remove_signal_handler(signal.SIGWINCH)
         stream.close()
-    state = await engine.request("GET", f"/exec/{exec_id}/json")
+    state = await engine.ask(lambda api: api.exec_inspect(exec_id))
     return int(state.get("ExitCode") or 0)
 
 
@@ -91,9 +88,9 @@ def _write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-async def _resize(engine: EngineSocket, exec_id: str, lines: int, columns: int) -> None:
+async def _resize(engine: Engine, exec_id: str, lines: int, columns: int) -> None:
     try:
-        await engine.request("POST", f"/exec/{exec_id}/resize?h={lines}&w={columns}")
+        await engine.ask(lambda api: api.exec_resize(exec_id, lines, columns))
     except EngineError:
         return
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxLost
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket, engine_socket
+from codeagent.sandbox.engine import Engine, EngineError, engine_socket
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.thaw import owner, thaw_left
 from tests.sandboxes import run
@@ -82,16 +82,16 @@ async def test_a_job_on_this_machine_goes_on_when_the_agent_is_killed(tmp_path: 
 
 @pytest.mark.docker
 async def test_a_paused_container_is_removed_when_the_agent_is_killed(tmp_path: Path) -> None:
-    wire = EngineSocket(engine_socket(os.environ.get("DOCKER_HOST")))
+    engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
     async with frozen_agent("docker", tmp_path) as (agent, container):
-        facts = await wire.request("GET", f"/containers/{container}/json")
+        facts = await engine.ask(lambda api: api.inspect_container(container))
         assert facts["State"]["Paused"], "the positive control"
         agent.kill()
         await agent.wait()
 
         async def gone() -> bool:
             try:
-                await wire.request("GET", f"/containers/{container}/json")
+                await engine.ask(lambda api: api.inspect_container(container))
             except EngineError as error:
                 return error.status == 404
             return False

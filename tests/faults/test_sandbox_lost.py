@@ -16,14 +16,14 @@ import pytest_asyncio
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket, engine_socket
+from codeagent.sandbox.engine import Engine, EngineError, engine_socket
 from codeagent.sandbox.tasks import report_waiting
 from tests.conftest import MakeSandbox
 from tests.sandboxes import Ran, run, sandbox_spec
 
 pytestmark = pytest.mark.docker
 SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
+ENGINE = Engine(SOCKET)
 
 
 class Door:
@@ -101,7 +101,7 @@ def container_of(workspace: Path) -> str:
 
 async def exists(container_id: str) -> bool:
     try:
-        await EngineSocket(SOCKET).request("GET", f"/containers/{container_id}/json")
+        await ENGINE.ask(lambda api: api.inspect_container(container_id))
     except EngineError as error:
         assert error.status == 404
         return False
@@ -121,7 +121,7 @@ async def test_a_killed_container_leaves_the_state_unknown_and_the_next_command_
     sandbox: DockerSandbox, workspace_dir: Path
 ) -> None:
     task = await started(sandbox, "touch began; echo go; sleep 600")
-    await EngineSocket(SOCKET).request("POST", f"/containers/{container_of(workspace_dir)}/kill")
+    await ENGINE.ask(lambda api: api.kill(container_of(workspace_dir)))
     with pytest.raises(SandboxLost, match="unknown"):
         await task
     ran = await run(sandbox, "ls began; echo again")
@@ -132,11 +132,12 @@ async def test_a_container_that_was_removed_or_paused_between_commands_is_replac
     sandbox: DockerSandbox, workspace_dir: Path
 ) -> None:
     await run(sandbox, "true")
-    for method, path in (("DELETE", "?force=1"), ("POST", "/pause")):
-        await EngineSocket(SOCKET).request(method, f"/containers/{container_of(workspace_dir)}{path}")
+    for method, arguments in (("remove_container", {"force": True}), ("pause", {})):
+        container = container_of(workspace_dir)
+        await ENGINE.ask(lambda api: getattr(api, method)(container, **arguments))  # noqa: B023  # it is awaited here
         ran = await run(sandbox, "echo again")
         assert ran.stdout == b"again\n"
-        assert "replaced" in ran.result.notices[0], path
+        assert "replaced" in ran.result.notices[0], method
 
 
 async def test_an_engine_that_dies_leaves_the_state_unknown_and_works_again_later(
@@ -175,9 +176,7 @@ async def test_an_engine_that_hangs_in_mid_command_is_noticed(
     sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
     opened = sandbox._resources._opened
     assert opened is not None
-    monkeypatch.setattr(
-        sandbox._resources, "_opened", replace(opened, engine=EngineSocket(str(door.path), timeout=1.0))
-    )
+    monkeypatch.setattr(sandbox._resources, "_opened", replace(opened, engine=Engine(str(door.path), seconds=1.0)))
     task = await started(sandbox, "echo go; sleep 600")
     door.hang()
     with pytest.raises(SandboxLost, match="did not answer"):
@@ -186,14 +185,14 @@ async def test_an_engine_that_hangs_in_mid_command_is_noticed(
 
 def but_polls(asked: list[str]) -> set[str]:
     """Without the question that every running command goes on asking: whether it still runs."""
-    return {request for request in asked if not request.startswith("GET /exec/")}
+    return {request for request in asked if "/exec/" not in request}
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine counts as hanging after a tenth of a second; every other deadline stays as long as it is."""
-    monkeypatch.setattr("codeagent.sandbox.engine_socket.ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr("codeagent.sandbox.engine_socket._ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("codeagent.sandbox.engine.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("codeagent.sandbox.engine.PROBE_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -1,12 +1,14 @@
 """The streams of a command: frames, and the last word behind a NUL."""
 
 import asyncio
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.sandbox.engine_socket import EngineSocket, ExecStream
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec import CallMark, Execution, TrailerFilter
+from codeagent.sandbox.exec_stream import ExecStream
 
 MARK = "0123456789abcdef"
 TRAILER = f"\0{MARK} 2 0\n".encode()
@@ -88,10 +90,25 @@ async def test_output_that_overtakes_the_word_of_its_begin_is_a_begin_too_howeve
     async def on_output(stream: str, data: bytes) -> None:
         await go_on.wait()
 
-    execution = Execution(EngineSocket("/nonexistent"), "exec", stream, CallMark(MARK, 1), on_output)
+    execution = Execution(Engine("/nonexistent"), "exec", stream, CallMark(MARK, 1), on_output)
     reader.feed_data(b"\1\0\0\0\0\0\0\5first")
     reader.feed_eof()
     await asyncio.wait_for(execution._begun.wait(), 30)
     assert not execution._pump.done()
     go_on.set()
     await execution._pump
+
+
+async def test_output_that_arrives_with_the_answers_headers_is_not_lost(tmp_path: Path) -> None:
+    """An engine on a busy machine is read late; docker-py loses what has come by then (ADR 13)."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\n" + b"\1\0\0\0\0\0\0\5first" + b"\2\0\0\0\0\0\0\1e")
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, tmp_path / "engine")
+    stream = await ExecStream.open(Engine(str(tmp_path / "engine")), "exec", tty=False)
+    assert [piece async for piece in stream.pieces()] == [(False, b"first"), (True, b"e")]
+    stream.close()
+    server.close()

@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
+import docker
 import pytest
 import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket, engine_socket
+from codeagent.sandbox.engine import Engine, engine_socket
 from tests.conftest import MakeSandbox
 from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, run, sandbox_spec
 
 pytestmark = pytest.mark.docker
 together = pytest.mark.asyncio(loop_scope="module")
 """What shares `box`."""
-SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
+ENGINE = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
 WRITER = "i=0; echo go; while :; do i=$((i+1)); echo $i > counter; mkdir -p d$((i % 7)); rmdir d$((i % 5)); done"
 
 
@@ -48,7 +48,7 @@ async def started(sandbox: DockerSandbox, text: str, *, read_only: bool = False)
 
 async def state(sandbox: DockerSandbox) -> dict[str, bool]:
     _, place = await sandbox.entrance()
-    facts = await EngineSocket(SOCKET).request("GET", f"/containers/{place.container_id}/json")
+    facts = await ENGINE.ask(lambda api: api.inspect_container(place.container_id))
     return dict(facts["State"])
 
 
@@ -270,7 +270,7 @@ async def test_a_cancel_while_it_goes_on_is_not_lost(box: DockerSandbox, project
 async def test_a_container_that_died_is_nothing_to_freeze(box: DockerSandbox) -> None:
     task = await started(box, "echo go; sleep 600")
     _, place = await box.entrance()
-    await EngineSocket(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
+    await ENGINE.ask(lambda api: api.remove_container(place.container_id, force=True))
     async with box.frozen():
         pass
     with pytest.raises(SandboxLost):
@@ -283,7 +283,7 @@ async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(b
     task = await started(box, "echo go; sleep 600")
     _, place = await box.entrance()
     async with box.frozen():
-        await EngineSocket(SOCKET).request("DELETE", f"/containers/{place.container_id}?force=1")
+        await ENGINE.ask(lambda api: api.remove_container(place.container_id, force=True))
     with pytest.raises(SandboxLost):
         await task
     assert (await run(box, "echo again")).stdout == b"again\n"
@@ -297,7 +297,7 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
     with monkeypatch.context() as patch:
         opened = box._resources._opened
         assert opened is not None
-        patch.setattr(box._resources, "_opened", replace(opened, engine=EngineSocket("/nonexistent/docker.sock")))
+        patch.setattr(box._resources, "_opened", replace(opened, engine=Engine("/nonexistent/docker.sock")))
         with pytest.raises(SandboxLost, match="could not be paused"):
             async with box.frozen():
                 pass
@@ -308,14 +308,10 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
 async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
     box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = EngineSocket.request
+    def fails(api: docker.APIClient, container: str) -> None:
+        raise docker.errors.APIError("it cannot be resumed")
 
-    async def fails(wire: EngineSocket, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        if path.endswith("/unpause"):
-            raise EngineError("it cannot be resumed", 500)
-        return await request(wire, method, path, body)
-
-    monkeypatch.setattr(EngineSocket, "request", fails)
+    monkeypatch.setattr(docker.APIClient, "unpause", fails)
     task = await started(box, "echo go; sleep 600")
     async with box.frozen():
         pass
@@ -334,7 +330,7 @@ async def test_closing_while_frozen_leaves_no_container(make_sandbox: MakeSandbo
         await sandbox.close()
     with pytest.raises((SandboxLost, SandboxUnavailable)):
         await task
-    listed = await EngineSocket(SOCKET).request("GET", "/containers/json?all=1")
+    listed = await ENGINE.ask(lambda api: api.containers(all=True))
     assert place.container_id not in {facts["Id"] for facts in listed}
 
 
@@ -343,12 +339,12 @@ async def test_both_containers_are_frozen(box: DockerSandbox) -> None:
     await run(box, "true")
     task = await started(box, "echo go; while :; do date +%s%N > /tmp/now; done", read_only=True)
     _, place = await box._read_only.entrance()
-    path = f"/containers/{place.container_id}/json"
-    async with box.frozen():
-        assert (await EngineSocket(SOCKET).request("GET", path))["State"]["Paused"]
 
     async def now() -> dict[str, bool]:
-        return dict((await EngineSocket(SOCKET).request("GET", path))["State"])
+        return dict((await ENGINE.ask(lambda api: api.inspect_container(place.container_id)))["State"])
+
+    async with box.frozen():
+        assert (await now())["Paused"]
 
     await goes_on(now)
     task.cancel()
@@ -383,7 +379,7 @@ async def test_a_container_that_is_paused_for_ever_is_removed_at_the_next_start(
     assert container
     sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path / "state"))
     await sandbox.start(lambda _: None)
-    listed = await EngineSocket(SOCKET).request("GET", "/containers/json?all=1")
+    listed = await ENGINE.ask(lambda api: api.containers(all=True))
     await sandbox.close()
     assert container not in {facts["Id"] for facts in listed}
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine_socket import EngineSocket, engine_socket
+from codeagent.sandbox.engine import Engine, engine_socket
 from tests.conftest import MakeSandbox
 from tests.effort import part
 from tests.sandboxes import Ran, batch, make_repository, opened, parts, run, sandbox_spec
@@ -306,9 +306,7 @@ async def test_it_is_made_by_the_first_command_that_needs_it_and_closed_with_the
     make_sandbox: MakeSandbox, workspace_dir: Path
 ) -> None:
     async def containers() -> int:
-        listed = await EngineSocket(engine_socket(os.environ.get("DOCKER_HOST"))).request(
-            "GET", "/containers/json?all=1"
-        )
+        listed = await Engine(engine_socket(os.environ.get("DOCKER_HOST"))).ask(lambda api: api.containers(all=True))
         return sum(facts["Labels"].get("codeagent.workspace") == str(workspace_dir) for facts in listed)
 
     sandbox = await make_sandbox(workspace_dir)

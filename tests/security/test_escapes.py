@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_socket import EngineSocket, engine_socket
-from codeagent.sandbox.exec import CallMark, ExecTarget, Execution
+from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.exec import CallMark, Execution
+from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
 from tests.sandboxes import MIB, Ran, batch, make_repository, parts, run, sandbox_spec
@@ -161,9 +161,7 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     container, stdin = engine.run(arguments)
     ran = Ran()
     try:
-        execution = await Execution.start(
-            EngineSocket(path), ExecTarget(container, "0:0", here), text, CallMark("0" * 16, 1), ran
-        )
+        execution = await Execution.start(engine, ExecTarget(container, "0:0", here), text, CallMark("0" * 16, 1), ran)
         await execution.finish()
         await execution.close()
         return ran

@@ -7,8 +7,8 @@ from importlib import resources
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.egress.proxy import SOCKET
-from codeagent.sandbox.engine_socket import EngineError, EngineSocket, ExecStream
-from codeagent.sandbox.exec import ExecTarget, exec_body, start_exec
+from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, script_command, start_exec
 from codeagent.sandbox.profile import KEEPER
 
 FOLDER = "/run/codeagent"
@@ -26,7 +26,7 @@ class Forwarder:
         self._watch: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
-    async def ready(self, engine: EngineSocket, container_id: str) -> int:
+    async def ready(self, engine: Engine, container_id: str) -> int:
         """Start it unless it runs; return its port. Raises SandboxUnavailable, EngineError, SandboxLost."""
         async with self._turn:
             if container_id != self._container or self._watch is None or self._watch.done():
@@ -45,10 +45,10 @@ class Forwarder:
             self._watch.cancel()
         self._watch, self._container, self.port = None, "", 0
 
-    async def _start(self, engine: EngineSocket, container_id: str) -> None:
+    async def _start(self, engine: Engine, container_id: str) -> None:
         target = ExecTarget(container_id, f"{KEEPER}:{KEEPER}", "/")
-        body = exec_body(target, "forward", [f"{FOLDER}/{SOCKET}", _source("py"), _source("pl")])
-        _, stream = await start_exec(engine, target, body)
+        command = script_command("forward", [f"{FOLDER}/{SOCKET}", _source("py"), _source("pl")])
+        _, stream = await start_exec(engine, target, command)
         try:
             pieces = stream.pieces()
             said = await _first_line(pieces)

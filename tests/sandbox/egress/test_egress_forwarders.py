@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.sandbox.egress.forwarder import _source
-from codeagent.sandbox.exec import script_text
+from codeagent.sandbox.exec_stream import script_text
 
 SIZE = 3_000_000
 LETTERS = (b"a", b"b", b"c", b"d")

@@ -8,8 +8,16 @@ import pytest
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, is_stray, labels, owner, runtime_warning
-from codeagent.sandbox.engine_socket import engine_socket, probe_socket, unanswered
+from codeagent.sandbox.engine import (
+    Engine,
+    engine_socket,
+    is_stray,
+    labels,
+    owner,
+    probe_socket,
+    runtime_warning,
+    unanswered,
+)
 from codeagent.sandbox.selftest import judge
 from tests.sandboxes import sandbox_spec
 

@@ -1,0 +1,172 @@
+"""Starts processes in a running container, and takes over the connection that carries their streams.
+
+docker-py has no part in that connection: it drops the bytes that arrive together with the answer's headers (ADR 13).
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from codeagent.core.errors import SandboxLost
+from codeagent.sandbox.engine import Engine, EngineError
+
+READ_SIZE = 256 * 1024
+_HEADER = 8
+_STDERR = 2
+
+
+@dataclass(frozen=True)
+class ExecTarget:
+    """Where something runs: container, user and directory."""
+
+    container_id: str
+    user: str
+    """`uid:gid`."""
+    directory: str
+
+
+@dataclass(frozen=True)
+class ExecStream:
+    """A hijacked connection: frames of standard output and standard error come in, bytes may be sent."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @classmethod
+    async def open(cls, engine: Engine, exec_id: str, tty: bool) -> "ExecStream":
+        """Start an exec that was created. Raises EngineError."""
+        body = json.dumps({"Detach": False, "Tty": tty}).encode()
+        head = (
+            f"POST /exec/{exec_id}/start HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(engine.seconds):
+                reader, writer = await asyncio.open_unix_connection(engine.socket_path, limit=READ_SIZE)
+                writer.write(head.encode("ascii") + body)
+                status = int((await reader.readuntil(b"\r\n\r\n")).split(None, 2)[1])
+                if status in (101, 200):
+                    return cls(reader, writer)
+                raise EngineError((await reader.read(READ_SIZE)).decode("utf-8", "replace")[:200].strip(), status)
+        except BaseException as error:
+            if writer is not None:
+                writer.close()
+            if isinstance(error, TimeoutError | OSError | EOFError):
+                raise EngineError(f"the engine went away: {error or type(error).__name__}") from error
+            raise
+
+    async def pieces(self) -> AsyncIterator[tuple[bool, bytes]]:
+        """Yield `(is_stderr, bytes)`, at most READ_SIZE at a time however long the frame, to the stream's end.
+
+        Nothing is read from the engine until the caller asks for more.
+        """
+        left, is_stderr, rest = 0, False, b""
+        async for chunk in self.raw():
+            rest += chunk
+            at = 0
+            while True:
+                if left == 0:
+                    if len(rest) - at < _HEADER:
+                        break
+                    is_stderr = rest[at] == _STDERR
+                    left = int.from_bytes(rest[at + 4 : at + _HEADER], "big")
+                    at += _HEADER
+                    continue
+                piece = rest[at : at + left]
+                if not piece:
+                    break
+                at += len(piece)
+                left -= len(piece)
+                yield is_stderr, piece
+            rest = rest[at:]
+
+    async def raw(self) -> AsyncIterator[bytes]:
+        """Yield the bytes as they are: with a terminal, the engine adds no frames."""
+        try:
+            while chunk := await self.reader.read(READ_SIZE):
+                yield chunk
+        except OSError:
+            return
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes. Raises EngineError."""
+        try:
+            self.writer.write(data)
+            await self.writer.drain()
+        except OSError as error:
+            raise EngineError(f"the engine went away: {error}") from error
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+async def start_exec(
+    engine: Engine, target: ExecTarget, command: list[str], variables: tuple[str, ...] = (), tty: bool = False
+) -> tuple[str, ExecStream]:
+    """Create and start an exec; return its id and its streams.
+
+    Raises EngineError if nothing was started, SandboxLost if that is unknown.
+    """
+
+    def create(api: Any) -> Any:
+        return api.exec_create(
+            target.container_id,
+            command,
+            stdin=True,
+            tty=tty,
+            user=target.user,
+            workdir=target.directory,
+            environment=list(variables),
+        )
+
+    exec_id = str((await engine.ask(create))["Id"])
+    try:
+        return exec_id, await ExecStream.open(engine, exec_id, tty)
+    except EngineError as error:
+        if error.status is None:
+            raise SandboxLost(lost(str(error))) from error
+        raise
+
+
+async def run_script(engine: Engine, target: ExecTarget, name: str, arguments: list[str], seconds: float) -> bytes:
+    """Run one of our own scripts; return its standard output. Raises EngineError, also when the time is up."""
+    answer, stream = b"", None
+    try:
+        async with asyncio.timeout(seconds):
+            _, stream = await start_exec(engine, target, script_command(name, arguments))
+            async for is_stderr, piece in stream.pieces():
+                if not is_stderr and len(answer) < 64 * 1024:
+                    answer += piece
+    except TimeoutError as error:
+        raise EngineError(f"the container did not answer within {seconds:g} s") from error
+    finally:
+        if stream is not None:
+            stream.close()
+    return answer
+
+
+def script_command(name: str, arguments: list[str]) -> list[str]:
+    """Return the command line of one of the scripts beside this module."""
+    return ["bash", "--norc", "-c", script_text(name), "codeagent", *arguments]
+
+
+@lru_cache(maxsize=8)
+def script_text(name: str) -> str:
+    """Return a script with the functions that all scripts share, without its comments."""
+    folder = resources.files("codeagent.sandbox").joinpath("scripts")
+    texts = (folder.joinpath(f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name))
+    lines = (line for text in texts for line in text.splitlines())
+    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("# "))
+
+
+def lost(reason: str) -> str:
+    """Return the one line for a command whose end nobody saw."""
+    return (
+        f"the sandbox was lost while the command ran ({reason}): whether it took effect is unknown; "
+        "files in the workspace are as it left them, and the next command starts a new sandbox"
+    )
