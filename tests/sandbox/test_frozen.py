@@ -131,7 +131,7 @@ async def test_where_nothing_runs_nothing_is_paused_and_the_engine_is_asked_once
             break
         await asyncio.sleep(0.02)
     with monkeypatch.context() as patch:
-        patch.setattr(EngineSocket, "request", None)
+        patch.setattr(Engine, "call", None)
         async with sandbox.frozen():
             pass
     await run(sandbox, "true")
