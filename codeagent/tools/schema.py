@@ -3,7 +3,7 @@
 import copy
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -78,10 +78,10 @@ class Fault:
                 return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
 
 
-def nearest_names(name: str, known: list[str]) -> str:
-    """`; did you mean a or b?`, or nothing."""
-    close = get_close_matches(name, known, n=2, cutoff=0.4)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+def nearest_names(name: str, known: Iterable[str], form: str = "{}") -> str:
+    """`; did you mean a or b?`, each written in that form, or nothing."""
+    close = map(form.format, get_close_matches(name, list(known), n=2, cutoff=0.4))
+    return f"; did you mean {said}?" if (said := " or ".join(close)) else ""
 
 
 def quoted(text: str) -> str:

@@ -1,154 +1,234 @@
-"""Finds what in a script would run the value of a variable or an input, where that may come from a call."""
+"""Finds which words of a command would be run, or evaluated, so that no value of a call may get into them."""
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from tree_sitter import Node
-
-from codeagent.tools.shell.programs import EVALUATE, PYTHON, RUN_THEIR_INPUT, SHELLS
-from codeagent.tools.shell.syntax import LONGEST_PARSED, nodes_of
-from codeagent.tools.user.placeholders import TemplateWord, bare, has_code, program_at, shells_own
-from codeagent.tools.user.shell_places import DECIDES, Script, arguments_of, text_of_node, variable_of
+from codeagent.tools.shell.programs import EVALUATE, PYTHON, RUN_BEHIND, RUN_THEIR_INPUT, SHELLS, WRAPPERS
 
 _NAME_VARIABLES = frozenset({
     "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "enable", "hash", "alias", "bind", "complete",
     "compgen", "declare", "typeset", "local", "readonly", "export",
 })  # fmt: skip
 """Builtins that take names of variables, of which each may have an index that is evaluated."""
-_ARITHMETIC = re.compile(r"\(\((.*?)\)\)|\$\[(.*?)\]", re.DOTALL)
-_COMPUTES = re.compile(r"[\d\s+*/%<>=!&|^~?:(),-]*")
-_INDIRECT = re.compile(r"\$\{!|\$\{[^{}]*@[A-Za-z]\}")
-_SLICE = re.compile(r"\$\{\w+(?:\[[^\]]*\])?:(?![-=?+])[^}]*")
-_PLAIN_SLICE = re.compile(r"\$\{\w+(?:\[[@*\d]*\])?:\s*-?\d+(?:\s*:\s*-?\d+)?")
-_INDEX = re.compile(r"\$\{[#!]?\w+\[([^\]]*)")
-_PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
-_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
-_ALWAYS_KEPT = frozenset({"_", "REPLY", "MAPFILE", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100))})
-"""Variables that the shell sets, and to what it was given."""
-_UNSPLIT = frozenset({
-    "string", "translated_string", "variable_assignment", "test_command", "binary_expression", "unary_expression",
-    "heredoc_body", "herestring_redirect", "case_statement", "case_item", "expansion", "arithmetic_expansion",
-})  # fmt: skip
-"""Nodes in which a variable stays one word without quotes."""
-
-_FEEDS = frozenset({"pipeline", "heredoc_redirect", "herestring_redirect", "process_substitution"})
-"""Nodes that give a command something to read."""
+_TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
+_CODE_FLAG = {
+    "perl": {"-e", "-E"}, "ruby": {"-e"}, "node": {"-e", "--eval", "-p", "--print"}, "php": {"-r"}, "lua": {"-e"},
+}  # fmt: skip
+_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
+NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+"""In `[[ … ]]` they evaluate what they compare; in `[ … ]` they take digits only."""
+_PLAIN_TESTS = "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -r -s -t -u -w -x -z -G -L -N -O -S"
+PLAIN_TESTS = frozenset(_PLAIN_TESTS.split())
+TESTS_EVALUATE = "tests other than = != -z -n and of files evaluate it"
 
 
-def evaluations(text: str, spans: Sequence[tuple[int, int]] = (), *, nested: bool = False) -> Iterator[str]:
-    """Every construct of the script that would run, or split, what a variable or an input holds, as a phrase.
+@dataclass(frozen=True)
+class TemplateWord:
+    """One word of a command."""
 
-    `nested`: the script is code for another shell, with values among its arguments and in its input.
+    text: str
+    """Without quotes and placeholders."""
+    holds: bool = False
+    """A value may get into it: through a placeholder, or a variable that may hold one."""
+    open: bool = False
+    """It is not fixed what it will be: a variable, a pattern, a substitution. Of a path, the last part counts."""
+    expands: bool = False
+    """Some part of it is not fixed."""
+
+    @property
+    def varies(self) -> bool:
+        return self.holds or self.expands
+
+    @property
+    def program(self) -> str:
+        return self.text.rpartition("/")[2]
+
+
+Words = Sequence[TemplateWord]
+Scan = Callable[[str], Iterator[str]]
+"""Why code that a shell is given as an argument must not be run beside values, as phrases."""
+
+
+def refusals(words: Words, scan: Scan, *, fed: bool) -> Iterator[tuple[int | None, str]]:
+    """Everything that the command would run of a value, or (if `fed`) of its input.
+
+    Each is the index of the word that must not hold the value, None for the command as a whole, and a phrase.
     """
-    if len(text) > LONGEST_PARSED:
-        return
-    script = Script(text, spans)
-    nodes = script.nodes
-    kept = _kept(nodes)
-    fed = nested or any(node.type in _FEEDS or node.type in ("<", "<(") for node in nodes)
-    yield from _textual(script.without(nodes))
-    for node in nodes:
-        match node.type:
-            case "command":
-                yield from evaluated_by([script.word(one, kept) for one in arguments_of(node)], fed=fed)
-            case "declaration_command" | "unset_command" if not _is_plain_declaration(node):
-                yield f"{text_of_node(node.children[0])} evaluates what it is given as a name"
-            case "variable_assignment" if node.named_children and node.named_children[0].type == "subscript":
-                index = text_of_node(node.named_children[0]).partition("[")[2].rstrip("]")
-                if _PLAIN_INDEX.fullmatch(index) is None:
-                    yield "an index is evaluated as arithmetic"
-            case "variable_assignment" if DECIDES.fullmatch(text_of_node(node.named_children[0])) and _holds(
-                node, kept
-            ):
-                yield f"{text_of_node(node.named_children[0])} decides what is run"
-            case "test_command" if (operator := _evaluating_operator(node)) is not None:
-                yield f"{operator} evaluates what it compares; = and != do not"
-            case "simple_expansion" | "expansion" if variable_of(node) in kept and _is_split(node):
-                yield f'${variable_of(node)} would be taken apart; write "${variable_of(node)}"'
-
-
-def evaluated_by(words: Sequence[TemplateWord], *, fed: bool) -> Iterator[str]:
-    """What one command, or code among its arguments, would run of a variable or (if `fed`) of its input."""
     if not words:
         return
-    if (what := _evaluated(words, fed=fed)) is not None:
-        yield what
-        return
+    for at, word in enumerate(words):
+        if word.holds and (why := _reason_against(words, at)) is not None:
+            yield at, why
+    if (what := _runs_by_itself(words, fed=fed)) is not None:
+        yield None, what
     for code in _scripts_in(words):
-        yield from evaluations(code, nested=True)
+        for why in scan(code):
+            yield None, why
 
 
-def _evaluated(words: Sequence[TemplateWord], *, fed: bool) -> str | None:
-    """What the command itself would run, as a phrase; None if it runs nothing of that kind."""
+def _reason_against(words: Words, at: int) -> str | None:
+    """Why that word must not hold a value, as a phrase; None if it may."""
+    if at == 0:
+        return "it would name the program"
     inner = program_at(words)
-    name, rest = bare(words[inner].text), words[inner + 1 :]
-    unfixed = any(word.expands or word.holds for word in rest)
-    if any(word.kept and word.expands for word in words[: inner + 1]):
-        return "a variable names the program"
+    if any(word.open and not word.holds for word in words[: inner + 1]):
+        return "it would be given to a program that is not fixed"
+    if at <= inner or _follows_a_flags_value(words, inner, at):
+        return f"it would name the program that {words[0].text} runs"
+    name, rest = words[inner].program, words[inner + 1 :]
+    if name in EVALUATE:
+        return f"it would be evaluated by {name}"
+    if words[at - 1].text in RUN_BEHIND.get(name, ()):
+        return f"it would name the program that {name} runs"
+    if name == "printf" and at == inner + 2 and rest[0].text == "-v":
+        return "it would name a variable"
+    return next(filter(None, (_code_of_shell(words, shell, at) for shell in _shells(words, at))), None)
+
+
+def _code_of_shell(words: Words, shell: int, at: int) -> str | None:
+    """What a shell named at index `shell` would do with the word at `at`, behind it."""
+    name = words[shell].program
+    flags, first = _own_words(words, shell)
+    if first is None or first > at:
+        return f"it would be taken for an option of {name}"
+    if words[first].open and not words[first].holds:
+        return f"it is not fixed what {name} is given before"
+    if first < at:
+        return None
+    what = "be run as shell code" if _has_code(flags) else f"name the script that {name} runs"
+    return f"it would {what}; put it behind, and use it there as $1"
+
+
+def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
+    """What the command runs or evaluates whichever word a value stands in, as a phrase; None if nothing."""
+    inner = program_at(words)
+    name, rest = words[inner].program, words[inner + 1 :]
+    varies = any(word.varies for word in rest)
     if name == "eval":
         return "eval runs what variables hold"
-    if name in ("source", ".", "trap") and any(word.kept or word.open or _is_input(word) for word in rest[:1]):
+    if name in ("source", ".", "trap") and any(word.open or _is_input(word) for word in rest[:1]):
         return f"{name} runs what a variable holds"
-    if name in _NAME_VARIABLES and (unfixed or name == "let" or any("[" in word.text for word in rest)):
+    if name in _NAME_VARIABLES and (varies or name == "let" or any("[" in word.text for word in rest)):
         return f"{name} evaluates what it is given as a name"
     if name == "printf" and not _has_plain_format(rest):
         return "printf evaluates what it is given as a name: its format must be fixed, without %n"
-    if name == "test" and any(_names_one(word, following) for word, following in pairwise(rest)):
-        return "test -v evaluates what it is given as a name"
-    if (puts := {bare(word.text) for word in words} & {"xargs", "parallel", "find"}) and _puts_into_code(words):
+    if name == "test" and not _is_plain_test(rest) and (varies or any("[" in word.text for word in rest)):
+        return TESTS_EVALUATE
+    if (puts := {word.program for word in words} & {"xargs", "parallel", "find"}) and _puts_into_code(words):
         return f"{puts.pop()} would put what it reads into shell code; give it to the shell as an argument"
     needed = 1 if PYTHON.fullmatch(name) else RUN_THEIR_INPUT.get(name, 0)
     if fed and sum(map(_names_code, rest)) < needed:
         return f"{name} runs what it reads"
-    return _shell_runs(words)
+    return next(filter(None, (_shell_runs(words, shell) for shell in _running_shells(words))), None)
 
 
-def _scripts_in(words: Sequence[TemplateWord]) -> Iterator[str]:
-    """The fixed code that shells are given as an argument."""
-    for shell in _shells(words):
-        flags, first = shells_own(words, shell)
-        if first is not None and has_code(flags):
-            yield words[first].text
-    if words and words[0].text == "trap" and len(words) > 1:
-        yield words[1].text
-
-
-def _shell_runs(words: Sequence[TemplateWord]) -> str | None:
-    for shell in _shells(words):
-        flags, first = shells_own(words, shell)
-        name = bare(words[shell].text)
-        if first is None:
-            return None if flags == ["--version"] else f"{name} runs what it reads"
-        if has_code(flags) and (words[first].expands or words[first].holds):
-            return f"{name} runs what a variable holds; write its code in single quotes and give it arguments"
-        if "-s" in flags or words[first].kept or _is_input(words[first]):
-            return f"{name} runs what a variable, or its input, holds"
+def _shell_runs(words: Words, shell: int) -> str | None:
+    flags, first = _own_words(words, shell)
+    name = words[shell].program
+    if first is None:
+        return None if flags == ["--version"] else f"{name} runs what it reads"
+    if _has_code(flags) and words[first].varies:
+        return f"{name} runs what a variable holds; write its code in single quotes and give it arguments"
+    if "-s" in flags or _is_input(words[first]):
+        return f"{name} runs what a variable, or its input, holds"
     return None
 
 
-def _shells(words: Sequence[TemplateWord]) -> Iterator[int]:
-    """Indexes at which a shell is run, by itself or by a program in front; not those where its name is only text."""
+def _scripts_in(words: Words) -> Iterator[str]:
+    """The fixed code that shells are given as an argument."""
+    for shell in _shells(words, len(words)):
+        flags, first = _own_words(words, shell)
+        if first is not None and _has_code(flags) and not words[first].holds:
+            yield words[first].text
+    if words[0].text == "trap" and len(words) > 1:
+        yield words[1].text
+
+
+def warning_about(words: Words, at: int) -> str:
+    """What to tell the author if the value becomes part of a program in another language; empty if it does not."""
     inner = program_at(words)
-    runs_others = inner > 0 or bare(words[inner].text) in EVALUATE | {"find", "xargs"} if words else False
-    for at, word in enumerate(words):
-        if not word.holds and bare(word.text) in SHELLS and (at == inner or (at > inner and runs_others)):
-            yield at
+    name = words[inner].program
+    flags = {"-c"} if re.fullmatch(r"python[\d.]*", name) else _CODE_FLAG.get(name, set())
+    first = next((n for n in range(inner + 1, len(words)) if words[n].holds or not words[n].text.startswith("-")), -1)
+    if at > inner and (words[at - 1].text in flags or (name in _CODE_FIRST and first == at)):
+        return f"the value becomes part of a program for {name}, which may take it for code; give it as an argument"
+    return ""
 
 
-def _has_plain_format(rest: Sequence[TemplateWord]) -> bool:
+def is_behind_dashes(words: Words, at: int) -> bool:
+    """Whether a `--` of the program itself, not of one that runs it, comes before."""
+    return any(word.text == "--" and not word.holds for word in words[program_at(words) + 1 : at])
+
+
+def program_at(words: Words) -> int:
+    """The index of the word that names the program that is finally run."""
+    at = 0
+    while at < len(words) and not words[at].holds and words[at].program in WRAPPERS:
+        following = at + 1
+        while (
+            following < len(words) and not words[following].holds and _WRAPPER_ARGUMENT.fullmatch(words[following].text)
+        ):
+            following += 1
+        if following >= len(words):
+            return at
+        at = following
+    return at
+
+
+def _follows_a_flags_value(words: Words, inner: int, at: int) -> bool:
+    """Whether the word before may be the value of a flag, and this one the program, as in `sudo -u root X`."""
+    flagged = inner > 0 and words[inner - 1].text.startswith("-") and words[inner - 1].text != "--"
+    return flagged and at == inner + 1
+
+
+def _shells(words: Words, most: int) -> list[int]:
+    """The indexes below `most` of words that are the name of a shell: some program may run it."""
+    return [at for at, word in enumerate(words[:most]) if not word.holds and word.program in SHELLS]
+
+
+def _running_shells(words: Words) -> list[int]:
+    """Indexes at which a shell is run for certain, by itself or by a program in front."""
+    inner = program_at(words)
+    runs_others = inner > 0 or words[inner].program in EVALUATE | {"find", "xargs"}
+    return [at for at in _shells(words, len(words)) if at == inner or (at > inner and runs_others)]
+
+
+def _own_words(words: Words, shell: int) -> tuple[list[str], int | None]:
+    """The flags that a shell is given, and the index of the first word that is not one."""
+    flags: list[str] = []
+    at = shell + 1
+    while at < len(words):
+        word = words[at]
+        if word.holds or word.open or not re.match(r"[-+]", word.text):
+            return flags, at
+        flags.append(word.text)
+        at += 2 if word.text in _TAKE_A_VALUE and at + 1 < len(words) and not words[at + 1].holds else 1
+    return flags, None
+
+
+def _has_code(flags: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"-\w*c\w*", flag) for flag in flags)
+
+
+def _is_plain_test(rest: Words) -> bool:
+    """Whether it is fixed what `test` does: at most one operator, at its place, that evaluates nothing."""
+    if rest and rest[0].text == "!" and not rest[0].varies:
+        rest = rest[1:]
+    operator = {2: 0, 3: 1}.get(len(rest))
+    if operator is None:
+        return len(rest) < 2
+    return not rest[operator].varies and rest[operator].text in PLAIN_TESTS | NUMBER_TESTS
+
+
+def _has_plain_format(rest: Words) -> bool:
     named = 2 if rest and rest[0].text == "-v" else 1
-    fixed = not any(word.expands or word.holds for word in rest[:named])
-    return (
-        fixed
-        and not any("[" in word.text for word in rest[1:named])
-        and not any(re.search(r"%[^%A-Za-z]*n", word.text) for word in rest[named - 1 : named + 1])
+    return not (
+        any(word.varies for word in rest[:named])
+        or any("[" in word.text for word in rest[1:named])
+        or any(re.search(r"%[^%A-Za-z]*n", word.text) for word in rest[named - 1 : named + 1])
     )
-
-
-def _names_one(word: TemplateWord, following: TemplateWord) -> bool:
-    return word.text in ("-v", "-R") and (following.expands or following.holds or "[" in following.text)
 
 
 def _is_input(word: TemplateWord) -> bool:
@@ -160,78 +240,6 @@ def _names_code(word: TemplateWord) -> bool:
     return word.holds or not word.text.startswith("-") or word.text[1:2] in tuple("cefmr")
 
 
-def _puts_into_code(words: Sequence[TemplateWord]) -> bool:
-    shells = list(_shells(words))
+def _puts_into_code(words: Words) -> bool:
     replaces = any(re.match(r"-I|-i|-J|--replace", word.text) for word in words)
-    return bool(shells) and (replaces or any("{}" in script for script in _scripts_in(words)))
-
-
-def _textual(text: str) -> Iterator[str]:
-    """What is found by pattern: within quotes and here-documents the grammar does not see all of it."""
-    if any(_COMPUTES.fullmatch(found[1] or found[2] or "") is None for found in _ARITHMETIC.finditer(text)):
-        yield "arithmetic evaluates what its variables hold"
-    if _INDIRECT.search(text):
-        yield "${!…} and ${…@…} evaluate what a variable holds"
-    if any(_PLAIN_SLICE.fullmatch(found[0]) is None for found in _SLICE.finditer(text)):
-        yield "the numbers of ${…:…} are evaluated as arithmetic; write digits"
-    if any(_PLAIN_INDEX.fullmatch(found[1]) is None for found in _INDEX.finditer(text)):
-        yield "an index is evaluated as arithmetic"
-
-
-def _kept(nodes: Sequence[Node]) -> frozenset[str]:
-    """Variables that may hold a value: all that the script sets to anything but fixed text."""
-    found = set(_ALWAYS_KEPT)
-    for node in nodes:
-        match node.type:
-            case "variable_assignment" if re.search(r"[$`Z]|<\(", text_of_node(node).partition("=")[2]):
-                found |= {re.split(r"[\[+=]", text_of_node(node), maxsplit=1)[0]}
-            case "for_statement":
-                values = [child for child in node.named_children[1:] if child.type != "do_group"]
-                if any(re.search(r"[$`Z*?\[]", text_of_node(child)) for child in values):
-                    found |= {text_of_node(node.named_children[0])}
-            case "expansion" if "=" in text_of_node(node):
-                found |= {variable_of(node)}
-            case "command" if (words := [text_of_node(child) for child in arguments_of(node)])[:1] and words[
-                0
-            ] in _READERS:
-                found |= set(words[1:])
-            case _:
-                pass
-    return frozenset(found)
-
-
-def _holds(node: Node, kept: frozenset[str]) -> bool:
-    return any(variable_of(inner) in kept for inner in nodes_of(node) if inner.type.endswith("expansion"))
-
-
-def _is_split(expansion: Node) -> bool:
-    """Whether the shell splits it at blanks and matches file names with it."""
-    if text_of_node(expansion).startswith("${#"):
-        return False
-    node: Node | None = expansion.parent
-    while node is not None and node.type in ("concatenation", "command_name"):
-        node = node.parent
-    return node is None or node.type not in _UNSPLIT
-
-
-def _is_plain_declaration(node: Node) -> bool:
-    """Whether there are only fixed names, with or without a text, and no flag that makes a number or a reference."""
-    for child in node.named_children:
-        text = text_of_node(child)
-        if child.type == "variable_assignment":
-            if child.named_children[0].type != "variable_name":
-                return False
-        elif not re.fullmatch(r"-[aAfFglptuxr]+|\w+", text):
-            return False
-    return True
-
-
-def _evaluating_operator(test: Node) -> str | None:
-    inner = [node for node in nodes_of(test) if node != test]
-    operators = {text_of_node(node) for node in inner if node.type == "test_operator"}
-    varies = any(node.type in ("simple_expansion", "expansion", "command_substitution") for node in inner)
-    if named := operators & {"-v", "-R"}:
-        return named.pop() if varies or "[" in text_of_node(test).lstrip("[ ").rstrip("] ") else None
-    numbers = operators & _NUMBERS if text_of_node(test).startswith("[[") else set()
-    words = [text_of_node(node) for node in inner if node.type in ("word", "variable_name")]
-    return numbers.pop() if numbers and (varies or any(not re.fullmatch(r"-?\d+|Z+", word) for word in words)) else None
+    return bool(_running_shells(words)) and (replaces or any("{}" in script for script in _scripts_in(words)))

@@ -4,65 +4,152 @@ In a `command:` each value is assigned to a variable in front of the line, and i
 that variable, quoted as the place needs it. Where no reference is right the template is refused.
 """
 
+import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from codeagent.tools.user.evaluation import evaluated_by, evaluations
-from codeagent.tools.user.placeholders import (
-    Flaw,
-    Parameter,
-    Parameters,
-    Placeholder,
-    TemplateWord,
-    Values,
-    filled,
-    flaws_of_names,
-    is_behind_dashes,
-    is_text,
-    placeholders,
-    reason_against,
-    refuse_dash,
-    text_of,
-    texts_of,
-    warning_about,
-    without_placeholders,
-)
-from codeagent.tools.user.shell_places import ShellPlace, places_in
+from codeagent.core.tool import InvalidArgs
+from codeagent.tools.schema import nearest_names
+from codeagent.tools.user.evaluation import TemplateWord, is_behind_dashes, refusals, warning_about
+from codeagent.tools.user.shell_script import Script, ShellPlace
 
+_PLACEHOLDER = re.compile(r"\{\{\s*(?:args|inputs)\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
+_MEANT = re.compile(r"\{\{\s*(?P<what>[A-Za-z_][\w.-]*)\s*\}\}")
+_RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
+_NUMBERS = frozenset({"integer", "number", "boolean"})
 Item = str | list[str]
 """One text, or several that are dropped together."""
-_RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
-_SAFE_IN_ARITHMETIC = frozenset({"integer", "boolean"})
+Values = Mapping[str, Any]
+"""The arguments of a call by name; what is missing, or null, is not in it."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a template has to know about a parameter."""
+
+    name: str
+    type: str
+    """As in JSON Schema, or `path`."""
+    may_be_missing: bool = False
+    """It is optional and has no default."""
+    allow_dash: bool = False
+
+
+Parameters = Mapping[str, Parameter]
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    name: str
+    start: int
+    """Characters from the beginning of the text."""
+    end: int
+    source: str
+    """The placeholder as it is written in the file."""
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Why a template cannot be used, or why it should not."""
+
+    text: str
+    source: str = ""
+    """The placeholder that it is about, as written in the file; empty for the whole template."""
+    at: tuple[str | int, ...] = ()
+    """Below the template's own key."""
+    warning: bool = False
+
+
+def placeholders(text: str) -> tuple[Placeholder, ...]:
+    return tuple(
+        Placeholder(match["name"], match.start(), match.end(), match[0]) for match in _PLACEHOLDER.finditer(text)
+    )
+
+
+def flaws_of_names(text: str, known: list[str]) -> Iterator[Flaw]:
+    """Flaws of placeholders that name no parameter. `{{.Name}}` and the like are text for other programs."""
+    for match in _MEANT.finditer(text):
+        inner = _PLACEHOLDER.fullmatch(match[0])
+        if inner is None:
+            name = match["what"].rpartition(".")[2]
+            yield Flaw(f"{match[0]} is not a placeholder; write {{{{args.{name}}}}}", match[0])
+        elif inner["name"] not in known:
+            there = f"; there are {', '.join(known)}" if known else "; there are no parameters"
+            hint = nearest_names(inner["name"], known, "{{{{args.{}}}}}") or there
+            yield Flaw(f"{match[0]} names no parameter{hint}", match[0])
+
+
+def filled(text: str, values: Values) -> str:
+    """The text with its placeholders replaced by `values`, which holds all of them."""
+    return _PLACEHOLDER.sub(lambda match: text_of(values[match["name"]]), text)
+
+
+def text_of(value: Any) -> str:
+    """A value as one text: a string unchanged, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def texts_of(value: Any) -> list[str]:
+    """The texts of a list's items, or the one text of any other value."""
+    return [text_of(item) for item in value] if isinstance(value, list) else [text_of(value)]
+
+
+def refuse_nul(values: Values) -> None:
+    """Raises InvalidArgs if a value holds a NUL, which no argument of a program can."""
+    for name, value in values.items():
+        if any("\0" in text for text in texts_of(value)):
+            raise InvalidArgs(f"argument '{name}' holds a NUL character, which no program can be given")
+
+
+def _refuse_dash(parameter: Parameter, text: str) -> None:
+    """Raises InvalidArgs if the text would be taken for an option."""
+    if text.startswith("-") and not parameter.allow_dash:
+        raise InvalidArgs(
+            f"argument '{parameter.name}' begins with -, so the program would take it for an option: {text[:80]!r}; "
+            "write it another way (./-x for a file)"
+        )
+
+
+def _take_text(parameters: Parameters) -> bool:
+    """Whether a model can write any text for one of them."""
+    return any(one.type not in _NUMBERS for one in parameters.values())
 
 
 class ArgvTemplate:
     """Program and arguments. A placeholder is (part of) exactly one argument; a list alone is one for each item."""
 
-    def __init__(self, items: Sequence[Item], parameters: Parameters) -> None:
-        """Call `render` only if `flaws` holds no error."""
+    def __init__(self, items: Sequence[Item], parameters: Parameters, held: frozenset[str] = frozenset()) -> None:
+        """`held` are variables of the environment that hold a value. Call `render` only if `flaws` holds no error."""
         self._groups = [[item] if isinstance(item, str) else item for item in items]
         self._parameters = parameters
+        self._held = held
         self._flat = [text for group in self._groups for text in group]
-        self._words = [_word(text) for text in self._flat]
+        self._words = [TemplateWord(_PLACEHOLDER.sub("", text), bool(placeholders(text))) for text in self._flat]
 
     @property
     def names(self) -> frozenset[str]:
         return frozenset(found.name for text in self._flat for found in placeholders(text))
 
     def flaws(self) -> tuple[Flaw, ...]:
+        places = [
+            (number,) if len(group) == 1 else (number, inner)
+            for number, group in enumerate(self._groups)
+            for inner in range(len(group))
+        ]
+        against = list(refusals(self._words, self._within_code, fed=False))
         flaws: list[Flaw] = []
-        at = -1
-        for number, group in enumerate(self._groups):
-            for inner, text in enumerate(group):
-                at += 1
-                place = (number,) if len(group) == 1 else (number, inner)
-                flaws += [Flaw(flaw.text, flaw.source, place) for flaw in self._flaws_of(text, at)]
-                if self._words[at].holds and (warning := warning_about(self._words, at)):
-                    flaws.append(Flaw(warning, at=place, warning=True))
-        if all(flaw.warning for flaw in flaws) and any(map(is_text, self._parameters.values())):
-            flaws += [Flaw(f"a value could get there: {what}") for what in evaluated_by(self._words, fed=False)]
+        for at, (place, text) in enumerate(zip(places, self._flat, strict=True)):
+            flaws += [replace(flaw, at=place) for flaw in self._flaws_of(text)]
+            for found in placeholders(text):
+                about = [why for index, why in against if index == at and found.name in self._parameters]
+                flaws += [Flaw(f"{found.source} is not allowed here: {why}", found.source, place) for why in about]
+            if self._words[at].holds and (warning := warning_about(self._words, at)):
+                flaws.append(Flaw(warning, at=place, warning=True))
+        if all(flaw.warning for flaw in flaws) and _take_text(self._parameters):
+            flaws += [Flaw(f"a value could get there: {why}") for index, why in against if index is None]
         if not self._flat[0]:
             flaws.append(Flaw("the program's name is empty", at=(0,)))
         return tuple(flaws)
@@ -72,71 +159,45 @@ class ArgvTemplate:
         out: list[str] = []
         at = -1
         for group in self._groups:
-            rendered: list[str] = []
-            dropped = False
+            missing = any(one.name not in values for text in group for one in placeholders(text))
             for text in group:
                 at += 1
-                found = placeholders(text)
-                dropped = dropped or any(one.name not in values for one in found)
-                if not dropped:
-                    rendered += self._render(text, found, values, guarded=not is_behind_dashes(self._words, at))
-            out += [] if dropped else rendered
+                out += [] if missing else self._render(text, values, guarded=not is_behind_dashes(self._words, at))
         return out
 
     def command_line(self, values: Values) -> str:
         """The command as one line, for rules and for the user."""
         return shlex.join(self.render(values))
 
-    def _flaws_of(self, text: str, at: int) -> list[Flaw]:
-        flaws = list(flaws_of_names(text, list(self._parameters)))
+    def _within_code(self, code: str) -> Iterator[str]:
+        return (refusal.why for refusal in Script(code, held=self._held, nested=True).refusals())
+
+    def _flaws_of(self, text: str) -> Iterator[Flaw]:
+        yield from flaws_of_names(text, list(self._parameters))
         if "\0" in text:
-            flaws.append(Flaw("an argument cannot hold a NUL character"))
+            yield Flaw("an argument cannot hold a NUL character")
         for found in placeholders(text):
-            if found.name not in self._parameters:
-                continue
-            if (reason := reason_against(self._words, at)) is not None:
-                flaws.append(Flaw(f"{found.source} is not allowed here: {reason}", found.source))
-            if self._parameters[found.name].type == "array" and not _is_alone(text, found):
-                flaws.append(
-                    Flaw(f"{found.source} is a list, which must be the whole item to become one for each", found.source)
-                )
-        return flaws
+            parameter = self._parameters.get(found.name)
+            if parameter is not None and parameter.type == "array" and found.source != text:
+                said = f"{found.source} is a list, which must be the whole item to become one for each"
+                yield Flaw(said, found.source)
 
-    def _render(self, text: str, found: tuple[Placeholder, ...], values: Values, *, guarded: bool) -> list[str]:
-        if not found:
-            return [text]
-        if len(found) == 1 and _is_alone(text, found[0]):
-            parameter = self._parameters[found[0].name]
-            alone = texts_of(values[parameter.name])
-            for item in alone if guarded and not parameter.allow_dash else ():
-                refuse_dash(parameter.name, item)
-            return alone
-        if guarded:
-            refuse_leading_dash([(self._parameters[one.name], one.start) for one in found], text, values)
+    def _render(self, text: str, values: Values, *, guarded: bool) -> list[str]:
+        found = placeholders(text)
+        if len(found) == 1 and found[0].source == text:
+            out = texts_of(values[found[0].name])
+            for item in out if guarded else ():
+                _refuse_dash(self._parameters[found[0].name], item)
+            return out
+        expected = 0
+        for one in found if guarded else ():
+            value = text_of(values[one.name])
+            if one.start == expected:
+                _refuse_dash(self._parameters[one.name], value)
+            if one.start != expected or value:
+                break
+            expected = one.end
         return [filled(text, values)]
-
-
-def refuse_leading_dash(found: Sequence[tuple[Parameter, int]], text: str, values: Values) -> None:
-    """Raises InvalidArgs if the first placeholder at the start of an item that is not empty begins with a dash."""
-    ends = {one.start: one.end for one in placeholders(text)}
-    expected = 0
-    for parameter, start in found:
-        value = text_of(values[parameter.name])
-        if start != expected:
-            return
-        if value:
-            if not parameter.allow_dash:
-                refuse_dash(parameter.name, value)
-            return
-        expected = ends[start]
-
-
-def _is_alone(text: str, found: Placeholder) -> bool:
-    return found.start == 0 and found.end == len(text)
-
-
-def _word(text: str) -> TemplateWord:
-    return TemplateWord(without_placeholders(text), holds=bool(placeholders(text)))
 
 
 @dataclass(frozen=True)
@@ -150,13 +211,13 @@ class _Slot:
 class ShellTemplate:
     """The author's line, with the place of each placeholder."""
 
-    def __init__(self, text: str, parameters: Parameters) -> None:
-        """Call `render` and `command_line` only if `flaws` holds no error."""
+    def __init__(self, text: str, parameters: Parameters, held: frozenset[str] = frozenset()) -> None:
+        """`held`: see ArgvTemplate. Call `render` and `command_line` only if `flaws` holds no error."""
         self._text = text
         self._parameters = parameters
         known = [one for one in placeholders(text) if one.name in parameters]
-        self._places = places_in(text, [(one.start, one.end) for one in known])
-        self._slots = [_Slot(found, place) for found, place in zip(known, self._places, strict=True)]
+        self._script = Script(text, [(one.start, one.end) for one in known], held=held)
+        self._slots = [_Slot(one, self._script.place((one.start, one.end))) for one in known]
         self._variables = _variables(text, [one.name for one in known])
 
     @property
@@ -167,16 +228,21 @@ class ShellTemplate:
         flaws = list(flaws_of_names(self._text, list(self._parameters)))
         if "\0" in self._text:
             flaws.append(Flaw("a command cannot hold a NUL character"))
-        for slot in self._slots:
-            flaws += [
-                Flaw(f"{slot.found.source} is not allowed here: {why}", slot.found.source)
-                for why in _why_not(slot, self._parameters)
-            ]
+        elsewhere: list[Flaw] = []
+        against: dict[_Slot, list[str]] = {slot: list(_why_not(slot, self._parameters)) for slot in self._slots}
+        for (start, end), why in self._script.refusals():
+            about = [slot for slot in self._slots if start <= slot.found.start < end and not slot.place.refused]
+            for slot in about:
+                against[slot].append(why)
+            if not about:
+                elsewhere.append(Flaw(f"a value could get there: {why}"))
+        for slot, reasons in against.items():
+            source = slot.found.source
+            flaws += [Flaw(f"{source} is not allowed here: {why}", source) for why in reasons]
             if slot.place.warning:
-                flaws.append(Flaw(slot.place.warning, slot.found.source, warning=True))
-        if all(flaw.warning for flaw in flaws) and any(map(is_text, self._parameters.values())):
-            spans = [(slot.found.start, slot.found.end) for slot in self._slots]
-            flaws += [Flaw(f"a value could get there: {what}") for what in evaluations(self._text, spans)]
+                flaws.append(Flaw(slot.place.warning, source, warning=True))
+        if all(flaw.warning for flaw in flaws) and _take_text(self._parameters):
+            flaws += elsewhere
         return tuple(dict.fromkeys(flaws))
 
     def render(self, values: Values) -> str:
@@ -191,22 +257,21 @@ class ShellTemplate:
         return self._filled(values, _literal)
 
     def _filled(self, values: Values, written: Callable[[_Slot, Values], str]) -> str:
-        dropped = [slot.place.word for slot in self._slots if slot.place.drops and slot.found.name not in values]
+        """The text, in which each slot is written, or left out where its value is missing, with its word if that can be
+        dropped."""
+        edits: list[tuple[int, int, _Slot | None]] = []
+        for slot in self._slots:
+            if slot.place.drops and slot.found.name not in values:
+                edits.append((*slot.place.word, None))
+            edits.append((slot.found.start, slot.found.end, slot))
         out, at = "", 0
-        for start, end, slot in self._edits(dropped):
+        for start, end, one in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
             if start < at:
                 continue
             out += self._text[at:start]
-            if slot is not None and slot.found.name in values:
-                out += written(slot, values)
+            out += written(one, values) if one is not None and one.found.name in values else ""
             at = end
         return out + self._text[at:]
-
-    def _edits(self, dropped: list[tuple[int, int]]) -> Iterator[tuple[int, int, _Slot | None]]:
-        edits: list[tuple[int, int, _Slot | None]] = [(start, end, None) for start, end in dropped]
-        for slot in self._slots:
-            edits.append((slot.found.start, slot.found.end, slot))
-        yield from sorted(edits, key=lambda edit: (edit[0], -edit[1]))
 
     def _reference(self, slot: _Slot, values: Values) -> str:
         variable = self._variables[slot.found.name]
@@ -236,18 +301,15 @@ class ShellTemplate:
 
     def _refuse_dashes(self, values: Values) -> None:
         """Raises InvalidArgs if the first value of a word that is not empty begins with a dash."""
-        words: dict[tuple[int, int], list[_Slot]] = {}
+        begun: set[tuple[int, int]] = set()
         for slot in self._slots:
-            if slot.place.leads and slot.found.name in values:
-                words.setdefault(slot.place.word, []).append(slot)
-        for slots in words.values():
-            for slot in slots:
-                texts = texts_of(values[slot.found.name])
-                if not self._parameters[slot.found.name].allow_dash:
-                    for text in texts:
-                        refuse_dash(slot.found.name, text)
-                if any(texts):
-                    break
+            if not slot.place.leads or slot.found.name not in values or slot.place.word in begun:
+                continue
+            texts = texts_of(values[slot.found.name])
+            for text in texts:
+                _refuse_dash(self._parameters[slot.found.name], text)
+            if any(texts):
+                begun.add(slot.place.word)
 
 
 def _literal(slot: _Slot, values: Values) -> str:
@@ -279,7 +341,7 @@ def _why_not(slot: _Slot, parameters: Parameters) -> Iterator[str]:
         return
     if place.quoting == "comment":
         return
-    if place.quoting == "arithmetic" and parameter.type not in _SAFE_IN_ARITHMETIC:
+    if place.quoting == "arithmetic" and parameter.type not in ("integer", "boolean"):
         yield "arithmetic evaluates what it is given; only a parameter of type integer is safe in it"
     if parameter.type == "array" and not place.whole:
         yield "a list must be a word of its own, without quotes, to become one argument for each item"

@@ -18,9 +18,8 @@ from codeagent.tools.registry import Loaded, ToolFile
 from codeagent.tools.schema import kind_of, nearest_names
 from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.lint import lint
-from codeagent.tools.user.placeholders import Parameters, flaws_of_names, placeholders
-from codeagent.tools.user.shell_places import DECIDES
-from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
+from codeagent.tools.user.shell_script import DECIDES
+from codeagent.tools.user.templates import ArgvTemplate, Parameters, ShellTemplate, flaws_of_names, placeholders
 from codeagent.tools.user.yaml_model import VARIABLE_NAME, ToolFields, YamlReport
 from codeagent.tools.user.yaml_parameters import YamlArguments, narrowed_arguments, own_arguments
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, documents
@@ -214,10 +213,11 @@ def _template(
     fields: ToolFields, parameters: Parameters, path: Path, report: YamlReport
 ) -> ArgvTemplate | ShellTemplate | None:
     template: ArgvTemplate | ShellTemplate
+    held = frozenset(name for name, text in fields.env.items() if placeholders(text))
     if fields.argv is not None:
-        template, key = ArgvTemplate(fields.argv, parameters), "argv"
+        template, key = ArgvTemplate(fields.argv, parameters, held), "argv"
     elif fields.command is not None:
-        template, key = ShellTemplate(fields.command, parameters), "command"
+        template, key = ShellTemplate(fields.command, parameters, held), "command"
     else:
         return None
     for flaw in template.flaws():

@@ -15,7 +15,7 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.registry import ToolFile
 from codeagent.tools.schema import kind_of, quoted, text_or_json
-from codeagent.tools.user.placeholders import Flaw
+from codeagent.tools.user.templates import Flaw
 from codeagent.tools.user.yaml_text import Path, YamlDocument
 
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from codeagent.core.tool import Tool
 from codeagent.tools.schema import faults_of, nearest_names, problems_of, tool_schema
-from codeagent.tools.user.placeholders import Parameter
+from codeagent.tools.user.templates import Parameter
 from codeagent.tools.user.yaml_model import ParameterFields, YamlReport
 from codeagent.tools.user.yaml_text import Path
 from codeagent.tools.user.yaml_tools import AccessWord

@@ -31,8 +31,16 @@ from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.rules import path_proposal
 from codeagent.tools.shell.run import run_for_model
 from codeagent.tools.shell.syntax import command_key
-from codeagent.tools.user.placeholders import Parameters, Values, filled, placeholders, refuse_nul, text_of
-from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
+from codeagent.tools.user.templates import (
+    ArgvTemplate,
+    Parameters,
+    ShellTemplate,
+    Values,
+    filled,
+    placeholders,
+    refuse_nul,
+    text_of,
+)
 
 AccessWord = Literal["read", "write"]
 _LONGEST_RULE = 200

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.tool import InvalidArgs
-from codeagent.tools.user.placeholders import Parameter
-from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
+from codeagent.tools.user.templates import ArgvTemplate, Parameter, ShellTemplate
 from tests.effort import times
 from tests.table import for_each
 
@@ -114,7 +113,10 @@ RUNS_WHAT_IT_HOLDS = (
     'python3 <<< "$a"', 'ssh h <<< "$a"', 'f() { [[ $1 -eq 1 ]]; }; f "$a"', 'f() { "$@"; }; f "$a"', 'alias b="$a"',
     'PS4="$a" bash -xc :', 'b="$a"; eval "$b"', "rm $a", "echo ${a}", 'complete -C "$a" b', 'wait -p "$a"',
     'hash -p "$a" b', "${a} x", 'getopts a "$a"', 'coproc "$a"', 'bash -c "\\$1" _ "$a"', 'cd "$a"; rm $PWD',
-    'true "$a"; [[ $_ -eq 1 ]]',
+    'true "$a"; [[ $_ -eq 1 ]]', 'echo x >& "$a"', "find . -exec \"$a\" x ';'", 'fd . -x "$a"', 'test "$a" "$a"',
+    "test -v 'b[a]'", '[ -v b[a] ]', '[ "$a" = x -o "$a" = y ]', 'xargs -a f "$a" x', 'sudo -u root "$a"',
+    'docker exec c bash -c "$a"', 'b=(["$a"]=1)', "export a; bash -c '$a x'", "export a; bash -c 'bash -c \"$a\"'",
+    '$SHELL -c "$a"', 'ssh h "$a"', "bash -c 'if' _ \"$a\"", '[[ $a =~ (.*) ]]; "${BASH_REMATCH[1]}"',
 )  # fmt: skip
 KEEPS_ONE_TEXT = (
     'echo "$a"', 'echo "${a}"', 'echo "${a:-none}" "${#a}" ${#a}', 'echo "${a%.py}" "${a/x/y}" "${a:0:3}" "${a: -3}"',
@@ -125,7 +127,7 @@ KEEPS_ONE_TEXT = (
     'printf "%s\\n" "$a"', 'f() { echo "$1"; }; f "$a"', "export a", 'local b="$a"', 'cd -- "$a"',
     "xargs -0 rm -- < f", 'echo "$a" | xargs -d "\\n" ls --', 'git log -- "$a"', 'python3 tool.py "$a"',
     'echo "$a" > f', 'python3 tool.py <<< "$a"', "[[ 3 -lt 4 ]]", 'b=(x y); echo "${b[0]}" "${b[@]}"',
-    'trap "rm -f tmp" EXIT',
+    'trap "rm -f tmp" EXIT', '[ "$a" -gt 3 ]', "[[ $a =~ ^[a-z]+$ ]]", '[ ! -f "$a" ]', '[[ -f $a && $a != x ]]',
 )  # fmt: skip
 
 
@@ -158,6 +160,7 @@ def test_of_what_is_taken_nothing_of_a_value_runs(tmp_path: Path) -> None:
      "echo {{args.x}} | tee >(bash)", "bash < <(echo {{args.x}})",
      "python3 - <<EOF\n{{args.x}}\nEOF\n", "echo {{args.x}} | ssh host",
      "echo {{args.x}} | at now", "echo {{args.x}} | parallel",
+     "test {{args.x}} {{args.x}}", "b=([{{args.x}}]=1)", "echo ${b:-a {{args.x}}}",
      "(bash) <<< {{args.x}}", "{ sh; } <<< {{args.x}}", "if sh; then :; fi <<< {{args.x}}", "printf {{args.x}} a"],
 )  # fmt: skip
 def test_what_would_run_its_input_is_refused(template: str) -> None:
@@ -166,6 +169,10 @@ def test_what_would_run_its_input_is_refused(template: str) -> None:
 
 def test_what_a_variable_of_the_environment_holds_is_not_run_either() -> None:
     assert ShellTemplate('eval "$V"', TEXT).flaws() and ArgvTemplate(["bash", "-c", 'eval "$V"'], TEXT).flaws()
+    for line in ('"$V" x', "$V x", 'find . -exec "$V" \\;', "bash -c '\"$V\" x'"):
+        assert ShellTemplate(line, TEXT, frozenset({"V"})).flaws(), line
+    assert ArgvTemplate(["bash", "-c", '"$V" x'], TEXT, frozenset({"V"})).flaws()
+    assert not ShellTemplate('echo "$V" | grep x', TEXT, frozenset({"V"})).flaws()
     assert ArgvTemplate(["bash", "-c", "[[ $1 -eq 1 ]]", "_", "{{args.x}}"], TEXT).flaws()
     assert not ArgvTemplate(["bash", "-c", 'echo "$1"', "_", "{{args.x}}"], TEXT).flaws()
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.tools.user.placeholders import Parameter
-from codeagent.tools.user.templates import ArgvTemplate, ShellTemplate
+from codeagent.tools.user.templates import ArgvTemplate, Parameter, ShellTemplate
 from tests.effort import part, times
 
 MIXED = times(25)
