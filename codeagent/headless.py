@@ -14,6 +14,7 @@ from typing import Literal
 
 from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.audit import gather_stats
 from codeagent.core.display import QuestionBlock
 from codeagent.core.envelope import stamped
 from codeagent.core.event_json import event_json
@@ -37,7 +38,6 @@ from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.sanitize import one_line, visible, visible_json
-from codeagent.core.stats import gather_stats
 
 Output = Literal["text", "json", "jsonl"]
 Channel = Literal["out", "err"]

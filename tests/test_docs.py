@@ -10,7 +10,7 @@ from codeagent.agent.hooks.python import load_python_hooks
 from codeagent.cli import COMMANDS
 from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
-from codeagent.core.hook_events import HookEvent
+from codeagent.core.policy import HookEvent
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS

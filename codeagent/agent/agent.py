@@ -9,9 +9,8 @@ from typing import assert_never
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.batches import BatchBoundary
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.channel import EventChannel
 from codeagent.agent.checkpoints import Checkpointing, SessionRewind
-from codeagent.agent.emitter import Emitter
+from codeagent.agent.emitter import Emitter, EventChannel, Journal
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Contact, Inspection
@@ -26,18 +25,16 @@ from codeagent.agent.restored import RestoredSession
 from codeagent.agent.run import Runs
 from codeagent.agent.shell import Shell
 from codeagent.core import acts
-from codeagent.core.acts import Act, Refused
+from codeagent.core.acts import Act, Queued, Refused
 from codeagent.core.budget import Budget, Effort, said_effort
 from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.jobs import JobBook
-from codeagent.core.journal import Journal
 from codeagent.core.messages import Message
 from codeagent.core.model import Model, ModelInUse, ModelOpener
 from codeagent.core.notices import ActFailed, ModelChanged
 from codeagent.core.policy import Rule
-from codeagent.core.queued import Queued
 from codeagent.core.toolbox import Toolbox
 from codeagent.tools.catalog import CatalogChange
 

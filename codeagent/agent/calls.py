@@ -9,11 +9,10 @@ from pydantic import BaseModel
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.permissions import Objection
-from codeagent.core.hunks import HunkAnswer
-from codeagent.core.memory import Scratchpad
+from codeagent.core.display import HunkAnswer
 from codeagent.core.messages import ToolCall
 from codeagent.core.policy import ApprovalSource, Policy
-from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Workspace
+from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Scratchpad, Workspace
 from codeagent.core.tool import Tool, ToolResult
 from codeagent.core.toolbox import ToolSet
 

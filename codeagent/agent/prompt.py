@@ -11,8 +11,8 @@ from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.policy import Mode, Rule
+from codeagent.core.ports import Skill
 from codeagent.core.sanitize import one_line
-from codeagent.core.skills import Skill
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks, PromptSource, SubmittedPrompt
+from codeagent.core.acts import Queued, QueueKind
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import MessageAdded, Notice, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
 from codeagent.core.notices import QueueOrdered, RunNotBegun
-from codeagent.core.queued import Queued, QueueKind
 
 
 class PromptCheck:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from codeagent.core.acts import Queued
 from codeagent.core.history import BranchingHistory, CheckpointTimeline
-from codeagent.core.job import EndedJob
+from codeagent.core.jobs import EndedJob
 from codeagent.core.messages import Message, UserMessage
-from codeagent.core.queued import Queued
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.trust import TrustFile
 from codeagent.core.commits import CommitRefused
 from codeagent.core.errors import ConfigError
-from codeagent.core.memory import Scratchpad
-from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.ports import OutputStore, Scratchpad, Workspace
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from codeagent.config.paths import state_dir
 from codeagent.core.approval_events import ApprovalResolved
-from codeagent.core.audit import CallRecord, audit, decisions
+from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     KnownEvent,
@@ -20,7 +20,6 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
-from codeagent.core.ledger import LedgerRow, decided_by
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible, visible_json

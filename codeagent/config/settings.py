@@ -13,8 +13,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from codeagent.core.hook_events import HookEvent, ToolHookEvent
-from codeagent.core.policy import Mode
+from codeagent.core.policy import HookEvent, Mode, ToolHookEvent
 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]

@@ -1,13 +1,26 @@
-"""Acts: everything a user can do to a conversation, and with it a script, `--inject` or a test."""
+"""Acts: everything a user can do to a conversation, and with them a script, `--inject` or a test."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from codeagent.core.budget import Budget, Effort
 from codeagent.core.checkpoints import Node, RestoreKind
 from codeagent.core.policy import Decision, Mode, Rule
-from codeagent.core.queued import QueueKind
+
+QueueKind = Literal["steer", "interrupt", "follow_up"]
+"""Delivered at the next boundary; there, with the rest of the batch skipped; or when the agent would stop."""
+
+
+@dataclass(frozen=True)
+class Queued:
+    """One text that waits for its boundary."""
+
+    id: str
+    kind: QueueKind
+    text: str
+    taken_out: bool = False
+    """A log says that it left its queue, but not the message it became."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""A session as an auditor reads it: a row for every call, and one for every decision (FEATURES F33)."""
+"""A session as an auditor reads it: each call, each decision, and what they add up to (FEATURES F33)."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
@@ -12,25 +13,17 @@ from codeagent.core.events import (
     JobFinished,
     JobStarted,
     KnownEvent,
+    LimitReached,
     ToolCallAdded,
     ToolResultAdded,
     ToolStarted,
+    TurnFinished,
     UnknownEvent,
 )
-from codeagent.core.ledger import LedgerRow
-from codeagent.core.messages import ErrorKind
+from codeagent.core.messages import ErrorKind, Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.notices import CallEdited
 from codeagent.core.policy import Answer, ApprovalSource
-
-_OUTCOMES: dict[Answer | Literal["cancelled"], Literal["allowed", "denied", "cancelled"]] = {
-    "once": "allowed",
-    "session": "allowed",
-    "rule": "allowed",
-    "edit": "cancelled",
-    "deny": "denied",
-    "cancelled": "cancelled",
-}
 
 
 @dataclass(frozen=True)
@@ -98,6 +91,56 @@ def _ended(row: CallRecord, result: ToolResultAdded) -> CallRecord:
         duration_ms=result.duration_ms,
         answered=True,
     )
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One decision about one call."""
+
+    at: float
+    """Seconds since the epoch."""
+    call_id: str
+    tool: str
+    target: str
+    """One line: the path or the command."""
+    what: str
+    """All of it: the whole command, or the arguments as JSON."""
+    outcome: Literal["allowed", "denied", "cancelled"]
+    who: ApprovalSource
+    answer: Answer | None = None
+    """What the user answered; None if they were not asked."""
+    rule: str = ""
+    """The rule that decided, or that was made of the answer."""
+    keep: bool = False
+    """That rule holds in later sessions, too."""
+    reason: str = ""
+    """Why it was asked, allowed or denied, as a phrase."""
+    proposal: str = ""
+    """A rule that would have allowed it and its like; empty where none can be proposed."""
+
+
+def decided_by(row: LedgerRow) -> str:
+    """Who decided, and for how long: `you, once`, `rule`, `you, kept`."""
+    who = "you" if row.who == "user" else row.who
+    match row.answer:
+        case None | "deny":
+            return who
+        case "rule":
+            return f"{who}, {'kept' if row.keep else 'session'} rule"
+        case "edit":
+            return f"{who}, edited"
+        case answer:
+            return f"{who}, {answer}"
+
+
+_OUTCOMES: dict[Answer | Literal["cancelled"], Literal["allowed", "denied", "cancelled"]] = {
+    "once": "allowed",
+    "session": "allowed",
+    "rule": "allowed",
+    "edit": "cancelled",
+    "deny": "denied",
+    "cancelled": "cancelled",
+}
 
 
 def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, ...]:
@@ -246,3 +289,82 @@ def _all_of(arguments: str) -> str:
         return arguments
     others = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
     return f"{command}\n({others})" if others else command
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolStats:
+    """Calls of one tool."""
+
+    calls: int = 0
+    successful: int = 0
+    failed: int = 0
+    """Errors of every kind, denied and skipped calls among them."""
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionStats:
+    """`total_duration_ms` is the sum over calls, also of those that ran side by side."""
+
+    total_calls: int = 0
+    successful: int = 0
+    failed: int = 0
+    total_duration_ms: int = 0
+    tools: dict[str, ToolStats] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    """Failed calls by error kind."""
+    approvals: dict[str, int] = field(default_factory=dict)
+    """Calls by who allowed or denied them: `auto`, `user`, `rule`, `hook` or `flag`."""
+    jobs: dict[str, int] = field(default_factory=dict)
+    """Calls that went on in the background, by how they ended."""
+    limits: dict[str, int] = field(default_factory=dict)
+    """How often each limit was reached."""
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+COUNTED = frozenset({"turn.finished", "tool.result", "job.finished", "limit.reached"})
+"""The types of the events that are counted; others change nothing."""
+
+
+def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
+    """Of one session, or of several one after the other."""
+    tools: dict[str, ToolStats] = {}
+    errors, approvals, jobs, limits = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    usage, turns = Usage(), 0
+    for event in events:
+        match event:
+            case TurnFinished():
+                usage, turns = usage + event.usage, turns + 1
+            case ToolResultAdded():
+                tools[event.name] = _with(tools.get(event.name, ToolStats()), event)
+                errors.update([event.error.kind] if event.error is not None else [])
+                approvals.update([event.approval] if event.approval is not None else [])
+            case JobFinished():
+                jobs[event.status] += 1
+            case LimitReached():
+                limits[event.limit] += 1
+            case _:
+                pass
+    return SessionStats(
+        total_calls=sum(tool.calls for tool in tools.values()),
+        successful=sum(tool.successful for tool in tools.values()),
+        failed=sum(tool.failed for tool in tools.values()),
+        total_duration_ms=sum(tool.duration_ms for tool in tools.values()),
+        tools=dict(sorted(tools.items())),
+        errors=dict(sorted(errors.items())),
+        approvals=dict(sorted(approvals.items())),
+        jobs=dict(sorted(jobs.items())),
+        limits=dict(sorted(limits.items())),
+        turns=turns,
+        usage=usage,
+    )
+
+
+def _with(stats: ToolStats, result: ToolResultAdded) -> ToolStats:
+    return ToolStats(
+        calls=stats.calls + 1,
+        successful=stats.successful + (not result.is_error),
+        failed=stats.failed + result.is_error,
+        duration_ms=stats.duration_ms + result.duration_ms,
+    )

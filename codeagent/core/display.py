@@ -1,5 +1,8 @@
-"""What a user sees of a tool: a few block kinds that every front end can show."""
+"""What a user sees of a tool: a few kinds of block that every front end can show, and the hunks of a diff."""
 
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -76,3 +79,132 @@ DisplayBlock = Annotated[
     TextBlock | MarkdownBlock | DiffBlock | TerminalBlock | FilesBlock | ImageBlock | QuestionBlock | UnknownBlock,
     OneOf("type", other=UnknownBlock),
 ]
+
+
+_STEPS = 30_000_000
+"""The most steps that comparing may take where no line is unique: about a third of a second at worst, far less for
+real files. What is beyond counts as different. Steps and not seconds: every machine must find the same hunks."""
+
+Match = tuple[int, int, int]
+"""The first line of a run in the old and in the new text, and how many lines it has."""
+HunkAnswer = bool | tuple[str, ...]
+"""True: taken. False: left as it was. Lines: these in place of the hunk's new ones."""
+
+
+def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
+    """Return the runs of equal lines in order: lines unique in both texts first, then what is between them.
+
+    Takes close to linear time in the number of lines, even for two large texts.
+    """
+    from difflib import SequenceMatcher  # not needed for the first frame, which imports this module
+
+    found: list[Match] = []
+    open_ranges = [(0, len(old), 0, len(new))]
+    steps = _STEPS
+    while open_ranges:
+        first, last, begin, end = open_ranges.pop()
+        head = 0
+        while first + head < last and begin + head < end and old[first + head] == new[begin + head]:
+            head += 1
+        found.append((first, begin, head))
+        first, begin = first + head, begin + head
+        tail = 0
+        while first < last - tail and begin < end - tail and old[last - tail - 1] == new[end - tail - 1]:
+            tail += 1
+        last, end = last - tail, end - tail
+        found.append((last, end, tail))
+        if first == last or begin == end:
+            continue
+        anchors = _anchors(old, first, last, new, begin, end)
+        for left, right in anchors:
+            found.append((left, right, 1))
+            open_ranges.append((first, left, begin, right))
+            first, begin = left + 1, right + 1
+        needed = (last - first) * (end - begin) * min(last - first, end - begin)
+        if anchors:
+            open_ranges.append((first, last, begin, end))
+        elif needed <= steps:
+            steps -= needed
+            blocks = SequenceMatcher(None, old[first:last], new[begin:end], autojunk=False).get_matching_blocks()
+            found += [(first + block.a, begin + block.b, block.size) for block in blocks]
+    return sorted(match for match in found if match[2])
+
+
+def _anchors(
+    old: Sequence[str], first: int, last: int, new: Sequence[str], begin: int, end: int
+) -> list[tuple[int, int]]:
+    """Return the longest series of lines, unique in both ranges, that come in the same order."""
+    once = {line for line, count in Counter(old[first:last]).items() if count == 1}
+    once &= {line for line, count in Counter(new[begin:end]).items() if count == 1}
+    if not once:
+        return []
+    places = {new[at]: at for at in range(begin, end) if new[at] in once}
+    pairs = [(at, places[old[at]]) for at in range(first, last) if old[at] in once]
+    ends: list[int] = []
+    tops: list[int] = []
+    before: list[int] = []
+    for index, (_, place) in enumerate(pairs):
+        pile = bisect_left(ends, place)
+        before.append(tops[pile - 1] if pile else -1)
+        if pile == len(ends):
+            ends.append(place)
+            tops.append(index)
+        else:
+            ends[pile], tops[pile] = place, index
+    series: list[tuple[int, int]] = []
+    index = tops[-1]
+    while index >= 0:
+        series.append(pairs[index])
+        index = before[index]
+    return series[::-1]
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One run of lines that change. Lines are the text between newlines: `text.split("\\n")`."""
+
+    start: int
+    """Index (from 0) of the first of `old` among the lines before; where `old` is empty, of the line it goes before."""
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def cut(before: str, after: str) -> tuple[Hunk, ...]:
+    """Return the runs in which the two differ, in order; none if they are equal.
+
+    The same two texts always give the same hunks. If too many lines differ to match them in reasonable time, a run is
+    longer than necessary.
+    """
+    old, new = before.split("\n"), after.split("\n")
+    found: list[Hunk] = []
+    left = right = 0
+    for first, begin, size in [*_matching(old, new), (len(old), len(new), 0)]:
+        if left < first or right < begin:
+            found.append(Hunk(left, tuple(old[left:first]), tuple(new[right:begin])))
+        left, right = first + size, begin + size
+    return tuple(found)
+
+
+def _matching(old: list[str], new: list[str]) -> list[Match]:
+    if [""] not in (old, new):
+        return matching(old, new)
+    # An empty text has no line, though splitting gives one: no blank line of the other is the same as that.
+    return [(len(old) - 1, len(new) - 1, 1)] if old[-1] == new[-1] else []
+
+
+def landed(before: str, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
+    """Return the text with the hunks as they were answered. Raises ValueError unless there is one answer for each."""
+    lines = before.split("\n")
+    out: list[str] = []
+    at = 0
+    for hunk, answer in zip(hunks, answers, strict=True):
+        out += lines[at : hunk.start]
+        at = hunk.start + len(hunk.old)
+        match answer:
+            case True:
+                out += hunk.new
+            case False:
+                out += hunk.old
+            case _:
+                out += answer
+    return "\n".join([*out, *lines[at:]])

@@ -6,6 +6,7 @@ An event holds data only. Durable events are logged and never lost; the others m
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
+from codeagent.core.acts import QueueKind
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
 from codeagent.core.display import DisplayBlock
 from codeagent.core.envelope import BaseEvent
@@ -21,7 +22,6 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode
-from codeagent.core.queued import QueueKind
 
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
 

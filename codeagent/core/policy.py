@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
+from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import ConfigError
-from codeagent.core.hunks import HunkAnswer
 
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
@@ -19,6 +19,19 @@ configuration, the project's (which may only tighten)."""
 Answer = Literal["once", "session", "rule", "edit", "deny"]
 """`session`: this exact call is not asked about again in this session. `rule`: neither is what `Decision.rule` matches.
 `edit`: ask again, about other arguments."""
+
+ToolHookEvent = Literal["before_tool", "after_tool", "before_update", "after_update"]
+"""Around one call; a hook may name the tools it is for (FEATURES F11)."""
+HookEvent = Literal[
+    "before_tool",
+    "after_tool",
+    "before_update",
+    "after_update",
+    "prompt_submit",
+    "run_finished",
+    "session_start",
+    "session_end",
+]
 
 ALWAYS_ASKS = "this tool asks"
 """The reason where neither a rule nor the call itself gives one."""
@@ -158,7 +171,7 @@ class Decision:
     arguments: str = ""
     """With `edit`: the arguments the call shall have instead, as JSON."""
     hunks: tuple[HunkAnswer, ...] | None = None
-    """With `once`: what of the change is taken, an answer for each of `core.hunks.cut`; None: all of it."""
+    """With `once`: what of the change is taken, an answer for each of `core.display.cut`; None: all of it."""
 
 
 @dataclass(frozen=True)

@@ -250,3 +250,109 @@ class RuleBook(Protocol):
 
     def forget(self, rule: str) -> None:
         """Raises ConfigError where it cannot be taken out; unknown rules are none."""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One folder with a `SKILL.md`, as it is listed; hidden characters are escapes."""
+
+    name: str
+    """`[A-Za-z0-9][A-Za-z0-9_-]{0,63}`, unique."""
+    description: str
+    """One line: what it is about and when to use it."""
+    place: Literal["user", "project"]
+    where: str
+    """Its SKILL.md as people write it: relative to the workspace, or absolute."""
+
+
+@dataclass(frozen=True)
+class SkillText:
+    """What is read on demand."""
+
+    text: str
+    """Markdown without its front matter, or the text of one of the files; hidden characters are escapes."""
+    files: tuple[str, ...] = ()
+    """The other files: for a project's skill relative to the workspace, for a user's relative to its folder."""
+
+
+class Skills(Protocol):
+    """The skills there are; a user's come before a project's, each by name."""
+
+    @property
+    def listed(self) -> tuple[Skill, ...]: ...
+
+    def read(self, name: str, file: str | None = None) -> SkillText:
+        """The body of a skill, or a text file of a user's skill, as it is on disk now; blocks.
+
+        Raises KeyError for an unknown skill, WorkspaceError where the file is missing, leads elsewhere, or is not
+        text.
+        """
+
+
+class NoSkills:
+    """A Skills without any."""
+
+    @property
+    def listed(self) -> tuple[Skill, ...]:
+        return ()
+
+    def read(self, name: str, file: str | None = None) -> SkillText:
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Hit:
+    session: str
+    at: float
+    """Seconds since the epoch."""
+    what: Literal["prompt", "answer", "command"]
+    snippet: str
+    """One line around the first match; hidden characters are escapes."""
+
+
+@dataclass(frozen=True)
+class Found:
+    hits: tuple[Hit, ...]
+    """The newest first."""
+    sessions: int
+    """How many sessions of this workspace were looked through."""
+    complete: bool
+    """False where older sessions were left out: enough was found, or it took too long."""
+
+
+class Memory(Protocol):
+    def search(self, words: tuple[str, ...], limit: int) -> Found:
+        """Where all the words stand in one prompt, answer or command, in any case. Blocks, for a bounded time."""
+
+
+@dataclass(frozen=True)
+class Note:
+    key: str
+    size: int
+    """Characters of its value."""
+
+
+class Scratchpad(Protocol):
+    """Values by key. Secrets are masked before anything is kept, so `get` may give less than was set.
+
+    Every method blocks on a small file and raises SessionError; nothing was changed then. A part of one (for a
+    sub-agent) is another Scratchpad that puts a prefix in front of every key.
+    """
+
+    def get(self, key: str) -> str | None: ...
+
+    def set(self, key: str, value: str) -> None:
+        """Also raises ScratchpadFull."""
+
+    def append(self, key: str, value: str) -> None:
+        """On a line of its own, to what is there; a missing key is made. Also raises ScratchpadFull."""
+
+    def delete(self, key: str) -> bool:
+        """False where there is none."""
+
+    def list(self) -> tuple[Note, ...]:
+        """By key."""
+
+
+class ScratchpadFull(Exception):
+    """It would be larger than it may be; the text says what is too large and what could go."""

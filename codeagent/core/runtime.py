@@ -4,16 +4,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from codeagent.core.acts import Act, Refused
+from codeagent.core.acts import Act, Queued, Refused
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
-from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Workspace
-from codeagent.core.queued import Queued
-from codeagent.core.skills import NoSkills, Skills
+from codeagent.core.ports import NoSkills, OutputStore, Sandbox, SandboxInfo, Skills, Workspace
 from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import Toolbox
 

@@ -9,13 +9,11 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import DisplayBlock, TextBlock
-from codeagent.core.hunks import HunkAnswer
+from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import JsonObject, JsonValue
-from codeagent.core.memory import Scratchpad
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
-from codeagent.core.ports import Sandbox, Workspace
+from codeagent.core.ports import Sandbox, Scratchpad, Workspace
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]

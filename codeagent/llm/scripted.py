@@ -10,9 +10,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind, TranscriptError
-from codeagent.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, text_of
+from codeagent.core.messages import AssistantMessage, Message, ToolMessage, TranscriptCheck, Usage, UserMessage, text_of
 from codeagent.core.model import ModelAnswer, ModelEvent, ModelRequest
-from codeagent.core.transcript import TranscriptCheck
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
 PREFIX = "script:"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from codeagent.core.acts import Queued
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,
@@ -18,13 +19,12 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, walk
-from codeagent.core.job import EndedJob, Job
+from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.notes import job_note, restored_note, shell_note, told_by
 from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered
 from codeagent.core.policy import Mode
-from codeagent.core.queued import Queued
 
 AnyEvent = KnownEvent | UnknownEvent
 

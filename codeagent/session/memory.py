@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from codeagent.core.errors import SessionError
-from codeagent.core.memory import Found, Hit, Note, ScratchpadFull
+from codeagent.core.ports import Found, Hit, Note, ScratchpadFull
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.disk.locks import locked
@@ -140,7 +140,7 @@ class _Pages(BaseModel):
 
 
 class ScratchpadFile:
-    """The Scratchpad of `core.memory`; every call reads the file again, so that two sessions may share it."""
+    """The Scratchpad of `core.ports`; every call reads the file again, so that two sessions may share it."""
 
     def __init__(self, path: Path, redactor: Redactor) -> None:
         self._path = path

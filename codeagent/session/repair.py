@@ -23,9 +23,16 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.json_types import JsonValue
-from codeagent.core.messages import AssistantMessage, ErrorInfo, TextPart, ToolCall, Usage, UserMessage
+from codeagent.core.messages import (
+    AssistantMessage,
+    ErrorInfo,
+    TextPart,
+    ToolCall,
+    Usage,
+    UserMessage,
+    transcript_problems,
+)
 from codeagent.core.notes import SHELL
-from codeagent.core.transcript import transcript_problems
 from codeagent.disk.opens import open_appended
 from codeagent.session.fold import ENDED, ENDED_MIDWAY, MAIN, AnyEvent, History, OpenCall, fold, job_outputs, open_jobs
 from codeagent.session.records import Recording

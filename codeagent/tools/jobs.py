@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from codeagent.core.job import Job
-from codeagent.core.jobs import JobBook
+from codeagent.core.jobs import Job, JobBook
 from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage

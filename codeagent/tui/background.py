@@ -13,7 +13,7 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
-from codeagent.core.job import Job
+from codeagent.core.jobs import Job
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notes import job_note
 from codeagent.core.notices import JobListens

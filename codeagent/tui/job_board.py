@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from codeagent.core.job import Job
+from codeagent.core.jobs import Job
 from codeagent.tui.observable import Observable
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 

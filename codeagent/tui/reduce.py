@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from codeagent.core.acts import Queued
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import TerminalBlock
 from codeagent.core.events import (
@@ -50,7 +51,6 @@ from codeagent.core.notices import (
     SessionNotSaved,
     StepModeChanged,
 )
-from codeagent.core.queued import Queued
 from codeagent.tui.background import BackgroundCalls
 from codeagent.tui.boundaries import Boundaries
 from codeagent.tui.outcomes import SHELL, error_of, note_of, restored_text, said_of, state_of, told_of

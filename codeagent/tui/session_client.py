@@ -10,7 +10,7 @@ from typing import Any, get_args
 from codeagent.config.settings import Settings
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
-from codeagent.core.audit import decisions
+from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CheckpointError, CodeagentError, SessionError
@@ -25,7 +25,6 @@ from codeagent.core.events import (
     ToolUpdated,
     UnknownEvent,
 )
-from codeagent.core.ledger import LedgerRow
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged

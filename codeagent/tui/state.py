@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from codeagent.core.acts import Queued
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.queued import Queued
 from codeagent.tui.job_board import JobBoard
 from codeagent.tui.observable import Observable
 from codeagent.tui.transcript.document import Document

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from codeagent.core.errors import MissingPath, OutsideWorkspace, WorkspaceError
 from codeagent.core.paths import secret_reason
-from codeagent.core.ports import Workspace
+from codeagent.core.ports import Skill, SkillText, Workspace
 from codeagent.core.sanitize import one_line, visible
-from codeagent.core.skills import Skill, SkillText
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.instructions import HIDDEN, first_hidden

@@ -21,7 +21,7 @@ from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
-from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage
+from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage, transcript_problems
 from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelOpener, ModelRequest, Retrying, TextPiece
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
@@ -38,7 +38,6 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.core.transcript import transcript_problems
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.jobs import job_tools

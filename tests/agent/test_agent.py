@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from codeagent.agent.restored import RestoredSession
-from codeagent.core.acts import Answer, Pause, Prompt, Resume, RunShell, SetMode, Steer, Stop
+from codeagent.core.acts import Answer, Pause, Prompt, Queued, Resume, RunShell, SetMode, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, RunFinished, RunStarted, ToolResultAdded, ToolStarted, TurnFinished
-from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.messages import UserMessage, text_of, transcript_problems
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Policy
-from codeagent.core.queued import Queued
-from codeagent.core.transcript import transcript_problems
 from tests.agent.doubles import Scene, Turn, do, of, scene
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.channel import EventChannel
+from codeagent.agent.emitter import EventChannel
 from codeagent.core.events import KnownEvent, Notice, TextDelta, ToolProgress, ToolUpdated
 from tests.effort import times
 

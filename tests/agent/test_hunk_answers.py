@@ -8,8 +8,8 @@ import pytest
 
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import HunkAnswer
 from codeagent.core.events import RunFinished, ToolResultAdded
-from codeagent.core.hunks import HunkAnswer
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision
 from codeagent.tools.builtin.write import Write

@@ -35,9 +35,8 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
-from codeagent.core.messages import AssistantMessage, ToolCall
+from codeagent.core.messages import AssistantMessage, ToolCall, transcript_problems
 from codeagent.core.policy import Decision
-from codeagent.core.transcript import transcript_problems
 from codeagent.session.fold import fold
 from codeagent.session.records import Recording
 from codeagent.session.repair import check_recording, closing_events

@@ -13,9 +13,9 @@ from codeagent.agent.restored import RestoredSession
 from codeagent.core.acts import Answer, Background, FollowUp, Prompt, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
+from codeagent.core.messages import transcript_problems
 from codeagent.core.notes import job_note, told_by
 from codeagent.core.policy import Decision
-from codeagent.core.transcript import transcript_problems
 from codeagent.session.fold import fold
 from codeagent.session.records import Recording
 from codeagent.session.repair import check_recording, closing_events

@@ -3,8 +3,7 @@
 from codeagent.agent.limits import Limits, ReachedLimit, RunMeter
 from codeagent.core.acts import Prompt, Resume, Stop
 from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded
-from codeagent.core.messages import Usage, text_of
-from codeagent.core.transcript import transcript_problems
+from codeagent.core.messages import Usage, text_of, transcript_problems
 from tests.agent.doubles import Turn, do, of, scene
 from tests.agent.watching import paused, to_the_end, until, watched
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
 from codeagent.agent.restored import RestoredSession
-from codeagent.core.acts import FollowUp, Interrupt, Prompt, Rewrite, Steer, Stop, TakeBack
+from codeagent.core.acts import FollowUp, Interrupt, Prompt, Queued, Rewrite, Steer, Stop, TakeBack
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     KnownEvent,
@@ -24,7 +24,6 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import RunNotBegun
-from codeagent.core.queued import Queued
 from codeagent.core.redact import Redactor
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.effort import times

@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from codeagent.agent.restored import RestoredSession
-from codeagent.core.acts import FollowUp, Interrupt, Steer, Stop, TakeBack
+from codeagent.core.acts import FollowUp, Interrupt, Queued, Steer, Stop, TakeBack
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
 from codeagent.core.messages import UserMessage, text_of
-from codeagent.core.queued import Queued
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
 
 THREE = (do("nap"), do("nap"), do("nap"))

@@ -19,9 +19,8 @@ from codeagent.core.events import (
     ToolStarted,
     ToolUpdated,
 )
-from codeagent.core.messages import text_of
+from codeagent.core.messages import text_of, transcript_problems
 from codeagent.core.ports import CommandResult
-from codeagent.core.transcript import transcript_problems
 from codeagent.session.fold import fold
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.fakes import FakeSandbox

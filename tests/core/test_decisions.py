@@ -5,10 +5,9 @@ from typing import Any
 from hypothesis import given
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
-from codeagent.core.audit import decisions
+from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import BatchPlanned, KnownEvent, ToolCallAdded, ToolResultAdded, ToolStarted, UnknownEvent
-from codeagent.core.ledger import LedgerRow
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.notices import CallEdited
 from tests.session.eventlogs import logs

@@ -1,7 +1,6 @@
 """T14, T15: files that run outside the sandbox later are asked about, and what is edited all day is not."""
 
-from codeagent.core.host_files import HOST_FILES
-from codeagent.core.paths import git_layout, host_reason, watched
+from codeagent.core.paths import HOST_FILES, git_layout, host_reason, watched
 from codeagent.core.policy import ApprovalKey, Policy
 from tests.table import for_each
 

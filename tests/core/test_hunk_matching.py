@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.hunks import matching
+from codeagent.core.display import matching
 
 LINES = st.lists(st.sampled_from("abcdef}"), max_size=30)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
+from codeagent.core.display import Hunk, HunkAnswer, cut, landed
 from tests.effort import times
 from tests.table import for_each
 

@@ -1,8 +1,8 @@
 """What a session's calls and requests add up to."""
 
+from codeagent.core.audit import COUNTED, SessionStats, ToolStats, gather_stats
 from codeagent.core.events import JobFinished, LimitReached, ToolResultAdded
 from codeagent.core.messages import ErrorInfo
-from codeagent.core.stats import COUNTED, SessionStats, ToolStats, gather_stats
 from tests.session.eventlogs import Log, finished_run
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from codeagent.core.events import KnownEvent, Notice
+from codeagent.core.messages import transcript_problems
 from codeagent.core.redact import Redactor
-from codeagent.core.transcript import transcript_problems
 from codeagent.session.fold import fold
 from codeagent.session.records import Recording, read_recording
 from codeagent.session.repair import DAMAGED, check_recording, closing_events

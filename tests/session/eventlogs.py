@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
+from codeagent.core.acts import QueueKind
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.events import (
     KnownEvent,
@@ -21,7 +22,6 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.messages import AssistantMessage, ErrorInfo, TextPart, ToolCall, Usage, UserMessage, UserSource
-from codeagent.core.queued import QueueKind
 
 SESSION = "20260102-030405-0a1b2c3d"
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.events import KnownEvent, MessageAdded, Notice, SteerDelivered, SteerQueued, ToolResultAdded
-from codeagent.core.messages import AssistantMessage, ToolMessage, text_of
+from codeagent.core.messages import AssistantMessage, ToolMessage, text_of, transcript_problems
 from codeagent.core.notices import ModeChanged
-from codeagent.core.transcript import transcript_problems
 from codeagent.session.fold import fold
 from tests.session.eventlogs import Log, finished_run, logs
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from codeagent.core.job import Job
+from codeagent.core.jobs import Job
 from codeagent.core.ports import OutputPage
 
 JOB = Job("job-1", "c1", "bash", "npm run dev", "running", 0.0, lines=3)

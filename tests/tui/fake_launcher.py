@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codeagent.config.settings import Settings
-from codeagent.core.acts import Act, Prompt, Refused
+from codeagent.core.acts import Act, Prompt, Queued, Refused
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
@@ -14,7 +14,6 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
-from codeagent.core.queued import Queued
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow

@@ -8,12 +8,11 @@ from typing import Any
 from textual.pilot import Pilot
 
 from codeagent.core.acts import Act, Pause, Refused, Restore, RestoreFile, SetMode, Step, Stop
-from codeagent.core.audit import decisions
+from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent
-from codeagent.core.ledger import LedgerRow
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox

@@ -10,8 +10,7 @@ from textual import events
 from textual.geometry import Region
 
 from codeagent.core.acts import Answer, Reorder, TakeBack
-from codeagent.core.display import TerminalBlock
-from codeagent.core.hunks import cut
+from codeagent.core.display import TerminalBlock, cut
 from codeagent.core.policy import Decision
 from codeagent.tui.parts.approval import ApprovalCard
 from codeagent.tui.parts.queued import QueueView

@@ -16,6 +16,7 @@ from codeagent.core.acts import (
     Interrupt,
     Pause,
     Prompt,
+    Queued,
     Resume,
     RunShell,
     SetEffort,
@@ -27,7 +28,6 @@ from codeagent.core.acts import (
 )
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
-from codeagent.core.queued import Queued
 from codeagent.tui.pages.first_run import FirstRun
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.ports import LaunchOptions, Missing

@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen, Screen
 
 import codeagent.tui
+from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock
-from codeagent.core.queued import Queued
 from codeagent.tui import keys
 from codeagent.tui.actions import ACTIONS, SCOPES
 from codeagent.tui.app import CodeagentApp

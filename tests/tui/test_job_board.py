@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.job import Job, JobStatus
+from codeagent.core.jobs import Job, JobStatus
 from codeagent.tui.job_board import JobBoard
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 

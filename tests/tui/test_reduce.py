@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.prompt import NO_PLAN, PLAN
+from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import MessageAdded, UnknownEvent
 from codeagent.core.messages import UserMessage
-from codeagent.core.queued import Queued
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import AnswerBlock, Batch, CommandBlock, Ending, PromptBlock, Remark, Thoughts

@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.acts import Answer, FollowUp, Prompt, Refused, Resume, RunShell, SetMode, SetModel, Steer, TakeBack
+from codeagent.core.acts import (
+    Answer,
+    FollowUp,
+    Prompt,
+    Queued,
+    Refused,
+    Resume,
+    RunShell,
+    SetMode,
+    SetModel,
+    Steer,
+    TakeBack,
+)
 from codeagent.core.errors import CodeagentError
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
-from codeagent.core.queued import Queued
 from codeagent.tui.launcher import Launcher
 from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from codeagent.tui.session_client import SessionClient

@@ -36,8 +36,8 @@ from codeagent.agent.hooks.contract import (
 )
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, HookSession, Modify, SubmittedPrompt
 from codeagent.core.events import RunFinished
-from codeagent.core.hook_events import HookEvent
 from codeagent.core.messages import ToolCall, text_of
+from codeagent.core.policy import HookEvent
 from codeagent.core.programs import find_program
 from codeagent.core.tool import ToolResult
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from codeagent.agent.hooks.hook import PromptSource
 from codeagent.core.events import RunReason
-from codeagent.core.hook_events import HookEvent
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage
+from codeagent.core.policy import HookEvent
 from codeagent.core.sanitize import one_line
 
 

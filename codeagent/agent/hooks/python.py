@@ -22,8 +22,8 @@ from typing import Any, Literal, TypeVar, get_args, overload
 
 from codeagent.agent.hooks.hook import Deny, Hook, HookSession, SubmittedPrompt, TextAnswer, ToolAnswer, UpdateAnswer
 from codeagent.core.events import RunFinished
-from codeagent.core.hook_events import HookEvent, ToolHookEvent
 from codeagent.core.messages import ToolCall
+from codeagent.core.policy import HookEvent, ToolHookEvent
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolResult
 

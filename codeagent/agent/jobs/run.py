@@ -8,7 +8,7 @@ from typing import Literal
 from codeagent.agent.jobs.output import JobOutput, end_of
 from codeagent.agent.jobs.work import CallWork
 from codeagent.core.events import JobFinished
-from codeagent.core.job import Job
+from codeagent.core.jobs import Job
 from codeagent.core.messages import text_of
 from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.sanitize import one_line

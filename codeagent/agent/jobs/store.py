@@ -11,7 +11,7 @@ from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
-from codeagent.core.job import EndedJob, Job
+from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.notes import job_answer, job_note, told_by
 from codeagent.core.notices import JobListens
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox

@@ -11,9 +11,8 @@ from pydantic import Field
 from codeagent.core.errors import MissingPath
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Workspace
+from codeagent.core.ports import Skill, Skills, Workspace
 from codeagent.core.sanitize import visible
-from codeagent.core.skills import Skill, Skills
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.schema import tool_schema
 

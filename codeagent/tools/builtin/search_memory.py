@@ -6,10 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codeagent.core.memory import Found, Hit, Memory
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Workspace
+from codeagent.core.ports import Found, Hit, Memory, Workspace
 from codeagent.core.tool import Access, InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
 
 _HITS = 10

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codeagent.core.display import Hunk, HunkAnswer, cut, landed
 from codeagent.core.errors import ContentChanged
-from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart
 from codeagent.core.tool import BaseChanged, Denied, Failed, Preview, ToolContext, ToolResult

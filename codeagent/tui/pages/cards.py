@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from codeagent.core.acts import Answer
-from codeagent.core.hunks import HunkAnswer
+from codeagent.core.display import HunkAnswer
 from codeagent.tui.pages.commanded import Chat
 from codeagent.tui.parts.approval import ApprovalCard
 from codeagent.tui.parts.boundary_card import BoundaryCard

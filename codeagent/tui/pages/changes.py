@@ -15,9 +15,8 @@ from textual.events import Key, Resize
 
 from codeagent.core.acts import RestoreFile
 from codeagent.core.checkpoints import ChangedFile, Changes, Node
-from codeagent.core.display import DiffBlock
+from codeagent.core.display import DiffBlock, Hunk, cut, landed
 from codeagent.core.errors import CheckpointError
-from codeagent.core.hunks import Hunk, cut, landed
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON

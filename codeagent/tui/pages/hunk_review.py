@@ -14,8 +14,7 @@ from textual.events import Key, Paste
 from textual.message import Message
 from textual.widgets import TextArea
 
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import HunkAnswer
+from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
@@ -148,7 +147,7 @@ class HunkText(Vertical):
 
 
 class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
-    """Gives an answer for each of `core.hunks.cut` of the two texts; None where the user went back.
+    """Gives an answer for each of `core.display.cut` of the two texts; None where the user went back.
 
     Enter applies once every hunk that is taken was on screen. `clock` gives seconds that never go back.
     """

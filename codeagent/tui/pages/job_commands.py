@@ -4,7 +4,7 @@ from typing import Literal
 
 from codeagent.core.acts import Background, SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
-from codeagent.core.job import Job
+from codeagent.core.jobs import Job
 from codeagent.core.sanitize import one_line
 from codeagent.tui.pages.commanded import Chat
 from codeagent.tui.pages.host import Host

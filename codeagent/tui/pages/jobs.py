@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from codeagent.core.acts import SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
-from codeagent.core.job import Job, JobStatus
+from codeagent.core.jobs import Job, JobStatus
 from codeagent.tui.job_board import JobBoard
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.pages.escape import AGAIN

@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 
 from codeagent.config.paths import PROJECT_FILE, user_config_file
 from codeagent.core.acts import AllowRule, RevokeRule
+from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.core.ledger import LedgerRow, decided_by
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.rule_editor import RuleEditor

@@ -10,9 +10,8 @@ from textual.containers import Vertical
 from textual.events import Resize
 from textual.widgets import Input
 
-from codeagent.core.acts import Refused, Reorder, Rewrite, TakeBack
+from codeagent.core.acts import Queued, Refused, Reorder, Rewrite, TakeBack
 from codeagent.core.errors import CodeagentError
-from codeagent.core.queued import Queued
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.call_edit import fits_line

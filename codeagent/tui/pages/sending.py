@@ -5,10 +5,21 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from codeagent.core.acts import FollowUp, Interrupt, Pause, Prompt, Resume, RunShell, SetMode, Steer, Stop, TakeBack
+from codeagent.core.acts import (
+    FollowUp,
+    Interrupt,
+    Pause,
+    Prompt,
+    Queued,
+    Resume,
+    RunShell,
+    SetMode,
+    Steer,
+    Stop,
+    TakeBack,
+)
 from codeagent.core.errors import CodeagentError
 from codeagent.core.policy import Mode
-from codeagent.core.queued import Queued
 from codeagent.tui.drafts import Draft
 from codeagent.tui.pages.commanded import Chat
 from codeagent.tui.parts.guard import TOO_SOON

@@ -9,8 +9,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import HunkAnswer
+from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.core.policy import Decision
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.approval_body import title_parts, waiting_parts

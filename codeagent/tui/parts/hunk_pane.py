@@ -7,8 +7,7 @@ from typing import Literal
 
 from textual.strip import Strip
 
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import Hunk, HunkAnswer, cut, landed
+from codeagent.core.display import DiffBlock, Hunk, HunkAnswer, cut, landed
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.guard import wholly_on_screen
 from codeagent.tui.parts.line_pane import LinePane

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from codeagent.core.queued import Queued
+from codeagent.core.acts import Queued
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.marked_list import Parts
 from codeagent.tui.rendering.lines import Line, cut_end, flat, line

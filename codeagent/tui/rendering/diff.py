@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from codeagent.core.hunks import matching
+from codeagent.core.display import matching
 from codeagent.tui.rendering.code import StyledLine, highlight
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, segment, wrap
 from codeagent.tui.rendering.matching import Span, changed_words, paired

@@ -9,8 +9,8 @@ import pytest
 from codeagent.agent.hooks.command import CommandHook, command_hooks
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.core.events import ToolResultAdded, ToolStarted, ToolUpdated
-from codeagent.core.hook_events import HookEvent
 from codeagent.core.messages import ToolCall, text_of
+from codeagent.core.policy import HookEvent
 from tests.agent.doubles import Turn, do, of, scene
 
 

@@ -15,8 +15,8 @@ from codeagent.agent.hooks.command import CommandHook, command_hooks
 from codeagent.agent.hooks.contract import ANSWERS, TOLD, AnswerAllow, AnswerDeny, contract_schema, parse_answer
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, HookSession, SubmittedPrompt
 from codeagent.core.events import RunFinished
-from codeagent.core.hook_events import HookEvent, ToolHookEvent
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage
+from codeagent.core.policy import HookEvent, ToolHookEvent
 from codeagent.core.tool import ToolResult
 
 CALL = ToolCall(id="c1", name="bash", arguments='{"command": "ls"}')

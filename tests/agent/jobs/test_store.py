@@ -7,9 +7,8 @@ import pytest
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import Background, FollowUp, RunShell, Stop
 from codeagent.core.events import JobStarted, RunFinished, ToolResultAdded
-from codeagent.core.messages import text_of
+from codeagent.core.messages import text_of, transcript_problems
 from codeagent.core.notices import RunStopped
-from codeagent.core.transcript import transcript_problems
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
 from tests.fakes import FakeSandbox

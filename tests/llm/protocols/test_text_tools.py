@@ -16,9 +16,9 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
     text_of,
+    transcript_problems,
 )
 from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, Retrying, TextPiece
-from codeagent.core.transcript import transcript_problems
 from codeagent.llm.protocols.protocol import TextProtocol
 from codeagent.llm.protocols.text_tools import TextToolModel, as_text
 from codeagent.llm.scripted import ScriptedModel, Turn

@@ -5,7 +5,7 @@ import pytest
 from codeagent.core.errors import MissingPath
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission
-from codeagent.core.skills import NoSkills, Skill, SkillText
+from codeagent.core.ports import NoSkills, Skill, SkillText
 from codeagent.core.tool import Access, NotFound, OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.builtin.info import Info, InfoArgs
 from tests.fakes import tool_context

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import HunkAnswer, cut
+from codeagent.core.display import DiffBlock, HunkAnswer, cut
 from codeagent.core.tool import BaseChanged, Denied, Failed, Preview, ToolResult
 from tests.fakes import put, tool_context
 from tests.tools.conftest import Toolbox

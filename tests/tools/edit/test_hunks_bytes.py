@@ -8,8 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import cut, landed
+from codeagent.core.display import DiffBlock, cut, landed
 from codeagent.core.tool import Denied
 from codeagent.tools.builtin.write import WriteArgs
 from tests.effort import times

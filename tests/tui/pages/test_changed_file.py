@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.checkpoints import Node
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import cut
+from codeagent.core.display import DiffBlock, cut
 from codeagent.tui.pages.changes import changed_file
 
 TEXT = Node("file", b"a\nb\n")

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import HunkAnswer, cut, landed
+from codeagent.core.display import DiffBlock, HunkAnswer, cut, landed
 from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.parts.guard import TOO_SOON
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import TextArea
 
-from codeagent.core.acts import Reorder, Rewrite, TakeBack
-from codeagent.core.queued import Queued
+from codeagent.core.acts import Queued, Reorder, Rewrite, TakeBack
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.pages import queue
 from codeagent.tui.pages.queue import QueuePage

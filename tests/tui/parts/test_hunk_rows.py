@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.display import DiffBlock
-from codeagent.core.hunks import cut
+from codeagent.core.display import DiffBlock, cut
 from codeagent.tui.parts.hunk_pane import CONTEXT, HunkRows, hunk_rows, line_end_notes
 from codeagent.tui.rendering.diff import LEAST_FOLDED
 

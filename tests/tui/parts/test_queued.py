@@ -1,6 +1,6 @@
 from textual.app import App, ComposeResult
 
-from codeagent.core.queued import Queued, QueueKind
+from codeagent.core.acts import Queued, QueueKind
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.state import QueuedMessages
 
