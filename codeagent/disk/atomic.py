@@ -34,7 +34,8 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
     try:
         old = _check(location, base)
         with _draft(location, temporary, 0o666 if old is None else 0o600) as (fd, named):
-            _fill(location, fd, data, old, owner)
+            fill(location, fd, data, old, owner)
+            os.fsync(fd)
             _check(location, base)
             if not named and old is None:
                 _link(location, f"{_DESCRIPTORS}/{fd}", None)
@@ -109,15 +110,18 @@ def _unnamed(location: Location, mode: int) -> int | None:
         raise
 
 
-def _fill(location: Location, fd: int, data: bytes, old: os.stat_result | None, owner: tuple[int, int]) -> None:
+def fill(location: Location, fd: int, data: bytes, old: os.stat_result | None, owner: tuple[int, int]) -> None:
+    """Write the content of a new file, and give it what the old one has, or its owner. Raises OSError, WorkspaceError.
+
+    `owner` (uid, gid) owns a new file if this process may choose.
+    """
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
     if old is not None:
-        keep_attributes(location, fd, old)
+        _keep_attributes(location, fd, old)
     elif os.geteuid() == 0:
         os.fchown(fd, *owner)
-    os.fsync(fd)
 
 
 def is_leftover(folder: int, name: str) -> bool:
@@ -137,7 +141,7 @@ def is_leftover(folder: int, name: str) -> bool:
         os.close(fd)
 
 
-def keep_attributes(location: Location, fd: int, old: os.stat_result) -> None:
+def _keep_attributes(location: Location, fd: int, old: os.stat_result) -> None:
     """Give the new file the old one's owner, attributes and mode. Raises OSError, WorkspaceError."""
     new = os.fstat(fd)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):

@@ -2,7 +2,9 @@
 
 import errno
 import fcntl
+import math
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,9 +35,19 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
     return True
 
 
-def wait_for_lock(fd: int) -> None:
-    """Lock the open file, however long another process holds it. Raises OSError."""
-    fcntl.flock(fd, fcntl.LOCK_EX)
+def wait_for_lock(fd: int, *, seconds: float = math.inf, stop: threading.Event | None = None) -> bool:
+    """Lock the open file as soon as no other process holds it; False if `stop` ended the wait.
+
+    Raises OSError, TimeoutError.
+    """
+    stop = stop or threading.Event()
+    deadline = time.monotonic() + seconds
+    while not try_lock(fd):
+        if time.monotonic() > deadline:
+            raise TimeoutError(errno.ETIMEDOUT, "another process holds it")
+        if stop.wait(_STEP):
+            return False
+    return True
 
 
 @contextmanager
@@ -44,11 +56,7 @@ def locked(path: Path) -> Iterator[None]:
     make_private_folder(path.parent)
     fd = open_lock_file(path)
     try:
-        deadline = time.monotonic() + _PATIENCE
-        while not try_lock(fd):
-            if time.monotonic() > deadline:
-                raise TimeoutError(errno.ETIMEDOUT, "another process holds it")
-            time.sleep(_STEP)
+        wait_for_lock(fd, seconds=_PATIENCE)
         yield
     finally:
         os.close(fd)

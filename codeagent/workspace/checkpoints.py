@@ -95,11 +95,7 @@ class GitCheckpoints:
         self, target: str, *, present: str, paths: Collection[str] | None = None
     ) -> tuple[FileChange, ...]:
         def work(stop: threading.Event) -> tuple[FileChange, ...]:
-            with (
-                self._store.locked(stop) as lock,
-                ObjectReader(self._store, lock) as reader,
-                self._landing() as landing,
-            ):
+            with self._store.locked(stop), ObjectReader(self._store) as reader, self._landing() as landing:
                 self._refuse_half_done()
                 steps = plan(reader, landing[1], target, present, paths)
                 self._carry_out(reader, landing, steps)
@@ -114,16 +110,16 @@ class GitCheckpoints:
                 return
             if protected_part(path) is not None:
                 raise CheckpointError(f"{path} is protected; nothing was changed")
-            with self._store.locked(stop) as lock, self._landing() as landing:
+            with self._store.locked(stop), self._landing() as landing:
                 self._refuse_half_done()
                 self._check_present(landing[1], step)
                 with self._store.writing():
-                    writer = SnapshotWriter(self._store, lock)
+                    writer = SnapshotWriter(self._store)
                     for kept in (node, present):
                         if kept is not None:
                             writer.add(blob_name(kept.data), kept.data)
                     writer.finish()
-                with ObjectReader(self._store, lock) as reader:
+                with ObjectReader(self._store) as reader:
                     self._carry_out(reader, landing, (step,))
 
         return await _in_thread(work)
@@ -133,28 +129,28 @@ class GitCheckpoints:
 
     async def prune(self) -> None:
         def work(stop: threading.Event) -> None:
-            with self._store.locked(stop) as lock:
+            with self._store.locked(stop):
                 if self._journal:
                     return
-                if not prune(self._store, lock, self._known.snapshot(), self._allowance, stop):
+                if not prune(self._store, self._known.snapshot(), self._allowance):
                     self._known.forget()
 
         return await _in_thread(work)
 
     def _take(self, stop: threading.Event) -> Snapshot:
-        with self._store.locked(stop) as lock:
+        with self._store.locked(stop):
             self._refuse_half_done()
             with self._opened_root() as root:
-                return self._taker.take(root, lock, stop)
+                return self._taker.take(root, stop)
 
     def _recover(self, stop: threading.Event) -> str | None:
         if not self._journal:
             return None
-        with self._store.locked(stop) as lock:
+        with self._store.locked(stop):
             if not self._journal:
                 return None
             token, steps = self._journal.read()
-            with ObjectReader(self._store, lock) as reader, self._opened_root() as root:
+            with ObjectReader(self._store) as reader, self._opened_root() as root:
                 resumed = resume(reader, FileWriter(root, self._limits.file, token), steps)
             self._journal.clear()
         return _ended(resumed, len(steps))
@@ -204,7 +200,7 @@ class GitCheckpoints:
 
     @contextmanager
     def _reading(self, stop: threading.Event) -> Iterator[ObjectReader]:
-        with self._store.locked(stop) as lock, ObjectReader(self._store, lock) as reader:
+        with self._store.locked(stop), ObjectReader(self._store) as reader:
             yield reader
 
     @contextmanager
@@ -279,10 +275,10 @@ class SnapshotTaker:
         """The commit of the last one."""
         self._glances: IgnoredFolders = {}
 
-    def take(self, root: int, lock: int, stop: threading.Event) -> Snapshot:
+    def take(self, root: int, stop: threading.Event) -> Snapshot:
         known = self._known.load()
         try:
-            return self._take(known, root, lock, stop)
+            return self._take(known, root, stop)
         except GitRefused:
             if known.snapshot is None and self._tip is None:
                 raise
@@ -290,12 +286,12 @@ class SnapshotTaker:
         self._known.forget()
         self._own.clear()
         self._tip = None
-        return self._take(self._known.load(), root, lock, stop)
+        return self._take(self._known.load(), root, stop)
 
-    def _take(self, known: SnapshotIndex, root: int, lock: int, stop: threading.Event) -> Snapshot:
+    def _take(self, known: SnapshotIndex, root: int, stop: threading.Event) -> Snapshot:
         outer = self._outside.outer()
         everywhere = self._outside.everywhere()
-        writer = SnapshotWriter(self._store, lock)
+        writer = SnapshotWriter(self._store)
         store = self._store.all_stores.stat()
         order = ScanOptions(
             limits=self._limits,

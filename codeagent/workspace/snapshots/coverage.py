@@ -4,14 +4,16 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from codeagent.core.paths import watched, watched_folder
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import write_private
-from codeagent.disk.repository import repository_of, work_tree_of
+from codeagent.disk.repository import isolated_environment, repository_of, work_tree_of
 from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope
+from codeagent.workspace.snapshots.contents import stamp_of
+from codeagent.workspace.snapshots.index import Stamp
 from codeagent.workspace.snapshots.store import UMASK, SnapshotStore
 
 _MOST_PHRASES = 50
@@ -19,11 +21,12 @@ _MOST_RECORDED = 5000
 _LARGEST = 1 << 20
 _LARGEST_INDEX = 256 << 20
 _SECONDS = 20.0
+_CONFIGURED = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL")
+"""By these variables git finds the user's own configuration."""
 _READER = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = {kind}\n"
 
 
-@dataclass(frozen=True)
-class OuterRules:
+class OuterRules(NamedTuple):
     """Ignore rules from outside the workspace."""
 
     above: str
@@ -31,8 +34,7 @@ class OuterRules:
     text: str
 
 
-@dataclass(frozen=True)
-class SnapshotRecord:
+class SnapshotRecord(NamedTuple):
     """What a snapshot records about itself: what it leaves out, and by which rules."""
 
     left_out: tuple[tuple[str, str], ...] = ()
@@ -47,14 +49,7 @@ class SnapshotRecord:
     """What runs outside the sandbox (`paths.watched`) is covered even if ignored."""
 
     def encode(self) -> bytes:
-        record = {
-            "left_out": self.left_out,
-            "outer": [(outer.above, outer.text) for outer in self.outer],
-            "everywhere": self.everywhere,
-            "repositories": self.repositories,
-            "watches": self.watches,
-        }
-        return json.dumps(record, separators=(",", ":")).encode()
+        return json.dumps(self._asdict(), separators=(",", ":")).encode()
 
     def phrases(self) -> tuple[str, ...]:
         """Describe what is left out, to the user; a bounded number of phrases."""
@@ -80,14 +75,10 @@ def bounded(left_out: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def decode(data: bytes) -> SnapshotRecord:
-    record = json.loads(data) if data else {}
-    return SnapshotRecord(
-        tuple((path, why) for path, why in record.get("left_out", ())),
-        tuple(OuterRules(above, text) for above, text in record.get("outer", ())),
-        record.get("everywhere", ""),
-        tuple((folder, exclude) for folder, exclude in record.get("repositories", ())),
-        record.get("watches", False),
-    )
+    """Read a record; one of before `watches` was written down has none."""
+    record = {"watches": False} | json.loads(data or b"{}")
+    outer = tuple(OuterRules(*pair) for pair in record.get("outer", ()))
+    return SnapshotRecord(**record | {"outer": outer})
 
 
 def _printable(path: str) -> str:
@@ -150,14 +141,6 @@ def _folders_of(path: str) -> list[str]:
     return [path[: at + 1] for at, char in enumerate(path) if char == "/"]
 
 
-@dataclass(frozen=True)
-class _GitFiles:
-    """The files of the user's repository that are read here."""
-
-    exclude: Path
-    index: Path
-
-
 class OutsideRules:
     """What the user's own git leaves out and tracks, read as data: no git ever runs on their repository.
 
@@ -168,7 +151,7 @@ class OutsideRules:
         self._store = store
         self._environment = environment
         self._global: str | None = None
-        self._index_state: tuple[int, ...] | None = None
+        self._index_state: Stamp | None = None
         self._tracked: frozenset[str] = frozenset()
 
     def outer(self) -> tuple[OuterRules, ...]:
@@ -180,9 +163,9 @@ class OutsideRules:
         while folder != top:
             folder = folder.parent
             found.append(OuterRules(_leading(folder, root), _read_rules(folder / ".gitignore")))
-        repository = _git_files(top)
-        if repository is not None:
-            found.append(OuterRules(_leading(top, root), _read_rules(repository.exclude, follow=True)))
+        exclude, _ = _git_files(top)
+        if exclude is not None:
+            found.append(OuterRules(_leading(top, root), _read_rules(exclude, follow=True)))
         found.append(OuterRules(_leading(top, root), self.everywhere()))
         return tuple(found)
 
@@ -196,15 +179,14 @@ class OutsideRules:
         """Return the workspace's files in the user's index, ignored or not; empty if that cannot be read."""
         root = self._store.workspace
         top = work_tree_of(root) or root
-        repository = _git_files(top)
+        _, index = _git_files(top)
         try:
-            found = None if repository is None else repository.index.lstat()
+            state = None if index is None else stamp_of(index.lstat())
         except OSError:
-            found = None
-        state = None if found is None else (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+            state = None
         if state != self._index_state:
             self._index_state = state
-            names = [] if repository is None or state is None else self._index_names(repository.index)
+            names = [] if index is None or state is None else self._index_names(index)
             lead = _leading(top, root)
             self._tracked = frozenset(name[len(lead) :] for name in names if name.startswith(lead))
         return self._tracked
@@ -213,12 +195,9 @@ class OutsideRules:
         environment = self._environment
         home = environment.get("HOME", "/")
         base = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
-        asked = {key: environment[key] for key in ("HOME", "XDG_CONFIG_HOME") if key in environment}
-        settings = self._store.environment(asked)
-        for name in ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL"):
-            settings[name] = environment.get(name, "")
-            if not settings[name]:
-                del settings[name]
+        settings = isolated_environment(self._store.git)
+        del settings["GIT_CONFIG_NOSYSTEM"], settings["GIT_CONFIG_GLOBAL"]
+        settings |= {name: environment[name] for name in _CONFIGURED if environment.get(name)}
         said = self._git(["config", "--type=path", "--get", "core.excludesFile"], settings)
         return Path(os.fsdecode(said.rstrip(b"\n")) or f"{base}/git/ignore")
 
@@ -236,7 +215,7 @@ class OutsideRules:
                 write_private(copy, data)
             except OSError:
                 return []
-            settings = self._store.environment({"GIT_DIR": str(reader), "GIT_INDEX_FILE": str(copy)})
+            settings = isolated_environment(reader) | {"GIT_INDEX_FILE": str(copy)}
             names = self._git(["ls-files", "-z"], settings).split(b"\0")
             copy.unlink(missing_ok=True)
             if len(names) > 1:
@@ -246,7 +225,7 @@ class OutsideRules:
     def _git(self, arguments: list[str], environment: Mapping[str, str]) -> bytes:
         try:
             return subprocess.run(
-                [self._store.program(), *arguments],
+                [self._store.program, *arguments],
                 cwd=self._store.git,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -259,19 +238,16 @@ class OutsideRules:
             return b""
 
 
-def _git_files(top: Path) -> _GitFiles | None:
-    """Return what is read of the repository whose work tree this is; of a submodule, nothing is."""
+def _git_files(top: Path) -> tuple[Path, Path] | tuple[None, None]:
+    """Return exclude file and index of the repository whose work tree this is; of a submodule, neither is read."""
     found = repository_of(top)
     if found is None or found.problem:
-        return None
-    outside = found.outside
-    if outside is None:
-        return _GitFiles(top / ".git/info/exclude", top / ".git/index")
-    return (
-        None
-        if outside.own == outside.directory
-        else _GitFiles(outside.directory / "info/exclude", outside.own / "index")
-    )
+        return None, None
+    if found.outside is None:
+        return top / ".git/info/exclude", top / ".git/index"
+    if found.outside.own == found.outside.directory:
+        return None, None
+    return found.outside.directory / "info/exclude", found.outside.own / "index"
 
 
 def _read_rules(path: Path, *, follow: bool = False) -> str:

@@ -22,11 +22,14 @@ _RAW = 32
 
 
 class ObjectReader:
-    """Reads objects with one `git cat-file` as long as the block lasts. Raises CheckpointError."""
+    """Reads objects with one `git cat-file` under the store's lock, as long as the block lasts.
 
-    def __init__(self, store: SnapshotStore, lock: int) -> None:
+    Everything raises CheckpointError.
+    """
+
+    def __init__(self, store: SnapshotStore) -> None:
         self._store = store
-        self._process = store.start(["cat-file", "--batch"], lock)
+        self._process = store.start("cat-file", "--batch")
         self._trees: dict[str, dict[bytes, Leaf]] = {}
 
     def __enter__(self) -> Self:
@@ -138,14 +141,13 @@ def blob_name(data: bytes) -> str:
 
 
 class SnapshotWriter:
-    """Writes one snapshot through `git fast-import`, started when there is something to write.
+    """Writes one snapshot through `git fast-import`, started when there is something to write, under the store's lock.
 
     Everything raises CheckpointError.
     """
 
-    def __init__(self, store: SnapshotStore, lock: int) -> None:
+    def __init__(self, store: SnapshotStore) -> None:
         self._store = store
-        self._lock = lock
         self._process: subprocess.Popen[bytes] | None = None
         self._sent: set[str] = set()
 
@@ -201,8 +203,8 @@ class SnapshotWriter:
 
     def _send(self, *parts: bytes) -> None:
         if self._process is None:
-            command = ["fast-import", "--quiet", "--done", "--force", "--date-format=raw", "--depth=0"]
-            self._process = self._store.start(command, self._lock)
+            options = ("--quiet", "--done", "--force", "--date-format=raw", "--depth=0")
+            self._process = self._store.start("fast-import", *options)
         assert self._process.stdin is not None
         try:
             for part in parts:

@@ -3,12 +3,9 @@
 import os
 import secrets
 import shutil
-import threading
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
@@ -20,10 +17,6 @@ _MOST_LOOSE = 2000
 _MOST_PACKS = 40
 
 
-class Git(Protocol):
-    def __call__(self, arguments: list[str], *, data: bytes = b"") -> bytes: ...
-
-
 @dataclass(frozen=True)
 class Retention:
     """How old (in seconds) and how large (in bytes) a workspace's snapshots may be."""
@@ -32,42 +25,41 @@ class Retention:
     size: int = 2048 << 20
 
 
-def prune(store: SnapshotStore, lock: int, last: str | None, allowance: Retention, stop: threading.Event) -> bool:
+def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
     """Prune under the store's lock; snapshots of living processes stay, and so does `last`. Raises CheckpointError.
 
-    Returns False if `last` does not exist. `stop` interrupts it; the next pruning carries on.
+    Returns False if `last` does not exist. If it is interrupted, the next pruning carries on.
     """
-    git = partial(store.run, lock=lock, stop=stop)
     _drop_old_stores(store, allowance.age)
     with store.writing():
-        pinned = _pin(git, last)
-        dead = {name: at for name, at in _sessions(git).items() if not _alive(store.live_file(name))}
+        pinned = _pin(store, last)
+        dead = {name: at for name, at in _sessions(store).items() if not _alive(store.live_file(name))}
         now = time.time()
         drop = [name for name, at in dead.items() if now - at > allowance.age]
-        _drop(git, drop)
-        _tidy(store, git, dropped=bool(drop))
+        _drop(store, drop)
+        _tidy(store, dropped=bool(drop))
         rest = sorted(dead.keys() - set(drop), key=lambda name: (dead[name], name))
         while rest and _size(store.git) > allowance.size:
             oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
-            _drop(git, oldest)
-            _tidy(store, git, dropped=True)
+            _drop(store, oldest)
+            _tidy(store, dropped=True)
         _forget_the_dead(store)
     return pinned
 
 
-def _pin(git: Git, last: str | None) -> bool:
+def _pin(store: SnapshotStore, last: str | None) -> bool:
     try:
         command = f"update {_LAST} {last}\n" if last is not None else f"delete {_LAST}\n"
-        git(["update-ref", "--stdin"], data=command.encode())
+        store.run("update-ref", "--stdin", data=command.encode())
     except CheckpointError:
         return last is None
     return True
 
 
-def _sessions(git: Git) -> dict[str, float]:
+def _sessions(store: SnapshotStore) -> dict[str, float]:
     """Return when each session took its last snapshot, in seconds since the epoch."""
     form = "--format=%(refname:lstrip=2) %(committerdate:unix)"
-    lines = git(["for-each-ref", form, _SESSIONS]).decode().splitlines()
+    lines = store.run("for-each-ref", form, _SESSIONS).decode().splitlines()
     return {name: float(at) for name, _, at in (line.partition(" ") for line in lines)}
 
 
@@ -87,21 +79,21 @@ def _alive(file: Path) -> bool:
         os.close(fd)
 
 
-def _drop(git: Git, sessions: list[str]) -> None:
+def _drop(store: SnapshotStore, sessions: list[str]) -> None:
     if sessions:
         lines = "".join(f"delete {_SESSIONS}{name}\n" for name in sessions)
-        git(["update-ref", "--stdin"], data=lines.encode())
+        store.run("update-ref", "--stdin", data=lines.encode())
 
 
-def _tidy(store: SnapshotStore, git: Git, *, dropped: bool) -> None:
+def _tidy(store: SnapshotStore, *, dropped: bool) -> None:
     objects = store.git / "objects"
     packs = sum(1 for _ in objects.glob("pack/*.pack"))
     if dropped or packs > _MOST_PACKS:
-        git(["repack", "-a", "-d", "-q"])
-        git(["prune", "--expire=now"])
+        store.run("repack", "-a", "-d", "-q")
+        store.run("prune", "--expire=now")
     elif sum(1 for _ in objects.glob("??/*")) > _MOST_LOOSE:
-        git(["repack", "-d", "-q"])
-        git(["prune-packed", "-q"])
+        store.run("repack", "-d", "-q")
+        store.run("prune-packed", "-q")
 
 
 def _forget_the_dead(store: SnapshotStore) -> None:

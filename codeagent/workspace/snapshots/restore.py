@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,14 +49,14 @@ class RestoreJournal:
 
     def write(self, token: str, steps: Sequence[RestoreStep]) -> None:
         """Write the steps down. Raises OSError; then no restore is in progress."""
-        record = {"token": token, "steps": [(step.path, _pair(step.old), _pair(step.new)) for step in steps]}
+        record = {"token": token, "steps": [(step.path, step.old, step.new) for step in steps]}
         replace_private(self._path, json.dumps(record).encode())
 
     def read(self) -> tuple[str, tuple[RestoreStep, ...]]:
         """Return token and steps. Raises CheckpointError."""
         try:
             record = json.loads(self._path.read_bytes())
-            steps = tuple(RestoreStep(path, _unpaired(old), _unpaired(new)) for path, old, new in record["steps"])
+            steps = tuple(RestoreStep(path, _known(old), _known(new)) for path, old, new in record["steps"])
             return str(record["token"]), steps
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
@@ -68,18 +69,12 @@ class RestoreJournal:
         sync_folder(self._path.parent)
 
 
-def _pair(state: FileState | None) -> tuple[str, str] | None:
-    return None if state is None else (state.kind, state.blob)
-
-
-def _unpaired(pair: Sequence[str] | None) -> FileState | None:
-    if pair is None:
-        return None
-    name, blob = pair
-    kind = next((known for known in _MODES if known == name), None)
-    if kind is None:
-        raise ValueError(f"{name!r} is not a kind of file")
-    return FileState(kind, blob)
+def _known(pair: Sequence[str] | None) -> FileState | None:
+    """Raises ValueError if it is not a kind of file and a hash."""
+    kind, blob = pair or ("file", "")
+    if kind not in _MODES:
+        raise ValueError(f"{kind!r} is not a kind of file")
+    return None if pair is None else FileState(kind, blob)
 
 
 def mode_of(kind: NodeKind) -> bytes:
@@ -240,7 +235,7 @@ def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
     for step in steps:
         if step.new is None or step.old is not None:
             continue
-        if landing.is_folder(step.path):
+        if stat.S_ISDIR(landing.mode(step.path) or 0):
             extra = next((path for path in landing.all_below(step.path) if path not in removed), None)
             if extra is not None:
                 raise CheckpointError(
@@ -250,7 +245,8 @@ def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
         at = step.path.find("/")
         while at >= 0:
             above = step.path[:at]
-            if above not in removed and landing.exists(above) and not landing.is_folder(above):
+            mode = None if above in removed else landing.mode(above)
+            if mode is not None and not stat.S_ISDIR(mode):
                 raise CheckpointError(
                     f"{step.path} cannot be restored while {above} is not a folder; "
                     "nothing was changed: restore that too, or move it away"

@@ -14,13 +14,13 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.programs import find_program, why_not_found
-from codeagent.disk.locks import open_lock_file, try_lock, wait_for_lock
+from codeagent.disk.locks import open_lock_file, wait_for_lock
 from codeagent.disk.private import replace_private
 from codeagent.disk.repository import isolated_environment
 
@@ -28,7 +28,6 @@ UMASK = 0o077
 """For git, which writes the store."""
 _OLDEST_GIT = (2, 29)
 _LOCK_SECONDS = 120.0
-_LOCK_STEP = 0.01
 _STOP_STEP = 0.1
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _CONFIG = """\
@@ -63,8 +62,11 @@ class SnapshotStore:
         self.folder = self.all_stores / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
         self.git = self.folder / "git"
         self.session = f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.program = ""
+        """The git that is run, an absolute path; empty before `ready`."""
         self._live = -1
-        self._program: str | None = None
+        self._lock = -1
+        self._stop = threading.Event()
 
     def close(self) -> None:
         """Let this process's snapshots be pruned from now on."""
@@ -93,16 +95,16 @@ class SnapshotStore:
             wait_for_lock(live)
         except OSError as error:
             raise _unusable(self.folder, error) from None
-        self._program, self._live = program, live
+        self.program, self._live = program, live
 
     def live_file(self, session: str) -> Path:
         return self.folder / "live" / session
 
     @contextmanager
-    def locked(self, stop: threading.Event) -> Iterator[int]:
+    def locked(self, stop: threading.Event) -> Iterator[None]:
         """Hold the store's lock, one process at a time; git inherits it, so that a git that outlives us keeps it.
 
-        `stop` ends the wait for it.
+        `stop` ends the wait for it, and what `run` waits for.
         """
         self.ready()
         try:
@@ -113,8 +115,10 @@ class SnapshotStore:
             _wait_for(fd, stop)
             self._check_still_here(fd)
             self._clear_after_a_crash()
-            yield fd
+            self._lock, self._stop = fd, stop
+            yield
         finally:
+            self._lock = -1
             os.close(fd)
 
     @contextmanager
@@ -132,26 +136,25 @@ class SnapshotStore:
             raise
         mark.unlink(missing_ok=True)
 
-    def start(self, arguments: Sequence[str], lock: int) -> subprocess.Popen[bytes]:
-        """Start git with three pipes; its errors fit into a pipe, so that they can be read at the end."""
-        assert self._program is not None
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start git under the lock, with three pipes; its errors fit into one, so that they can be read at the end."""
         try:
             return subprocess.Popen(
-                [self._program, *arguments],
+                [self.program, *arguments],
                 cwd=self.git,
-                env=self.environment(),
+                env=isolated_environment(self.git),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(lock,),
+                pass_fds=(self._lock,),
                 umask=UMASK,
             )
         except OSError as error:
             raise _unusable(self.folder, error) from None
 
-    def run(self, arguments: Sequence[str], lock: int, stop: threading.Event, data: bytes = b"") -> bytes:
-        """Return what git printed, given `data` to read; `stop` ends it."""
-        with self.start(arguments, lock) as process:
+    def run(self, *arguments: str, data: bytes = b"") -> bytes:
+        """Return what git printed under the lock, given `data` to read."""
+        with self.start(*arguments) as process:
             unsent: bytes | None = data
             while True:
                 try:
@@ -159,7 +162,7 @@ class SnapshotStore:
                     break
                 except subprocess.TimeoutExpired:
                     unsent = None  # the first call keeps what it has not written yet
-                    if stop.is_set():
+                    if self._stop.is_set():
                         process.kill()
                         raise _interrupted() from None
         if process.returncode:
@@ -176,15 +179,6 @@ class SnapshotStore:
             f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: "
             "if this goes on, remove that folder and start again"
         )
-
-    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return git's environment, with nothing of the caller's own but `extra`."""
-        return isolated_environment(self.git) | dict(extra or {})
-
-    def program(self) -> str:
-        self.ready()
-        assert self._program is not None
-        return self._program
 
     def _check_still_here(self, lock: int) -> None:
         """Check that the store still exists: pruning removes the stores of workspaces not used for a long time."""
@@ -254,22 +248,18 @@ def _write_if_missing(path: Path, data: bytes) -> None:
 
 
 def _wait_for(lock: int, stop: threading.Event) -> None:
-    end = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            if try_lock(lock):
-                return
-        except OSError as error:
-            raise CheckpointError(
-                f"the checkpoints cannot be locked: {os.strerror(error.errno or 0)}; nothing was changed"
-            ) from None
-        if time.monotonic() > end:
-            raise CheckpointError(
-                "another codeagent has been at work on the checkpoints of this folder for two minutes; "
-                "nothing was changed: try again when it is done"
-            )
-        if stop.wait(_LOCK_STEP):
+    try:
+        if not wait_for_lock(lock, seconds=_LOCK_SECONDS, stop=stop):
             raise _interrupted()
+    except TimeoutError:
+        raise CheckpointError(
+            "another codeagent has been at work on the checkpoints of this folder for two minutes; "
+            "nothing was changed: try again when it is done"
+        ) from None
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoints cannot be locked: {os.strerror(error.errno or 0)}; nothing was changed"
+        ) from None
 
 
 def _interrupted() -> CheckpointError:

@@ -5,22 +5,21 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.errors import ContentChanged, ProtectedPath
 from codeagent.core.paths import protected_part
 from codeagent.disk import atomic
 from codeagent.disk.confined import Location
-from codeagent.disk.opens import create_file, open_folder
+from codeagent.disk.opens import create_file, open_below, open_folder
 from codeagent.workspace.snapshots.contents import Content, NotCovered, read_content
 from codeagent.workspace.snapshots.objects import blob_name
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
-@dataclass(frozen=True)
-class FileState:
+class FileState(NamedTuple):
     """The kind of the file at a path, and the hash of its content."""
 
     kind: NodeKind
@@ -48,24 +47,15 @@ class FileWriter:
         content = self.content(path)
         return None if content is None else FileState(content.kind, blob_name(content.data))
 
-    def is_folder(self, path: str) -> bool:
+    def mode(self, path: str) -> int | None:
+        """Return the mode of whatever is at the path, a folder or a link too; None if nothing can be found there."""
         with self._parent(path) as location:
             if location is None:
-                return False
+                return None
             try:
-                return stat.S_ISDIR(os.stat(location.name, dir_fd=location.parent, follow_symlinks=False).st_mode)
+                return os.stat(location.name, dir_fd=location.parent, follow_symlinks=False).st_mode
             except OSError:
-                return False
-
-    def exists(self, path: str) -> bool:
-        with self._parent(path) as location:
-            if location is None:
-                return False
-            try:
-                os.stat(location.name, dir_fd=location.parent, follow_symlinks=False)
-            except OSError:
-                return False
-            return True
+                return None
 
     def all_below(self, path: str) -> Iterator[str]:
         """Yield everything below a folder that is not a folder itself."""
@@ -114,14 +104,12 @@ class FileWriter:
             self._expect(location, present)
             os.unlink(location.name, dir_fd=location.parent)
         self._touch(path)
-        folder = path.rpartition("/")[0]
-        while folder:
-            with self._parent(folder) as location:
+        while path := path.rpartition("/")[0]:
+            with self._parent(path) as location:
                 try:
                     os.rmdir(location.name, dir_fd=location.parent) if location is not None else None
                 except OSError:
                     return
-            folder = folder.rpartition("/")[0]
 
     def drop(self, path: str) -> None:
         """Remove a file that nobody needs, whatever is in it, if possible."""
@@ -153,26 +141,25 @@ class FileWriter:
     def _fill(self, location: Location, draft: str, node: Node) -> None:
         if node.kind == "link":
             os.symlink(node.data, os.fsencode(draft), dir_fd=location.parent)
-            if os.geteuid() == 0:
-                owner = os.fstat(self._root)
-                os.chown(draft, owner.st_uid, owner.st_gid, dir_fd=location.parent, follow_symlinks=False)
+            self._give_away(draft, location.parent)
             return
         old = _regular(location)
         wanted = 0o777 if node.kind == "executable" else 0o666
         fd = create_file(draft, wanted if old is None else 0o600, within=location.parent)
         try:
-            rest = memoryview(node.data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
+            root = os.fstat(self._root)
+            atomic.fill(location, fd, node.data, old, (root.st_uid, root.st_gid))
             if old is not None:
-                atomic.keep_attributes(location, fd, old)
                 os.fchmod(fd, _mode(stat.S_IMODE(os.fstat(fd).st_mode), node.kind))
-            elif os.geteuid() == 0:
-                owner = os.fstat(self._root)
-                os.fchown(fd, owner.st_uid, owner.st_gid)
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def _give_away(self, name: str, folder: int) -> None:
+        """Let the root's owner own what was made, if this process may choose."""
+        if os.geteuid() == 0:
+            root = os.fstat(self._root)
+            os.chown(name, root.st_uid, root.st_gid, dir_fd=folder, follow_symlinks=False)
 
     def _expect(self, location: Location, present: FileState | None) -> None:
         try:
@@ -187,41 +174,40 @@ class FileWriter:
     def _parent(self, path: str, *, make: bool = False) -> Iterator[Location | None]:
         """Open the folder that holds the path; None if there is none, or a link on the way."""
         *folders, name = path.split("/")
-        fd = os.dup(self._root)
+        fd = self._opened(folders)
+        if fd is None and make:
+            self._make_folders(folders)
+            fd = self._opened(folders)
+        if fd is None:
+            yield None
+            return
         try:
-            for at, folder in enumerate(folders):
-                inner = self._inner(fd, folder, make, "/".join(folders[: at + 1]))
-                if inner is None:
-                    yield None
-                    return
-                os.close(fd)
-                fd = inner
             yield Location(fd, name, path)
         finally:
             os.close(fd)
 
-    def _inner(self, parent: int, name: str, make: bool, path: str) -> int | None:
-        for attempt in range(2):
-            try:
-                return open_folder(name, within=parent)
-            except OSError as error:
-                if error.errno not in _NOT_THERE:
-                    raise
-                if not make or attempt or error.errno != errno.ENOENT:
-                    return None
-            self._make_folder(parent, name, path)
-        return None
-
-    def _make_folder(self, parent: int, name: str, path: str) -> None:
-        _refuse_protected(path)
+    def _opened(self, folders: list[str]) -> int | None:
         try:
-            os.mkdir(name, dir_fd=parent)
-        except FileExistsError:
-            return
-        self._touch(path)
-        if os.geteuid() == 0:
-            owner = os.fstat(self._root)
-            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=parent, follow_symlinks=False)
+            return open_below(self._root, folders, listed=True)
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise
+
+    def _make_folders(self, folders: list[str]) -> None:
+        """Make those that are missing, as far as no file or link is in their place."""
+        for depth in range(1, len(folders) + 1):
+            path = "/".join(folders[:depth])
+            _refuse_protected(path)
+            with self._parent(path) as location:
+                if location is None:
+                    return
+                try:
+                    os.mkdir(location.name, dir_fd=location.parent)
+                except FileExistsError:
+                    continue
+                self._give_away(location.name, location.parent)
+            self._touch(path)
 
 
 def _regular(location: Location) -> os.stat_result | None:
