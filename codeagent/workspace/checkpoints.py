@@ -74,7 +74,7 @@ class GitCheckpoints:
     async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
         def work(stop: threading.Event) -> tuple[FileChange, ...]:
             until = self._take(stop).id if after is None else after
-            with self._reading(stop) as reader:
+            with self._store.locked(stop), ObjectReader(self._store) as reader:
                 return tuple(step.change() for step in differences(reader, before, until))
 
         return await _in_thread(work)
@@ -85,7 +85,7 @@ class GitCheckpoints:
                 return None
             if snapshot is None:
                 return self._present_node(path)
-            with self._reading(stop) as reader:
+            with self._store.locked(stop), ObjectReader(self._store) as reader:
                 state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
                 return None if state is None else Node(state.kind, reader.data(state.blob))
 
@@ -95,10 +95,9 @@ class GitCheckpoints:
         self, target: str, *, present: str, paths: Collection[str] | None = None
     ) -> tuple[FileChange, ...]:
         def work(stop: threading.Event) -> tuple[FileChange, ...]:
-            with self._store.locked(stop), ObjectReader(self._store) as reader, self._landing() as landing:
-                self._refuse_half_done()
-                steps = plan(reader, landing[1], target, present, paths)
-                self._carry_out(reader, landing, steps)
+            with self._files(stop) as files, ObjectReader(self._store) as reader:
+                steps = plan(reader, files, target, present, paths)
+                self._carry_out(reader, files, steps)
             return tuple(step.change() for step in steps)
 
         return await _in_thread(work)
@@ -110,22 +109,37 @@ class GitCheckpoints:
                 return
             if protected_part(path) is not None:
                 raise CheckpointError(f"{path} is protected; nothing was changed")
-            with self._store.locked(stop), self._landing() as landing:
-                self._refuse_half_done()
-                self._check_present(landing[1], step)
+            with self._files(stop) as files:
+                try:
+                    same = files.state(path) == step.old
+                except NotCovered:
+                    same = False
+                if not same:
+                    raise CheckpointError(f"{path} has changed since; nothing was changed: look at it, then try again")
                 with self._store.writing():
                     writer = SnapshotWriter(self._store)
-                    for kept in (node, present):
-                        if kept is not None:
-                            writer.add(blob_name(kept.data), kept.data)
+                    for kept in filter(None, (node, present)):
+                        writer.add(blob_name(kept.data), kept.data)
                     writer.finish()
                 with ObjectReader(self._store) as reader:
-                    self._carry_out(reader, landing, (step,))
+                    self._carry_out(reader, files, (step,))
 
         return await _in_thread(work)
 
     async def recover(self) -> str | None:
-        return await _in_thread(self._recover)
+        def work(stop: threading.Event) -> str | None:
+            if not self._journal:
+                return None
+            with self._store.locked(stop):
+                if not self._journal:
+                    return None
+                token, steps = self._journal.read()
+                with ObjectReader(self._store) as reader, self._opened_root() as root:
+                    resumed = resume(reader, FileWriter(root, self._limits.file, token), steps)
+                self._journal.clear()
+            return _ended(resumed, len(steps))
+
+        return await _in_thread(work)
 
     async def prune(self) -> None:
         def work(stop: threading.Event) -> None:
@@ -138,50 +152,27 @@ class GitCheckpoints:
         return await _in_thread(work)
 
     def _take(self, stop: threading.Event) -> Snapshot:
-        with self._store.locked(stop):
-            self._refuse_half_done()
-            with self._opened_root() as root:
-                return self._taker.take(root, stop)
+        with self._files(stop) as files:
+            return self._taker.take(files, stop)
 
-    def _recover(self, stop: threading.Event) -> str | None:
-        if not self._journal:
-            return None
-        with self._store.locked(stop):
-            if not self._journal:
-                return None
-            token, steps = self._journal.read()
-            with ObjectReader(self._store) as reader, self._opened_root() as root:
-                resumed = resume(reader, FileWriter(root, self._limits.file, token), steps)
-            self._journal.clear()
-        return _ended(resumed, len(steps))
-
-    def _carry_out(self, reader: ObjectReader, landing: tuple[str, FileWriter], steps: tuple[RestoreStep, ...]) -> None:
+    def _carry_out(self, reader: ObjectReader, files: FileWriter, steps: tuple[RestoreStep, ...]) -> None:
         if not steps:
             return
-        token, hands = landing
         try:
-            self._journal.write(token, steps)
+            self._journal.write(files.token, steps)
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise CheckpointError(
                 f"{self._store.folder} cannot be written: {reason}; nothing was changed: make room, then try again"
             ) from None
         try:
-            perform(reader, hands, steps)
+            perform(reader, files, steps)
         except HalfRestored:
             raise
         except CheckpointError:
             self._journal.clear()
             raise
         self._journal.clear()
-
-    def _check_present(self, landing: FileWriter, step: RestoreStep) -> None:
-        try:
-            same = landing.state(step.path) == step.old
-        except NotCovered:
-            same = False
-        if not same:
-            raise CheckpointError(f"{step.path} has changed since; nothing was changed: look at it, then try again")
 
     def _present_node(self, path: str) -> Node | None:
         with self._opened_root() as root:
@@ -191,23 +182,16 @@ class GitCheckpoints:
                 raise CheckpointError(f"{path}: {reason}; no snapshot holds it") from None
         return None if content is None else Node(content.kind, content.data)
 
-    def _refuse_half_done(self) -> None:
-        if self._journal:
-            raise CheckpointError(
-                "going back was interrupted by a crash and is not finished; nothing was changed: "
-                "start codeagent again to finish it"
-            )
-
     @contextmanager
-    def _reading(self, stop: threading.Event) -> Iterator[ObjectReader]:
-        with self._store.locked(stop), ObjectReader(self._store) as reader:
-            yield reader
-
-    @contextmanager
-    def _landing(self) -> Iterator[tuple[str, FileWriter]]:
-        token = secrets.token_hex(8)
-        with self._opened_root() as root:
-            yield token, FileWriter(root, self._limits.file, token)
+    def _files(self, stop: threading.Event) -> Iterator[FileWriter]:
+        """Hold the store's lock, and the workspace open, in which no restore is half done."""
+        with self._store.locked(stop), self._opened_root() as root:
+            if self._journal:
+                raise CheckpointError(
+                    "going back was interrupted by a crash and is not finished; nothing was changed: "
+                    "start codeagent again to finish it"
+                )
+            yield FileWriter(root, self._limits.file, secrets.token_hex(8))
 
     @contextmanager
     def _opened_root(self) -> Iterator[int]:
@@ -275,10 +259,10 @@ class SnapshotTaker:
         """The commit of the last one."""
         self._glances: IgnoredFolders = {}
 
-    def take(self, root: int, stop: threading.Event) -> Snapshot:
+    def take(self, files: FileWriter, stop: threading.Event) -> Snapshot:
         known = self._known.load()
         try:
-            return self._take(known, root, stop)
+            return self._take(known, files, stop)
         except GitRefused:
             if known.snapshot is None and self._tip is None:
                 raise
@@ -286,9 +270,9 @@ class SnapshotTaker:
         self._known.forget()
         self._own.clear()
         self._tip = None
-        return self._take(self._known.load(), root, stop)
+        return self._take(self._known.load(), files, stop)
 
-    def _take(self, known: SnapshotIndex, root: int, stop: threading.Event) -> Snapshot:
+    def _take(self, known: SnapshotIndex, files: FileWriter, stop: threading.Event) -> Snapshot:
         outer = self._outside.outer()
         everywhere = self._outside.everywhere()
         writer = SnapshotWriter(self._store)
@@ -302,9 +286,9 @@ class SnapshotTaker:
         )
         with self._store.writing():
             try:
-                found = Scan(order, writer.add, stop, self._glances).run(root, known.root)
+                found = Scan(order, writer.add, stop, self._glances).run(files.root, known.root)
                 for path in found.leftovers:
-                    FileWriter(root, self._limits.file, "none").drop(path)
+                    files.drop(path)
                 about = SnapshotRecord(bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories)))
                 self._name(writer, known, found, about)
             except BaseException:

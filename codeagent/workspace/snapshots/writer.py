@@ -30,8 +30,9 @@ class FileWriter:
     """Changes files below one folder. Raises WorkspaceError and OSError; then the file is as it was."""
 
     def __init__(self, root: int, limit: int, token: str) -> None:
-        """`limit` in bytes: larger files are never read. `token` marks unfinished files."""
-        self._root = root
+        """`root` is the open folder. `limit` in bytes: larger files are never read. `token` marks unfinished files."""
+        self.root = root
+        self.token = token
         self._limit = limit
         self._mark = f".codeagent-{token}"
         self._number = 0
@@ -147,7 +148,7 @@ class FileWriter:
         wanted = 0o777 if node.kind == "executable" else 0o666
         fd = create_file(draft, wanted if old is None else 0o600, within=location.parent)
         try:
-            root = os.fstat(self._root)
+            root = os.fstat(self.root)
             atomic.fill(location, fd, node.data, old, (root.st_uid, root.st_gid))
             if old is not None:
                 os.fchmod(fd, _mode(stat.S_IMODE(os.fstat(fd).st_mode), node.kind))
@@ -158,7 +159,7 @@ class FileWriter:
     def _give_away(self, name: str, folder: int) -> None:
         """Let the root's owner own what was made, if this process may choose."""
         if os.geteuid() == 0:
-            root = os.fstat(self._root)
+            root = os.fstat(self.root)
             os.chown(name, root.st_uid, root.st_gid, dir_fd=folder, follow_symlinks=False)
 
     def _expect(self, location: Location, present: FileState | None) -> None:
@@ -188,7 +189,7 @@ class FileWriter:
 
     def _opened(self, folders: list[str]) -> int | None:
         try:
-            return open_below(self._root, folders, listed=True)
+            return open_below(self.root, folders, listed=True)
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
