@@ -21,8 +21,7 @@ from codeagent.disk.opens import read_regular
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.registry import ToolFile, ToolLoader
-from codeagent.tools.user.python import PythonLoader
-from codeagent.tools.user.python_module import marked_in
+from codeagent.tools.user.python import PythonLoader, marked_in
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 

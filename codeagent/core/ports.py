@@ -187,15 +187,8 @@ class SandboxInfo:
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
 
 
-class Sandbox(Protocol):
-    """Where commands run. It never falls back to anything weaker."""
-
-    async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
-        """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
-
-    @property
-    def exposed(self) -> str:
-        """Why commands may come across files of secrets that are not hidden from them, as a phrase; usually empty."""
+class RunsCommands(Protocol):
+    """Something that commands can be given to: a sandbox, or what listens to one."""
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end, passing output on as it comes; while `on_output` waits, reading stops.
@@ -205,6 +198,17 @@ class Sandbox(Protocol):
         Raises SandboxUnavailable before anything ran (also where `read_only` cannot be had),
         SandboxLost when the effect is unknown.
         """
+
+
+class Sandbox(RunsCommands, Protocol):
+    """Where commands run. It never falls back to anything weaker."""
+
+    async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
+        """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
+
+    @property
+    def exposed(self) -> str:
+        """Why commands may come across files of secrets that are not hidden from them, as a phrase; usually empty."""
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Meanwhile nothing runs inside, so that the workspace stays as it is; nests. Raises SandboxLost."""

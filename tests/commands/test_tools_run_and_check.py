@@ -162,7 +162,7 @@ def test_the_check_of_a_python_file_that_nobody_trusts_runs_nothing_of_it(produc
         ("x = '\0'\n", "letters.py:1: "),
         (PRINTING.replace("text: str", "text"), "letters.py:5: count_letters: the parameter 'text' has no type"),
         (PRINTING + PRINTING, "there is another tool count_letters"),
-        ("# coding: no-such\n", "this is not Python source"),
+        ("# coding: no-such\n", "letters.py:1: syntax error: unknown encoding: no-such"),
     ],
 )
 def test_what_can_be_read_from_an_untrusted_python_file_is_said(product: Product, text: str, said: str) -> None:

@@ -13,7 +13,7 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart, text_of
-from codeagent.core.ports import Command, CommandResult, OutputSink, OutputStore, Sandbox, Workspace
+from codeagent.core.ports import Command, CommandResult, OutputSink, OutputStore, RunsCommands, Sandbox, Workspace
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
 
@@ -241,7 +241,7 @@ async def run_for_model(
 
 
 async def run_command(
-    sandbox: Sandbox, command: Command, outputs: OutputStore, on_update: OnUpdate, timeout: float | None = None
+    sandbox: RunsCommands, command: Command, outputs: OutputStore, on_update: OnUpdate, timeout: float | None = None
 ) -> CommandRun:
     """Run to the end, to the timeout (seconds) or to the cancel, and wait until everything has stopped.
 

@@ -15,6 +15,9 @@ _MARK = "__codeagent_tool__"
 _being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar("_being_loaded", default=None)
 """Functions marked while one file is executed: a redefined name would hide one of them in the module."""
 
+_CHOICES = {"approval": get_args(Permission), "effect": get_args(Effect), "mode": get_args(ToolMode)}
+_MAY_BE_NONE = frozenset({"name", "label", "description", "timeout", "max_calls", "mode", "output_limit"})
+
 
 @dataclass(frozen=True)
 class ToolMark:
@@ -65,8 +68,9 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
     known = [about.name for about in fields(ToolMark)]
     if unknown := [name for name in said if name not in known]:
         raise TypeError(f"register_tool takes no {unknown[0]!r}; it takes {', '.join(known)}")
+    for what, value in said.items():
+        _check(what, value)
     marked = ToolMark(**said)
-    _check(marked)
 
     def mark(target: FunctionT) -> FunctionT:
         if not inspect.isfunction(target):
@@ -96,29 +100,19 @@ def marks_collected() -> Iterator[list[Callable[..., Any]]]:
         _being_loaded.reset(token)
 
 
-def _check(marked: ToolMark) -> None:
-    _one_of("approval", marked.approval, get_args(Permission))
-    _one_of("effect", marked.effect, get_args(Effect))
-    if marked.mode is not None:
-        _one_of("mode", marked.mode, get_args(ToolMode))
-    for what in ("name", "label", "description", "hint", "documentation"):
-        value = getattr(marked, what)
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"{what} is a text, not {value!r:.100}")
-    _positive("timeout", marked.timeout, (int, float))
-    _positive("max_calls", marked.max_calls, (int,))
-    _positive("output_limit", marked.output_limit, (int,))
-    if not isinstance(marked.sandbox, bool):
-        raise TypeError(f"sandbox is True or False, not {marked.sandbox!r:.100}")
-
-
-def _one_of(what: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{what} is one of {', '.join(allowed)}, not {value!r:.100}")
-
-
-def _positive(what: str, value: object, kinds: tuple[type, ...]) -> None:
-    if value is None:
+def _check(what: str, value: object) -> None:
+    """Raises TypeError, ValueError."""
+    if value is None and what in _MAY_BE_NONE:
         return
-    if not isinstance(value, kinds) or isinstance(value, bool) or not value > 0:  # type: ignore[operator]  # a number
-        raise ValueError(f"{what} is a number above 0, not {value!r:.100}")
+    match what:
+        case "approval" | "effect" | "mode":
+            if value not in _CHOICES[what]:
+                raise ValueError(f"{what} is one of {', '.join(_CHOICES[what])}, not {value!r:.100}")
+        case "timeout" | "max_calls" | "output_limit":
+            kinds = (int, float) if what == "timeout" else (int,)
+            if not isinstance(value, kinds) or isinstance(value, bool) or not value > 0:
+                raise ValueError(f"{what} is a number above 0, not {value!r:.100}")
+        case "sandbox" if not isinstance(value, bool):
+            raise TypeError(f"sandbox is True or False, not {value!r:.100}")
+        case "name" | "label" | "description" | "hint" | "documentation" if not isinstance(value, str):
+            raise TypeError(f"{what} is a text, not {value!r:.100}")

@@ -6,9 +6,11 @@ import json
 import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -17,7 +19,6 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled, Failed, Preview, Tool, ToolContext, ToolError, ToolResult
-from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.shell.run import CommandRunner
 from codeagent.tools.user.decorator import ToolMark
 from codeagent.tools.user.function_schema import FunctionArgs, FunctionSchema
@@ -33,20 +34,6 @@ T = TypeVar("T")
 THREAD_NAME = "tool function"
 _SECONDS_TO_NOTICE = 2.0
 """How long a function in a thread that sees `ToolContext.cancel` may take to end by itself."""
-
-
-@dataclass(frozen=True)
-class Ended(Generic[T]):
-    """How work in a thread ended: with a value, or with an exception of any kind."""
-
-    value: T | None = None
-    raised: BaseException | None = None
-
-    def result(self) -> T:
-        """Raises what the work raised."""
-        if self.raised is not None:
-            raise self.raised
-        return self.value  # type: ignore[return-value]  # T may itself be None
 
 
 @dataclass(frozen=True)
@@ -107,7 +94,7 @@ class FunctionTool(Tool[FunctionArgs]):
         text = f"{as_call(self.name, args.given)}\n\nRuns {where}. Source: {self._place.origin}"
         return Preview(self.target(args), (TextBlock(text=text),))
 
-    async def run(self, args: FunctionArgs, ctx: ToolContext) -> Result:
+    async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
         if inspect.isasyncgenfunction(self._function):
             return await self._run_to_the_end(args, ctx)
         printed = self._printed(ctx)
@@ -139,7 +126,7 @@ class FunctionTool(Tool[FunctionArgs]):
                 with heard_by(printed.take):
                     await generator.aclose()
 
-    async def _run_to_the_end(self, args: FunctionArgs, ctx: ToolContext) -> Result:
+    async def _run_to_the_end(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
         """Run a stateful tool where there are no jobs: its updates are the result."""
         said: list[str] = []
         talk = self.talk(args, ctx)
@@ -165,10 +152,8 @@ class FunctionTool(Tool[FunctionArgs]):
             with heard_by(printed.take):
                 return self._function(*positional, **named)
 
-        ended = await self._in_thread(work)
-        if ended.raised is not None:
-            self._fail(ended.raised)
-        return await self._awaited(ended.value, printed) if inspect.isawaitable(ended.value) else ended.value
+        value = await self._in_thread(work)
+        return await self._awaited(value, printed) if inspect.isawaitable(value) else value
 
     async def _awaited(self, work: Any, printed: PrintedOutput) -> Any:
         try:
@@ -179,17 +164,29 @@ class FunctionTool(Tool[FunctionArgs]):
         except (Exception, SystemExit) as error:
             self._fail(error)
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Ended[Any]:
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        """What the function returned. Raises ToolError."""
         running = in_thread(work)
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def tell(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed, so nobody is waiting
+                loop.call_soon_threadsafe(ended.set)
+
+        running.add_done_callback(tell)
         try:
-            await asyncio.wait({running})
+            await ended.wait()
         except asyncio.CancelledError:
             if self._schema.context is not None:
-                await asyncio.wait({running}, timeout=_SECONDS_TO_NOTICE)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), _SECONDS_TO_NOTICE)
             if not running.done():
                 raise Cancelled(
                     "the function runs in a thread, which cannot be stopped: it may still be running"
                 ) from None
+        if (error := running.exception()) is not None:
+            self._fail(error)
         return running.result()
 
     def _fail(self, error: BaseException) -> NoReturn:
@@ -197,12 +194,8 @@ class FunctionTool(Tool[FunctionArgs]):
         if isinstance(error, ToolError):
             raise error
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        lines = [
-            line
-            for frame, line in traceback.walk_tb(error.__traceback__)
-            if frame.f_code.co_filename == self._place.code_file
-        ]
-        where = f" ({self._place.shown}:{lines[-1]})" if lines else ""
+        line = last_line(error, self._place.code_file)
+        where = f" ({self._place.shown}:{line})" if line else ""
         raise Failed(said + where) from None
 
 
@@ -225,44 +218,29 @@ def _for_a_thread(ctx: ToolContext) -> ToolContext:
     return replace(ctx, run=refuse, receive=refuse, on_update=refuse, on_progress=refuse)
 
 
-def in_thread(work: Callable[[], T]) -> "asyncio.Future[Ended[T]]":
-    """Run `work` in a thread of its own, in this context; what it raises is in the result.
+def in_thread(work: Callable[[], T]) -> Future[T]:
+    """Run `work` in a thread of its own, in this context; the future is never cancelled.
 
-    It is a daemon thread outside of the loop's pool: work that never ends blocks neither other work nor the exit.
+    It is a daemon thread outside of any pool: work that never ends blocks neither other work nor the exit.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Ended[T]] = loop.create_future()
-
-    def settle(ended: Ended[T]) -> None:
-        if not future.done():
-            future.set_result(ended)
+    future: Future[T] = Future()
 
     def run() -> None:
-        ended = outcome(work)
         try:
-            loop.call_soon_threadsafe(settle, ended)
-        except RuntimeError:  # the loop is closed, so nobody is waiting
-            return
+            value = work()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
 
     threading.Thread(target=copy_context().run, args=(run,), name=THREAD_NAME, daemon=True).start()
     return future
 
 
-def within(seconds: float, work: Callable[[], T]) -> Ended[T] | None:
-    """Run `work` in a thread and wait; None if it has not ended in time and continues unheard. Blocks."""
-    done: list[Ended[T]] = []
-    run = copy_context().run
-    thread = threading.Thread(target=run, args=(lambda: done.append(outcome(work)),), name=THREAD_NAME, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return done[0] if done else None
-
-
-def outcome(work: Callable[[], T]) -> Ended[T]:
-    try:
-        return Ended(value=work())
-    except BaseException as error:
-        return Ended(raised=error)
+def last_line(error: BaseException, file: str) -> int | None:
+    """The line that raised it, or the last one that led there, in the file as its code objects name it."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return next(reversed([line for frame, line in frames if frame.f_code.co_filename == file]), None)
 
 
 def one_line(arguments: dict[str, Any]) -> str:

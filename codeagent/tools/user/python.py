@@ -1,30 +1,44 @@
 """Tools from Python functions marked with `@register_tool`: in files, and in installed packages."""
 
+import ast
+import importlib.util
 import inspect
 import linecache
 import re
+import secrets
+import sys
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.registry import Loaded, ToolFile
-from codeagent.tools.user.decorator import ToolMark, marked_as
+from codeagent.tools.user.decorator import ToolMark, marked_as, marks_collected
 from codeagent.tools.user.function_schema import FunctionSchema, NotATool, function_schema
-from codeagent.tools.user.function_tool import FunctionPlace, FunctionTool
+from codeagent.tools.user.function_tool import FunctionPlace, FunctionTool, in_thread, last_line
 from codeagent.tools.user.lint import lint
-from codeagent.tools.user.python_module import CannotLoad, Executed, executed, quietly
+from codeagent.tools.user.printed import PrintedStream, heard_by
 from codeagent.tools.user.sandboxed_function import SandboxedFunction
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DEF = re.compile(r"\s*(?:async\s+)?def\b")
 IMPORT_SECONDS = 10.0
 GROUP = "codeagent.tools"
+
+
+class CannotLoad(Exception):
+    """Why a file cannot be loaded; `where` is `file:line`."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(why)
+        self.problem = ToolProblem(where, why)
 
 
 @dataclass(frozen=True)
@@ -42,8 +56,199 @@ class MarkedFunction:
         return self.marked.name if self.marked.name is not None else self.function.__name__
 
 
-def tools_of(found: list[MarkedFunction], outputs: OutputStore) -> tuple[list[Tool[Any]], list[ToolProblem]]:
-    """The tools in the order of the file, and the problems; a repeated name is an error at the second place."""
+class PythonLoader:
+    """Loads Python files. Their code runs in this process with all its rights: only for files that are trusted."""
+
+    suffixes = (".py",)
+
+    def __init__(self, outputs: OutputStore, import_seconds: float = IMPORT_SECONDS) -> None:
+        self._outputs = outputs
+        self._import_seconds = import_seconds
+
+    def load(self, file: ToolFile) -> Loaded:
+        where = f"{file.shown}:1"
+        loaded, printed = _quietly(self._import_seconds, lambda: self._load(file), where, "it")
+        if loaded is None:
+            text = (
+                f"it takes longer than {self._import_seconds:g} s to import; that cannot be stopped and continues "
+                "until it ends. Move the work into the function"
+            )
+            return Loaded(problems=(ToolProblem(where, text),))
+        if not printed:
+            return loaded
+        told = ToolProblem(where, "it prints when it is imported; that is not shown", "warning")
+        return Loaded(loaded.tools, (*loaded.problems, told))
+
+    def _load(self, file: ToolFile) -> Loaded:
+        with _executed(file) as functions:
+            found = [_found_in_file(function, file) for function in functions]
+            loaded = _tools_of(found, self._outputs)
+        problems = list(loaded.problems)
+        if not found:
+            text = "no function is marked with @register_tool, so it adds no tool"
+            problems.append(ToolProblem(f"{file.shown}:1", text, "warning"))
+        if file.place == "project":
+            problems += _tightened(loaded.tools)
+        return Loaded(loaded.tools, tuple(problems))
+
+
+def entry_point_tools(
+    outputs: OutputStore, points: Iterable[EntryPoint] | None = None, import_seconds: float = IMPORT_SECONDS
+) -> Loaded:
+    """The tools of all packages, by package and name; what fails is a problem and does not stop the rest.
+
+    An entry point is a marked function, a Tool class that is made without arguments, a Tool, or a module with marked
+    functions. Blocks; runs in a thread. `points` None: those of the installed packages.
+    """
+    tools: list[Tool[Any]] = []
+    problems: list[ToolProblem] = []
+    every = entry_points(group=GROUP) if points is None else points
+    for point in sorted(every, key=lambda point: (_package(point), point.name)):
+        where = f"{_package(point)}: {point.name}"
+        loaded = _from_package(point, where, outputs, import_seconds)
+        problems += loaded.problems
+        for tool in loaded.tools:
+            if any(other.name == tool.name and other.origin == tool.origin for other in tools):
+                problems.append(ToolProblem(where, f"there is another tool {tool.name} in this package"))
+            else:
+                tools.append(tool)
+    return Loaded(tuple(tools), tuple(problems))
+
+
+def marked_in(file: ToolFile) -> tuple[list[str], list[ToolProblem]]:
+    """The names of the functions that a file marks, and what is wrong with them, without running anything."""
+    try:
+        code = _compiled(file, flags=ast.PyCF_ONLY_AST)
+    except CannotLoad as error:
+        return [], [error.problem]
+    names: list[str] = []
+    problems: list[ToolProblem] = []
+    for node in code.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if (mark := next((one for one in node.decorator_list if _marks(one)), None)) is None:
+            continue
+        name = _said_name(mark) or node.name
+        where = f"{file.shown}:{node.lineno}"
+        if name in names:
+            problems.append(ToolProblem(where, f"there is another tool {name}"))
+        names.append(name)
+        given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        untyped = [one.arg for one in given if one.annotation is None]
+        problems += [ToolProblem(where, f"{name}: the parameter {arg!r} has no type") for arg in untyped]
+    return names, problems
+
+
+def _marks(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "register_tool"
+
+
+def _said_name(decorator: ast.expr) -> str | None:
+    keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+    found = next((one.value for one in keywords if one.arg == "name"), None)
+    return found.value if isinstance(found, ast.Constant) and isinstance(found.value, str) else None
+
+
+def _quietly(seconds: float, work: Callable[[], Loaded], where: str, what: str) -> tuple[Loaded | None, bool]:
+    """What `work` loads in a thread, and whether it printed, which is dropped; None if it takes longer than `seconds`.
+
+    What it raises becomes a problem about `what`. Work that takes too long continues: a thread cannot be stopped.
+    """
+    printed: list[str] = []
+
+    def listen(stream: PrintedStream, text: str) -> None:
+        if not printed:
+            printed.append(text)
+
+    def heard() -> Loaded:
+        with heard_by(listen):
+            return work()
+
+    running = in_thread(heard)
+    if wait([running], seconds).not_done:
+        return None, bool(printed)
+    match running.exception():
+        case None:
+            return running.result(), bool(printed)
+        case CannotLoad() as error:
+            return Loaded(problems=(error.problem,)), False
+        case error:
+            return Loaded(problems=(ToolProblem(where, f"{what} cannot be loaded: {_said(error)}"),)), False
+
+
+@contextmanager
+def _executed(file: ToolFile) -> Iterator[list[Callable[..., Any]]]:
+    """Execute the file; yield the functions it marks, in order, even if their name was reused since.
+
+    It runs from the bytes that were read, under a name that nobody can guess; its module is in `sys.modules` only
+    meanwhile, where hints and dataclasses are looked up. Raises CannotLoad.
+    """
+    code = _compiled(file)
+    text = importlib.util.decode_source(file.content)
+    linecache.cache[file.shown] = (len(text), None, text.splitlines(keepends=True), file.shown)
+    module = types.ModuleType(f"codeagent_tool_{secrets.token_hex(16)}")
+    module.__file__ = str(file.path)
+    sys.modules[module.__name__] = module
+    try:
+        with marks_collected() as marked:
+            _execute(code, module, file.shown)
+        yield [function for function in marked if _is_at_home(function, module)]
+    finally:
+        sys.modules.pop(module.__name__, None)
+
+
+def _compiled(file: ToolFile, flags: int = 0) -> Any:
+    """Its code, or (with `ast.PyCF_ONLY_AST`) its tree. Raises CannotLoad."""
+    try:
+        return compile(file.content, file.shown, "exec", flags=flags, dont_inherit=True)
+    except SyntaxError as error:
+        raise CannotLoad(f"{file.shown}:{error.lineno or 1}", f"syntax error: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise CannotLoad(f"{file.shown}:1", f"this is not Python source: {error}") from None
+
+
+def _execute(code: types.CodeType, module: types.ModuleType, shown: str) -> None:
+    try:
+        exec(code, module.__dict__)
+    except BaseException as error:
+        said = _said(error)
+        if isinstance(error, SystemExit):
+            said = f"it ends the program when imported: {said}"
+        if isinstance(error, ImportError):
+            said += "; a tool can import what is installed with codeagent, but not another tool"
+        raise CannotLoad(f"{shown}:{last_line(error, shown) or 1}", said) from None
+
+
+def _said(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_at_home(function: Callable[..., Any], module: types.ModuleType) -> bool:
+    """Whether the file defines the function, and has not only imported a package's tool."""
+    home = sys.modules.get(function.__module__)
+    return home is module or getattr(home, function.__name__, None) is not function
+
+
+def _found_in_file(function: Callable[..., Any], file: ToolFile) -> MarkedFunction:
+    where = f"{file.shown}:{_line_of(function, file.shown)}"
+    place = FunctionPlace(where, file.shown, file.shown, file.content)
+    return MarkedFunction(function, marked_as(function) or ToolMark(), where, place)
+
+
+def _line_of(function: Callable[..., Any], file: str) -> int:
+    """The line of its `def` in this file, as code objects name it; 1 if it comes from elsewhere."""
+    code = inspect.unwrap(function).__code__
+    if code.co_filename != file:
+        return 1
+    lines = linecache.getlines(file)
+    numbered = enumerate(lines[code.co_firstlineno - 1 :], code.co_firstlineno)
+    return next((number for number, line in numbered if _DEF.match(line)), code.co_firstlineno)
+
+
+def _tools_of(found: Sequence[MarkedFunction], outputs: OutputStore) -> Loaded:
+    """The tools in the order of the file, none if there is an error; a repeated name is one, at the second place."""
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
     places: dict[str, str] = {}
@@ -62,17 +267,8 @@ def tools_of(found: list[MarkedFunction], outputs: OutputStore) -> tuple[list[To
         for name in schema.undocumented:
             text = f"the docstring of {one.name} describes {name!r}, which it does not take"
             problems.append(ToolProblem(one.where, text, "warning"))
-    return tools, problems
-
-
-def line_of(function: Callable[..., Any], file: str) -> int:
-    """The line of its `def` in this file, as code objects name it; 1 if it comes from elsewhere."""
-    code = inspect.unwrap(function).__code__
-    if code.co_filename != file:
-        return 1
-    lines = linecache.getlines(file)
-    numbered = enumerate(lines[code.co_firstlineno - 1 :], code.co_firstlineno)
-    return next((number for number, line in numbered if _DEF.match(line)), code.co_firstlineno)
+    broken = any(problem.level == "error" for problem in problems)
+    return Loaded(() if broken else tuple(tools), tuple(problems))
 
 
 def _tool_of(found: MarkedFunction, outputs: OutputStore) -> tuple[FunctionTool, FunctionSchema]:
@@ -86,9 +282,8 @@ def _tool_of(found: MarkedFunction, outputs: OutputStore) -> tuple[FunctionTool,
         reasons = (*reasons, "sandbox=True runs it where there is no ToolContext; leave out one of the two")
     if reasons:
         raise NotATool(reasons)
-    made = (found.function, found.name, found.marked, schema, found.place, outputs)
     kind = SandboxedFunction if found.marked.sandbox else FunctionTool
-    return kind(*made), schema
+    return kind(found.function, found.name, found.marked, schema, found.place, outputs), schema
 
 
 def _objections(found: MarkedFunction) -> Iterator[str]:
@@ -108,111 +303,27 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
         yield "sandbox=True needs the function's file, which cannot be read"
 
 
-class PythonLoader:
-    """Loads Python files. Their code runs in this process with all its rights: only for files that are trusted."""
-
-    suffixes = (".py",)
-
-    def __init__(self, outputs: OutputStore, import_seconds: float = IMPORT_SECONDS) -> None:
-        self._outputs = outputs
-        self._import_seconds = import_seconds
-
-    def load(self, file: ToolFile) -> Loaded:
-        try:
-            done = quietly(self._import_seconds, lambda: self._load(file))
-        except CannotLoad as error:
-            return Loaded(problems=(error.problem,))
-        except Exception as error:
-            return Loaded(problems=(ToolProblem(f"{file.shown}:1", f"{type(error).__name__}: {error}"),))
-        if done is None:
-            text = (
-                f"it takes longer than {self._import_seconds:g} s to import; that cannot be stopped and continues "
-                "until it ends. Move the work into the function"
-            )
-            return Loaded(problems=(ToolProblem(f"{file.shown}:1", text),))
-        loaded, printed = done
-        if not printed:
-            return loaded
-        told = ToolProblem(f"{file.shown}:1", "it prints when it is imported; that is not shown", "warning")
-        return Loaded(loaded.tools, (*loaded.problems, told))
-
-    def _load(self, file: ToolFile) -> Loaded:
-        with executed(file) as done:
-            found = _found_in_file(file, done)
-            tools, problems = tools_of(found, self._outputs)
-        if not found:
-            text = "no function is marked with @register_tool, so it adds no tool"
-            problems.append(ToolProblem(f"{file.shown}:1", text, "warning"))
-        if file.place == "project":
-            problems += _tightened(tools)
-        broken = any(problem.level == "error" for problem in problems)
-        return Loaded(() if broken else tuple(tools), tuple(problems))
-
-
-def _found_in_file(file: ToolFile, done: Executed) -> list[MarkedFunction]:
-    out: list[MarkedFunction] = []
-    for function in done.marked:
-        where = f"{file.shown}:{line_of(function, file.shown)}"
-        if (marked := marked_as(function)) is not None:
-            out.append(
-                MarkedFunction(function, marked, where, FunctionPlace(where, file.shown, file.shown, file.content))
-            )
-    return out
-
-
-def _tightened(tools: Sequence[Tool[Any]]) -> list[ToolProblem]:
+def _tightened(tools: Sequence[Tool[Any]]) -> Iterator[ToolProblem]:
     """Make a project's tools ask, unless a rule of the user allows them (SECURITY.md T17), and say so."""
-    problems: list[ToolProblem] = []
     for tool in tools:
         unconfined = tool.effect == "files" and not tool.sandboxed
         said = ['approval="auto"'] if tool.permission == "auto" else []
         said += ['effect="files" outside the sandbox'] if unconfined else []
         if said:
             text = f"{' and '.join(said)} holds only in your own folder; a rule of yours can allow its calls"
-            problems.append(ToolProblem(tool.origin, text, "warning"))
+            yield ToolProblem(tool.origin, text, "warning")
         tool.permission = "prompt" if tool.permission == "auto" else tool.permission
         tool.effect = "anything" if unconfined else tool.effect
-    return problems
-
-
-def entry_point_tools(
-    outputs: OutputStore, points: Iterable[EntryPoint] | None = None, import_seconds: float = IMPORT_SECONDS
-) -> Loaded:
-    """The tools of all packages, by package and name; what fails is a problem and does not stop the rest.
-
-    An entry point is a marked function, a Tool class that is made without arguments, a Tool, or a module with marked
-    functions. Blocks; runs in a thread. `points` None: those of the installed packages.
-    """
-    tools: list[Tool[Any]] = []
-    problems: list[ToolProblem] = []
-    every = entry_points(group=GROUP) if points is None else points
-    for point in sorted(every, key=lambda point: (_package(point), point.name)):
-        where = f"{_package(point)}: {point.name}"
-        loaded = _loaded(point, where, outputs, import_seconds)
-        problems += loaded.problems
-        for tool in loaded.tools:
-            twin = next((other for other in tools if other.name == tool.name and other.origin == tool.origin), None)
-            if twin is None:
-                tools.append(tool)
-            else:
-                problems.append(ToolProblem(where, f"there is another tool {tool.name} in this package"))
-    return Loaded(tuple(tools), tuple(problems))
 
 
 def _package(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
 
 
-def _loaded(point: EntryPoint, where: str, outputs: OutputStore, import_seconds: float) -> Loaded:
-    try:
-        done = quietly(import_seconds, lambda: _made(point, where, outputs))
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
-        said = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return Loaded(problems=(ToolProblem(where, f"{point.value} cannot be loaded: {said}"),))
-    if done is None:
-        text = f"{point.value} takes longer than {import_seconds:g} s to import; that cannot be stopped"
-        return Loaded(problems=(ToolProblem(where, text),))
-    return done[0]
+def _from_package(point: EntryPoint, where: str, outputs: OutputStore, import_seconds: float) -> Loaded:
+    loaded, _ = _quietly(import_seconds, lambda: _made(point, where, outputs), where, point.value)
+    text = f"{point.value} takes longer than {import_seconds:g} s to import; that cannot be stopped"
+    return Loaded(problems=(ToolProblem(where, text),)) if loaded is None else loaded
 
 
 def _made(point: EntryPoint, where: str, outputs: OutputStore) -> Loaded:
@@ -222,27 +333,21 @@ def _made(point: EntryPoint, where: str, outputs: OutputStore) -> Loaded:
     if isinstance(target, Tool):
         target.source, target.origin = "python", _package(point)
         return Loaded((target,), lint(target, where))
-    functions = list(vars(target).values()) if isinstance(target, ModuleType) else [target]
-    found = [_found_in_package(function, point, where) for function in functions if marked_as(function) is not None]
-    if not found:
-        what = "holds no function that is" if isinstance(target, ModuleType) else "is neither a Tool nor a function"
+    functions = list(vars(target).values()) if isinstance(target, types.ModuleType) else [target]
+    marks = [(function, marked) for function in functions if (marked := marked_as(function)) is not None]
+    if not marks:
+        what = (
+            "holds no function that is" if isinstance(target, types.ModuleType) else "is neither a Tool nor a function"
+        )
         return Loaded(problems=(ToolProblem(where, f"{point.value} {what} marked with @register_tool"),))
-    tools, problems = tools_of(found, outputs)
-    broken = any(problem.level == "error" for problem in problems)
-    return Loaded(() if broken else tuple(tools), tuple(problems))
+    return _tools_of([_found_in_package(*mark, point, where) for mark in marks], outputs)
 
 
-def _found_in_package(function: Any, point: EntryPoint, where: str) -> MarkedFunction:
-    marked = marked_as(function)
-    assert marked is not None
+def _found_in_package(function: Any, marked: ToolMark, point: EntryPoint, where: str) -> MarkedFunction:
     file = inspect.unwrap(function).__code__.co_filename
-    content = _content(file) if marked.sandbox else None
+    try:
+        content = Path(file).read_bytes() if marked.sandbox else None
+    except OSError:
+        content = None
     place = FunctionPlace(_package(point), f"{function.__module__.replace('.', '/')}.py", file, content)
     return MarkedFunction(function, marked, where, place)
-
-
-def _content(file: str) -> bytes | None:
-    try:
-        return Path(file).read_bytes()
-    except OSError:
-        return None

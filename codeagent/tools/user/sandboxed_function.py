@@ -3,15 +3,13 @@
 import base64
 import json
 import secrets
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal
 
 from codeagent.core.messages import text_of
-from codeagent.core.ports import Command, CommandResult, OnOutput, Sandbox, SandboxInfo, Swept
+from codeagent.core.ports import Command, CommandResult, OnOutput, RunsCommands
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
 from codeagent.tools.shell.run import CommandRun, run_command
 from codeagent.tools.user.function_schema import FunctionArgs
@@ -31,22 +29,18 @@ _START = (
 
 
 class AnswerTap:
-    """A sandbox that takes one line out of what a command prints: the answer behind a secret marker.
+    """Runs commands in a sandbox and takes one line out of what they print: the answer behind a secret marker.
 
     `answer` is that line without the marker, once `run` has ended; everything else is passed on.
     """
 
-    def __init__(self, sandbox: Sandbox, marker: bytes) -> None:
+    def __init__(self, sandbox: RunsCommands, marker: bytes) -> None:
         self.answer: bytes | None = None
         self.too_large = False
         self._sandbox = sandbox
         self._marker = marker
         self._held = b""
         self._inside = False
-
-    @property
-    def exposed(self) -> str:
-        return self._sandbox.exposed
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         async def take(stream: Literal["stdout", "stderr"], data: bytes) -> None:
@@ -66,47 +60,21 @@ class AnswerTap:
         if not self._inside:
             at = self._held.find(self._marker)
             if at < 0:
-                return self._all_but_a_beginning()
+                begun = (n for n in range(len(self._marker) - 1, 0, -1) if self._held.endswith(self._marker[:n]))
+                kept = len(self._held) - next(begun, 0)
+                passed, self._held = self._held[:kept], self._held[kept:]
+                return passed
             before, self._held = self._held[:at], self._held[at + len(self._marker) :]
             self._inside = True
         end = self._held.find(b"\n")
         if end < 0:
-            self._bound()
+            if len(self._held) > LARGEST_ANSWER:
+                self.too_large, self._held = True, b""
             return before
         answer, after = self._held[:end], self._held[end + 1 :]
         self.answer = None if self.too_large else answer
         self._held, self._inside = b"", False
         return before + after
-
-    def _all_but_a_beginning(self) -> bytes:
-        for size in range(min(len(self._marker) - 1, len(self._held)), 0, -1):
-            if self._marker.startswith(self._held[-size:]):
-                passed, self._held = self._held[:-size], self._held[-size:]
-                return passed
-        passed, self._held = self._held, b""
-        return passed
-
-    def _bound(self) -> None:
-        if len(self._held) > LARGEST_ANSWER:
-            self.too_large, self._held = True, b""
-
-    async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
-        return await self._sandbox.start(on_progress)
-
-    def frozen(self) -> AbstractAsyncContextManager[None]:
-        return self._sandbox.frozen()
-
-    async def listening(self) -> frozenset[int]:
-        return await self._sandbox.listening()
-
-    async def sweep(self) -> Swept:
-        return await self._sandbox.sweep()
-
-    async def set_aside(self, path: str) -> str:
-        return await self._sandbox.set_aside(path)
-
-    async def close(self) -> None:
-        await self._sandbox.close()
 
 
 class SandboxedFunction(FunctionTool):

@@ -241,7 +241,7 @@ def test_the_answer_is_taken_out_of_the_output_however_it_is_cut(before: bytes, 
         passed.append(data)
 
     async def ran() -> AnswerTap:
-        tap = AnswerTap(Printing(pieces), marker)  # type: ignore[arg-type]  # only `run` is used
+        tap = AnswerTap(Printing(pieces), marker)
         await tap.run(Command("x", "c"), take)
         return tap
 
