@@ -1,15 +1,18 @@
-"""What the screen says of a tool's result in a few words, and what it shows of it."""
+"""Events in a few words: how a call, a job or a run ended, what a note or an answer says."""
 
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import text_of
+from codeagent.core.notices import RunStopped
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER
 from codeagent.tui.transcript.blocks import CallState
-from codeagent.tui.transcript.spelling import duration
+from codeagent.tui.transcript.spelling import counted, duration
 
-SHELL = "shell"
-"""What calls are named that are commands of the user's own."""
+_MOST_FILES = 5
+_UNDO = "/undo takes the last batch back"
+_REFUSED = "key refused by"
+"""What a provider's refusal of a key says (`llm.errors`)."""
 _TOLD = {
     "(Plan mode:": "plan mode is on: nothing may be changed",
     "(Plan mode is over": "plan mode is over",
@@ -19,18 +22,16 @@ _TOLD = {
     "(Your answer was": "",
 }
 """How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and in short."""
-_STATES: dict[str, CallState] = {
-    "denied": "denied",
-    "skipped": "skipped",
-    "cancelled": "cancelled",
-    "timeout": "timeout",
-}
 
 
 def state_of(result: ToolResultAdded) -> CallState:
-    if result.error is None:
-        return "done"
-    return _STATES.get(result.error.kind, "failed")
+    match None if result.error is None else result.error.kind:
+        case None:
+            return "done"
+        case "denied" | "skipped" | "cancelled" | "timeout" as kind:
+            return kind
+        case _:
+            return "failed"
 
 
 def note_of(result: ToolResultAdded) -> str:
@@ -41,15 +42,14 @@ def note_of(result: ToolResultAdded) -> str:
         return f"exit {exit_code}"
     if result.is_error:
         return ""
-    match result.name:
-        case "read":
-            return _lines_read(text_of(result.content))
-        case "search" if isinstance(details.get("matches"), int):
-            return (
-                f"{_count(details['matches'], 'match', 'matches')} in {_count(details.get('files'), 'file', 'files')}"
-            )
-        case "list" if isinstance(details.get("files"), int):
-            return _count(details["files"], "file", "files")
+    match result.name, details.get("matches"), details.get("files"):
+        case "read", _, _:
+            numbered = sum(not line.startswith("[") for line in text_of(result.content).split("\n"))
+            return counted(numbered, "line", "lines")
+        case "search", int(matches), int(files):
+            return f"{counted(matches, 'match', 'matches')} in {counted(files, 'file', 'files')}"
+        case "list", _, int(files):
+            return counted(files, "file", "files")
         case _:
             return ""
 
@@ -83,13 +83,30 @@ def job_line(ended: JobFinished) -> str:
     return f"{said} · {cut_end(flat(ended.summary), 60)}" if ended.summary else said
 
 
-def _lines_read(text: str) -> str:
-    numbered = sum(not line.startswith("[") for line in text.split("\n"))
-    return _count(numbered, "line", "lines")
+def job_words(ended: JobFinished) -> str:
+    """What its card says behind the state; of a call that is done the state is no word."""
+    exited = f"exit {ended.exit_code}" if ended.exit_code else ""
+    return " · ".join(part for part in ("done" if ended.status == "done" else "", ended.job_id, exited) if part)
 
 
-def _count(number: object, one: str, many: str) -> str:
-    return f"1 {one}" if number == 1 else f"{number:,} {many}" if isinstance(number, int) else f"? {many}"
+def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
+    """What did not happen is not said."""
+    killed, not_run, left, files = stopped.killed, stopped.not_run, stopped.left_running, stopped.edits_kept
+    lines = [
+        "the model's answer was closed" if stopped.stream_closed else "",
+        f"{counted(killed, 'process', 'processes')} killed" if killed else "",
+        f"{counted(left, 'process', 'processes')} left running" if left else "",
+        _kept(files) if files else "no file was changed",
+        f"{counted(not_run, 'call', 'calls')} not run" if not_run else "",
+        _UNDO if files else "",
+    ]
+    return tuple(line for line in lines if line)
+
+
+def failed_lines(error: str) -> tuple[str, ...]:
+    """The next steps after a run that failed."""
+    back = "Up brings your prompt back"
+    return (f"/model to change it · {back}" if _REFUSED in error else back,)
 
 
 def restored_text(event: CheckpointRestored, moment: str) -> str:
@@ -103,3 +120,9 @@ def restored_text(event: CheckpointRestored, moment: str) -> str:
     if event.conversation:
         parts.append(f"back to before “{moment}”: later messages are no longer sent to the model")
     return ("; ".join(parts) or "nothing had to be changed") + " (/redo to restore)"
+
+
+def _kept(files: tuple[str, ...]) -> str:
+    names = ", ".join(files[:_MOST_FILES])
+    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+    return f"{counted(len(files), 'changed file', 'changed files')} kept: {names}{more}"

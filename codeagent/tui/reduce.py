@@ -1,5 +1,6 @@
 """Reduces events to the state of the screen: the only place where an event becomes something to see."""
 
+from dataclasses import replace
 from typing import assert_never
 
 from codeagent.core.acts import Queued
@@ -33,9 +34,12 @@ from codeagent.core.events import (
     TurnStarted,
     UnknownEvent,
 )
+from codeagent.core.jobs import Job
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
+from codeagent.core.notes import SHELL, job_note
 from codeagent.core.notices import (
     ActFailed,
+    AnyNotice,
     BudgetChanged,
     CallEdited,
     JobListens,
@@ -51,12 +55,20 @@ from codeagent.core.notices import (
     SessionNotSaved,
     StepModeChanged,
 )
-from codeagent.tui.background import BackgroundCalls
-from codeagent.tui.boundaries import Boundaries
-from codeagent.tui.outcomes import SHELL, error_of, note_of, restored_text, said_of, state_of, told_of
+from codeagent.tui.outcomes import (
+    error_of,
+    failed_lines,
+    job_line,
+    job_words,
+    note_of,
+    restored_text,
+    said_of,
+    state_of,
+    stopped_lines,
+    told_of,
+)
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.state import Halt, Paused, UiState
-from codeagent.tui.stopped import failed_lines, stopped_lines
+from codeagent.tui.state import Halt, Paused, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState
 
 MAIN = "main"
@@ -68,56 +80,118 @@ class Reducer:
     def __init__(self, state: UiState, *, live: bool) -> None:
         """`live`: queued text that is taken back returns to the composer."""
         self._state = state
+        self._document = state.document
         self._live = live
         self._thought = False
         self._stopped: RunStopped | None = None
-        self._boundaries = Boundaries(state.boundary)
-        self._background = BackgroundCalls(state)
+        self._arguments: dict[str, str] = {}
+        """Of the calls of this run, as JSON by call id."""
         self._asked_of: dict[str, CallState] = {}
         """What the call was before it was asked about, by id of the question: what it left may be, too."""
         self._moments: dict[str, str] = {}
         """What was said, or what a batch was about, by id of the checkpoint."""
+        self._waited: dict[str, float] = {}
+        """When each call began that the agent waits for, in seconds since the epoch."""
 
     def apply(self, event: KnownEvent | UnknownEvent) -> None:
         if event.agent != MAIN:
             return
-        self._boundaries.apply(event)
-        self._background.apply(event)
+        document, state = self._document, self._state
         match event:
-            case RunStarted() | RunFinished() | TurnStarted() | TurnFinished():
-                self._show_run(event)
-            case MessageAdded() | TextDelta() | ReasoningDelta() | ToolCallAdded():
-                self._show_speech(event)
-            case BatchPlanned() | BatchFinished():
-                self._show_batch(event)
-            case SteerQueued() | SteerDelivered():
-                self._show_queue(event)
-            case ApprovalRequested() | ApprovalResolved():
-                self._show_approval(event)
+            case RunStarted():
+                self._begin_run(event)
+            case RunFinished():
+                self._end_run(event)
+            case TurnStarted():
+                self._thought = False
+                state.status.set(phase="thinking", retry_at=None, retry_reason="")
+            case TurnFinished():
+                self._add_usage(event.usage)
+            case MessageAdded():
+                self._add_message(event)
+            case TextDelta():
+                state.status.set(phase="answering")
+                document.stream_text(event.text, event.ts)
+            case ReasoningDelta():
+                self._thought = True
+                document.stream_thoughts(event.text, event.ts)
+            case ToolCallAdded():
+                self._arguments[event.call_id] = event.arguments
+                document.close_thoughts(event.ts)
+            case BatchPlanned():
+                self._plan_batch(event)
+            case BatchFinished():
+                document.finish_batch(event.batch, event.duration_ms)
+            case SteerQueued():
+                state.queue.add(Queued(event.id, event.kind, event.text))
+            case SteerDelivered():
+                self._deliver(event)
+            case ApprovalRequested():
+                self._ask(event)
+            case ApprovalResolved():
+                self._resolve(event)
             case ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded():
-                self._show_tool(event)
-            case JobStarted() | JobUpdated() | JobFinished():
-                pass  # shown by the background
-            case CheckpointCreated() | CheckpointRestored():
-                self._show_checkpoint(event)
+                self._show_call(event)
+            case JobStarted():
+                self._begin_job(event)
+            case JobUpdated():
+                state.jobs.feed(event.job_id, event.text)
+            case JobFinished():
+                self._end_job(event)
+            case CheckpointCreated():
+                self._moments[event.checkpoint_id] = event.label
+            case CheckpointRestored():
+                document.remark(restored_text(event, self._moments.get(event.checkpoint_id, "")))
             case LimitReached():
-                self._state.document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
-            case Notice() | JobListens() | SessionNotSaved() | ActFailed():
-                self._state.document.remark(event.text, event.level)
-            case RunPausing() | RunPaused() | RunResumed() | RunStopped() | RunNotBegun():
-                self._show_halt(event)
-            case ModeChanged() | ModelChanged() | BudgetChanged() | StepModeChanged():
-                self._show_setting(event)
-            case QueueOrdered():
-                self._state.queue.order(event.ids)
-            case CallEdited():
-                self._state.document.card(event.call_id, "").target = event.target
-                self._state.document.touch_card(event.call_id)
-            case ModelRetried():
-                self._state.document.drop_answer()
-                self._state.status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
+                document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
+            case Notice():
+                document.remark(event.text, event.level)
             case UnknownEvent():
-                self._state.document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
+                document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
+            case _:
+                self._apply_notice(event)
+
+    def _apply_notice(self, event: AnyNotice) -> None:
+        state, status = self._state, self._state.status
+        match event:
+            case ModeChanged():
+                status.set(mode=event.mode)
+                if event.mode != "plan" and isinstance(state.boundary.now, PlanReady):
+                    state.boundary.set(None)
+            case ModelChanged():
+                status.set(model=event.model)
+            case ModelRetried():
+                self._document.drop_answer()
+                status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
+            case BudgetChanged():
+                status.set(budget=event.left, notice=event.text)
+            case StepModeChanged():
+                status.set(stepping=event.on, notice=event.text)
+            case QueueOrdered():
+                state.queue.order(event.ids)
+            case CallEdited():
+                self._edit_call(event)
+            case RunPausing():
+                self._halt("pausing")
+            case RunPaused():
+                state.boundary.pause(event.why, event.text, event.batch, event.calls)
+                status.set(batch=event.batch)
+                self._halt("paused")
+            case RunResumed():
+                state.boundary.set(None)
+                self._halt("")
+            case RunStopped():
+                self._stopped = event  # shown with the end of the run
+            case RunNotBegun():
+                self._document.remark(event.text, event.level)
+                status.set(phase="idle", halt="")
+                if self._live and event.prompt:
+                    state.give_back(event.prompt)
+            case JobListens():
+                state.jobs.listens(event.job_id, event.port)
+                self._document.remark(event.text, event.level)
+            case SessionNotSaved() | ActFailed():
+                self._document.remark(event.text, event.level)
             case _:
                 assert_never(event)
 
@@ -126,34 +200,38 @@ class Reducer:
         self._state.approvals.clear()
         if isinstance(self._state.boundary.now, Paused):
             self._state.boundary.set(None)
-        self._background.lose()
-        self._state.status.set(halt="")
+        for row in self._state.jobs.rows:
+            card = self._document.find_card(row.call_id)
+            if card is not None and card.state == "background":
+                card.state, card.note = "lost", row.id
+                self._document.touch_card(row.call_id)
+        self._state.jobs.lose()
+        self._waited.clear()
+        self._state.status.set(halt="", jobs=0, waits_since=None)
 
-    def _show_run(self, event: RunStarted | RunFinished | TurnStarted | TurnFinished) -> None:
-        status = self._state.status
-        match event:
-            case RunStarted():
-                self._stopped = None
-                status.set(
-                    phase="thinking", since=event.ts, batch=0, model=event.model, mode=event.mode, session=event.session
-                )
-            case TurnStarted():
-                self._thought = False
-                status.set(phase="thinking", retry_at=None, retry_reason="")
-            case TurnFinished():
-                self._add_usage(event.usage)
-            case RunFinished():
-                self._finish(event)
+    def _begin_run(self, event: RunStarted) -> None:
+        self._stopped = None
+        self._arguments.clear()
+        self._state.boundary.set(None)
+        self._state.status.set(
+            phase="thinking", since=event.ts, batch=0, model=event.model, mode=event.mode, session=event.session
+        )
 
-    def _finish(self, event: RunFinished) -> None:
-        self._state.document.close()
+    def _end_run(self, event: RunFinished) -> None:
+        state = self._state
+        self._document.close()
         if event.reason != "done" or event.error is not None:
             lines = stopped_lines(self._stopped) if self._stopped is not None else ()
             if event.reason == "failed":
                 lines += failed_lines(event.error or "")
-            self._state.document.end(event.reason, event.error or "", lines)
-        self._state.approvals.clear()
-        self._state.status.set(phase="idle", halt="", since=event.ts, batch=0, retry_at=None, retry_reason="")
+            self._document.end(event.reason, event.error or "", lines)
+        planned = state.status.now.mode == "plan" and event.reason == "done" and event.text.strip()
+        state.boundary.set(PlanReady(event.text) if planned else None)
+        state.approvals.clear()
+        self._waited.clear()
+        state.status.set(
+            phase="idle", halt="", since=event.ts, batch=0, waits_since=None, retry_at=None, retry_reason=""
+        )
 
     def _halt(self, halt: Halt) -> None:
         """A run that is being stopped has no other state until it ends."""
@@ -161,10 +239,9 @@ class Reducer:
             self._state.status.set(halt=halt)
 
     def _add_usage(self, usage: Usage) -> None:
-        status = self._state.status
-        now = status.now
+        now = self._state.status.now
         costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
-        status.set(
+        self._state.status.set(
             context_tokens=(usage.input_tokens + usage.output_tokens) or now.context_tokens,
             input_tokens=now.input_tokens + usage.input_tokens,
             output_tokens=now.output_tokens + usage.output_tokens,
@@ -173,82 +250,71 @@ class Reducer:
             estimated=now.estimated or usage.estimated,
         )
 
-    def _show_speech(self, event: MessageAdded | TextDelta | ReasoningDelta | ToolCallAdded) -> None:
-        document = self._state.document
-        match event:
-            case TextDelta():
-                self._state.status.set(phase="answering")
-                document.stream_text(event.text, event.ts)
-            case ReasoningDelta():
-                self._thought = True
-                document.stream_thoughts(event.text, event.ts)
-            case ToolCallAdded():
-                document.close_thoughts(event.ts)
-            case MessageAdded(message=UserMessage() as message) if self._background.tells_end(message):
-                pass
-            case MessageAdded(message=UserMessage(source="note") as message):
-                if told := told_of(text_of(message.content)):
-                    document.remark(told, "told")
-            case MessageAdded(message=UserMessage() as message):
-                document.say(text_of(message.content), message.source)
-            case MessageAdded(message=AssistantMessage() as message):
+    def _add_message(self, event: MessageAdded) -> None:
+        match event.message:
+            case AssistantMessage() as message:
                 self._finish_answer(message, event.ts)
+            case UserMessage(source="note") as message:
+                note = text_of(message.content)
+                # How a job ended is said already.
+                if note not in self._state.jobs.end_notes and (told := told_of(note)):
+                    self._document.remark(told, "told")
+            case UserMessage() as message:
+                self._document.say(text_of(message.content), message.source)
 
     def _finish_answer(self, message: AssistantMessage, now: float) -> None:
         """Of a recorded answer nothing was streamed: its thoughts come with it."""
-        document = self._state.document
+        document = self._document
         thoughts = "\n\n".join(thought.text for thought in message.thinking if thought.text)
         if thoughts and not self._thought:
             document.stream_thoughts(thoughts, now)
         document.close_thoughts(now)
         document.finish_answer(message.text, cut=message.stop == "cut")
 
-    def _show_batch(self, event: BatchPlanned | BatchFinished) -> None:
-        match event:
-            case BatchPlanned():
-                self._state.document.plan(event.batch, event.calls)
-                self._state.status.set(phase="working", batch=event.batch)
-            case BatchFinished():
-                self._state.document.finish_batch(event.batch, event.duration_ms)
+    def _plan_batch(self, event: BatchPlanned) -> None:
+        self._document.plan(event.batch, event.calls)
+        self._state.boundary.plan(event.calls, self._arguments)
+        self._state.status.set(phase="working", batch=event.batch)
 
-    def _show_queue(self, event: SteerQueued | SteerDelivered) -> None:
+    def _edit_call(self, event: CallEdited) -> None:
+        self._document.card(event.call_id, "").target = event.target
+        self._document.touch_card(event.call_id)
+        self._state.boundary.change(
+            event.call_id, target=event.target, arguments=event.arguments, permission=event.permission, state="edited"
+        )
+
+    def _deliver(self, event: SteerDelivered) -> None:
         queue = self._state.queue
-        match event:
-            case SteerQueued():
-                item = Queued(event.id, event.kind, event.text)
-                known = any(waiting.id == item.id for waiting in queue.items)
-                (queue.replace if known else queue.add)(item)
-            case SteerDelivered():
-                text = next((item.text for item in queue.items if item.id == event.id), None)
-                queue.remove(event.id)
-                if event.taken_back and self._live and text is not None:
-                    self._state.give_back(text)
+        text = next((item.text for item in queue.items if item.id == event.id), None)
+        queue.remove(event.id)
+        if event.taken_back and self._live and text is not None:
+            self._state.give_back(text)
 
-    def _show_approval(self, event: ApprovalRequested | ApprovalResolved) -> None:
-        approvals, document = self._state.approvals, self._state.document
-        match event:
-            case ApprovalRequested():
-                card = document.card(event.call_id, event.name, event.target)
-                self._asked_of[event.approval_id], card.state = card.state, "asking"
-                approvals.add(event)
-            case ApprovalResolved():
-                card = document.card(event.call_id, "")
-                card.state = self._asked_of.pop(event.approval_id, "planned")
-                card.said = said_of(event, card.name) or card.said
-                approvals.remove(event.approval_id)
-        document.touch_card(event.call_id)
-        self._state.status.set(phase="waiting" if approvals.waiting else "working")
+    def _ask(self, event: ApprovalRequested) -> None:
+        card = self._document.card(event.call_id, event.name, event.target)
+        self._asked_of[event.approval_id], card.state = card.state, "asking"
+        self._document.touch_card(event.call_id)
+        self._state.approvals.add(event)
+        self._state.status.set(phase="waiting")
 
-    def _show_tool(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
-        document = self._state.document
+    def _resolve(self, event: ApprovalResolved) -> None:
+        card = self._document.card(event.call_id, "")
+        card.state = self._asked_of.pop(event.approval_id, "planned")
+        card.said = said_of(event, card.name) or card.said
+        self._document.touch_card(event.call_id)
+        self._state.approvals.remove(event.approval_id)
+        self._state.status.set(phase="waiting" if self._state.approvals.waiting else "working")
+
+    def _show_call(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
         if isinstance(event, ToolStarted) and event.name == SHELL:
-            shared = event.arguments.get("shared") is True
-            document.run_command(event.call_id, event.target, shared=shared)
+            self._document.run_command(event.call_id, event.target, shared=event.arguments.get("shared") is True)
             self._state.status.set(notice="your command runs: Esc stops it")
-        card = document.card(event.call_id, event.name)
+        card = self._document.card(event.call_id, event.name)
         match event:
             case ToolStarted():
                 card.state, card.began, card.target = "running", event.ts, event.target or card.target
+                if event.name != SHELL:
+                    self._wait_for(event.call_id, event.ts)
             case ToolUpdated():
                 card.output = card.output or OutputBuffer()
                 card.output.feed(event.text)
@@ -256,61 +322,68 @@ class Reducer:
                 card.progress = event.text
             case ToolFinished():
                 card.duration_ms = event.duration_ms
-            case ToolResultAdded() if card.job:
-                pass  # it only says that the call goes on as that job
+                self._wait_for(event.call_id, None)
             case ToolResultAdded():
-                card.state, card.note, card.progress = state_of(event), note_of(event), ""
-                card.duration_ms = event.duration_ms
-                card.error = error_of(event)
-                card.shown = event.blocks
-                card.output = _output_of(event) or card.output
-                if event.name == SHELL:
-                    self._state.status.set(notice="")
-        document.touch_card(event.call_id)
+                self._wait_for(event.call_id, None)
+                # Of a call that goes on as a job the result only says that.
+                if not card.job:
+                    self._settle_call(event)
+            case _:
+                assert_never(event)
+        self._document.touch_card(event.call_id)
 
-    def _show_checkpoint(self, event: CheckpointCreated | CheckpointRestored) -> None:
-        match event:
-            case CheckpointCreated():
-                self._moments[event.checkpoint_id] = event.label
-            case CheckpointRestored():
-                self._state.document.remark(restored_text(event, self._moments.get(event.checkpoint_id, "")))
+    def _settle_call(self, event: ToolResultAdded) -> None:
+        card = self._document.card(event.call_id, event.name)
+        card.state, card.note, card.error = state_of(event), note_of(event), error_of(event)
+        card.progress, card.duration_ms, card.shown = "", event.duration_ms, event.blocks
+        printed = next((block.output for block in event.blocks if isinstance(block, TerminalBlock)), "")
+        if printed:
+            # It is complete, where live pieces were merged.
+            card.output = OutputBuffer()
+            card.output.feed(printed)
+        if card.state == "skipped":
+            self._state.boundary.change(event.call_id, state="skipped")
+        if event.name == SHELL:
+            self._state.status.set(notice="")
 
-    def _show_halt(self, event: RunPausing | RunPaused | RunResumed | RunStopped | RunNotBegun) -> None:
-        state = self._state
-        match event:
-            case RunPausing():
-                self._halt("pausing")
-            case RunPaused():
-                state.status.set(batch=event.batch)
-                self._halt("paused")
-            case RunResumed():
-                self._halt("")
-            case RunStopped():
-                self._stopped = event  # shown with the end of the run
-            case RunNotBegun():
-                state.document.remark(event.text, event.level)
-                state.status.set(phase="idle", halt="")
-                if self._live and event.prompt:
-                    state.give_back(event.prompt)
+    def _begin_job(self, event: JobStarted) -> None:
+        """Its card says so; what it printed until now goes over to the job."""
+        card = self._document.card(event.call_id, event.name, event.title)
+        row = Job(event.job_id, event.call_id, event.name, event.title, "running", event.ts)
+        row = replace(row, takes_input=event.takes_input, promoted=event.promoted)
+        self._state.jobs.begin(row, card.output)
+        card.state, card.job = "background", event.job_id
+        card.output, card.shown, card.duration_ms = None, (), 0
+        card.note = card.progress = card.error = ""
+        self._document.touch_card(event.call_id)
+        self._wait_for(event.call_id, None)
 
-    def _show_setting(self, event: ModeChanged | ModelChanged | BudgetChanged | StepModeChanged) -> None:
-        status = self._state.status
-        match event:
-            case ModeChanged():
-                status.set(mode=event.mode)
-            case ModelChanged():
-                status.set(model=event.model)
-            case BudgetChanged():
-                status.set(budget=event.left, notice=event.text)
-            case StepModeChanged():
-                status.set(stepping=event.on, notice=event.text)
+    def _end_job(self, event: JobFinished) -> None:
+        jobs = self._state.jobs
+        began = event.ts - event.duration_ms / 1000
+        known = jobs.get(event.job_id) or Job(event.job_id, event.call_id, event.name, event.title, "running", began)
+        ended = replace(
+            known,
+            status=event.status,
+            ended=known.started if event.status == "lost" else event.ts,
+            lines=max(known.lines, event.lines),
+            exit_code=event.exit_code,
+            summary=event.summary,
+            takes_input=False,
+        )
+        jobs.end(ended, event.tail)
+        jobs.end_notes.add(text_of(job_note(event).content))
+        card = self._document.find_card(event.call_id)
+        if card is not None:
+            card.state, card.job, card.note = event.status, event.job_id, job_words(event)
+            card.duration_ms, card.output = event.duration_ms, jobs.output(event.job_id)
+            self._document.touch_card(event.call_id)
+        self._state.status.set(jobs=jobs.running)
+        self._document.remark(job_line(event))
 
-
-def _output_of(result: ToolResultAdded) -> OutputBuffer | None:
-    """The printed output as the result holds it, which is complete where the live pieces were merged."""
-    shown = next((block for block in result.blocks if isinstance(block, TerminalBlock)), None)
-    if shown is None or not shown.output:
-        return None
-    buffer = OutputBuffer()
-    buffer.feed(shown.output)
-    return buffer
+    def _wait_for(self, call_id: str, since: float | None) -> None:
+        """The agent waits for a call, or (None) no more: it ended, or goes on as a job."""
+        self._waited.pop(call_id, None)
+        if since is not None:
+            self._waited[call_id] = since
+        self._state.status.set(jobs=self._state.jobs.running, waits_since=min(self._waited.values(), default=None))

@@ -1,14 +1,17 @@
 """The UI state: what the chat screen shows, as plain models that the reducer writes and widgets draw."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.core.acts import Queued
-from codeagent.core.approval_events import ApprovalRequested
-from codeagent.tui.job_board import JobBoard
-from codeagent.tui.observable import Observable
+from codeagent.core.approval_events import ApprovalRequested, PlannedCall
+from codeagent.core.jobs import Job
+from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.document import Document
+
+if TYPE_CHECKING:
+    from codeagent.core.notices import PauseReason
 
 Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying"]
 """What goes on. waiting: for the user. retrying: the request is repeated at `retry_at`."""
@@ -19,6 +22,12 @@ pausing: it will wait at the next boundary. paused: it waits. stopping: it is be
 """
 ASK_USER = "ask_user"
 """The tool whose call is a question with answers."""
+_HEAD = 100
+"""Lines kept of the beginning of a job that runs."""
+_TAIL = 500
+"""Lines kept of its end. All of it is one key away, and fifty jobs must not fill the memory."""
+_TAIL_ENDED = 100
+"""The same, once it has ended."""
 
 
 def _ignore(text: str) -> None:
@@ -32,6 +41,25 @@ def _as_it_is(theme: str | None, bell: bool) -> None:
 def _fail(error: BaseException) -> None:
     """A UI state without an app."""
     raise error
+
+
+class Observable:
+    """A model that tells whoever watches it that it changed."""
+
+    def __init__(self) -> None:
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call it after every change, from now on."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._watchers.remove(watcher)
+
+    def _changed(self) -> None:
+        for watcher in self._watchers:
+            watcher()
 
 
 class ApprovalQueue(Observable):
@@ -62,12 +90,10 @@ class QueuedMessages(Observable):
         self.items = items
 
     def add(self, item: Queued) -> None:
-        self.items = (*self.items, item)
-        self._changed()
-
-    def replace(self, item: Queued) -> None:
-        """In the place of the one with its id."""
-        self.items = tuple(item if before.id == item.id else before for before in self.items)
+        """In the place of the one with its id, or else at the end."""
+        known = any(before.id == item.id for before in self.items)
+        others = tuple(item if before.id == item.id else before for before in self.items)
+        self.items = others if known else (*self.items, item)
         self._changed()
 
     def order(self, ids: Sequence[str]) -> None:
@@ -104,7 +130,7 @@ class PausedCall:
 class Paused:
     """A run that waits at a boundary for the user."""
 
-    why: Literal["asked", "step", "budget", "limit"]
+    why: "PauseReason"
     text: str
     """One line: `paused before batch 3`, `the budget of $2 is used up`."""
     batch: int
@@ -126,11 +152,107 @@ class Boundary(Observable):
     def __init__(self, now: Paused | PlanReady | None = None) -> None:
         super().__init__()
         self.now = now
+        self._planned: tuple[PausedCall, ...] = ()
+
+    def plan(self, calls: Sequence[PlannedCall], arguments: Mapping[str, str]) -> None:
+        """The next batch; `arguments` by call id, as JSON."""
+        self._planned = tuple(
+            PausedCall(
+                call.call_id, call.name, call.target, call.permission, call.reason, arguments.get(call.call_id, "")
+            )
+            for call in calls
+        )
+
+    def pause(self, why: "PauseReason", text: str, batch: int, call_ids: Sequence[str]) -> None:
+        """The run waits before these calls of the batch."""
+        self.set(Paused(why, text, batch, tuple(call for call in self._planned if call.call_id in call_ids)))
+
+    def change(self, call_id: str, **changes: Any) -> None:
+        """Replace fields of a planned call by name."""
+        self._planned = tuple(replace(call, **changes) if call.call_id == call_id else call for call in self._planned)
+        if isinstance(now := self.now, Paused):
+            self.pause(now.why, now.text, now.batch, [call.call_id for call in now.calls])
 
     def set(self, now: Paused | PlanReady | None) -> None:
         if now != self.now:
             self.now = now
             self._changed()
+
+
+class JobBoard(Observable):
+    """The jobs in the order they were started; those of an earlier process among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, Job] = {}
+        self._outputs: dict[str, OutputBuffer] = {}
+        self.end_notes: set[str] = set()
+        """What the model is told of jobs that ended; the screen says it in its own way."""
+
+    @property
+    def rows(self) -> tuple[Job, ...]:
+        return tuple(self._rows.values())
+
+    @property
+    def running(self) -> int:
+        return sum(row.status == "running" for row in self._rows.values())
+
+    def get(self, job_id: str) -> Job | None:
+        return self._rows.get(job_id)
+
+    def output(self, job_id: str) -> OutputBuffer:
+        """The beginning and the end of what it printed. Raises KeyError."""
+        return self._outputs[job_id]
+
+    def begin(self, row: Job, printed: OutputBuffer | None = None) -> None:
+        """`printed` is what it printed while it was waited for; it goes on in there."""
+        self._rows[row.id] = row
+        self._outputs[row.id] = printed or OutputBuffer(_HEAD, _TAIL)
+        self._count(row.id)
+
+    def feed(self, job_id: str, text: str) -> None:
+        """A further piece of what it prints; nothing where there is no such job."""
+        if job_id in self._outputs:
+            self._outputs[job_id].feed(text)
+            self._count(job_id)
+
+    def count(self, lines: Mapping[str, int]) -> None:
+        """Lines printed so far by id, as somebody knows them who saw all of it."""
+        more = [row for row in self.rows if row.lines < lines.get(row.id, 0)]
+        for row in more:
+            self._rows[row.id] = replace(row, lines=lines[row.id])
+        if more:
+            self._changed()
+
+    def listens(self, job_id: str, port: int) -> None:
+        """It was seen to listen there; nothing where there is no such job."""
+        if (row := self._rows.get(job_id)) is not None:
+            self._rows[job_id] = replace(row, ports=tuple(sorted({*row.ports, port})))
+            self._changed()
+
+    def end(self, row: Job, tail: str) -> None:
+        """It has ended as `row` says; `tail` is the end of what it printed, or its answer."""
+        before = self._outputs.get(row.id) or OutputBuffer()
+        # What comes too fast is not all seen, and then the log knows the end better, if without its colours.
+        printed = before.last(_TAIL_ENDED) if before.total >= row.lines or not tail.strip() else []
+        answered = row.exit_code is None and row.status == "done" and tail.rstrip() != "\n".join(printed).rstrip()
+        buffer = OutputBuffer(0, _TAIL_ENDED)
+        buffer.feed("\n".join([*printed, *([tail] if answered or not printed else [])]))
+        self._rows[row.id] = replace(row, lines=max(row.lines, buffer.total))
+        self._outputs[row.id] = buffer
+        self._changed()
+
+    def lose(self) -> None:
+        """The process they ran in is gone: how those that ran ended is not known."""
+        for row in self.rows:
+            if row.status == "running":
+                self._rows[row.id] = replace(row, status="lost", ended=row.started, takes_input=False)
+        self._changed()
+
+    def _count(self, job_id: str) -> None:
+        row = self._rows[job_id]
+        self._rows[job_id] = replace(row, lines=max(row.lines, self._outputs[job_id].total))
+        self._changed()
 
 
 @dataclass(frozen=True)

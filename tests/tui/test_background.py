@@ -3,7 +3,6 @@
 from codeagent.core.events import JobFinished, MessageAdded
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import job_note
-from codeagent.tui.background import BackgroundCalls
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import CallCard, Remark
@@ -139,7 +138,7 @@ def test_a_command_of_the_users_own_is_not_offered() -> None:
 
 def test_a_stage_that_never_had_a_job_can_lose_them() -> None:
     state = UiState()
-    BackgroundCalls(state).lose()
+    Reducer(state, live=False).end_recording()
     assert state.jobs.rows == ()
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.jobs import Job, JobStatus
-from codeagent.tui.job_board import JobBoard
 from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.state import JobBoard
 
 KEPT = 601
 """Lines kept at most of one job: the beginning, the end, and the line that is not ended."""
@@ -88,7 +88,7 @@ def test_jobs_that_ran_are_lost_with_their_process_and_others_stay_as_they_ended
     assert board.running == 0
 
 
-@pytest.mark.parametrize("act", [lambda board: board.feed("job-9", "x"), lambda board: board.change("job-9", lines=1)])
+@pytest.mark.parametrize("act", [lambda board: board.feed("job-9", "x"), lambda board: board.listens("job-9", 80)])
 def test_a_job_nobody_started_is_left_alone(act: object) -> None:
     board = board_of("job-1")
     assert callable(act)

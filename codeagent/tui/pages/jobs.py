@@ -17,7 +17,6 @@ from textual.widgets import Input
 from codeagent.core.acts import SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job, JobStatus
-from codeagent.tui.job_board import JobBoard
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.pages.escape import AGAIN
 from codeagent.tui.pages.info import OutputScreen
@@ -29,7 +28,7 @@ from codeagent.tui.parts.rows import HintKey, HintKeys, Part, TitleRow, fit, joi
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.state import UiState
+from codeagent.tui.state import JobBoard, UiState
 from codeagent.tui.transcript.spelling import counted, whole
 
 _WORD = 7

@@ -14,12 +14,12 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.job_board import JobBoard
 from codeagent.tui.parts.line_pane import Pane
 from codeagent.tui.rendering.ansi import ansi_line
 from codeagent.tui.rendering.lines import Line, cells, restyled
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import palette_of
+from codeagent.tui.state import JobBoard
 from codeagent.tui.transcript.spelling import counted
 
 LONGEST = 2_000
