@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from codeagent.config.kept import TrustFile
 from codeagent.config.settings import Settings
-from codeagent.config.trust import TrustFile
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
 from codeagent.core.programs import find_program

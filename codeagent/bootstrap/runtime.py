@@ -21,8 +21,8 @@ from codeagent.agent.restored import RestoredSession
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.tools import ToolMakings, prompt_for, tracked_reads
+from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
-from codeagent.config.rules import RuleBookFile
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent

@@ -11,7 +11,7 @@ from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
-from codeagent.config.trust import TrustFile
+from codeagent.config.kept import TrustFile
 from codeagent.core.commits import CommitRefused
 from codeagent.core.errors import ConfigError
 from codeagent.core.ports import OutputStore, Scratchpad, Workspace

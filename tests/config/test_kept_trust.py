@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.config.trust import TrustFile
+from codeagent.config.kept import TrustFile
 from codeagent.core.errors import ConfigError
 
 ONE, OTHER = "1" * 64, "2" * 64

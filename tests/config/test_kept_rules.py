@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.config.rules import LASTS, RuleBookFile
+from codeagent.config.kept import LASTS, RuleBookFile
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 
@@ -214,7 +214,7 @@ def test_a_workspace_that_is_gone_is_said(place: Place) -> None:
 
 def test_several_processes_lose_nothing_of_each_other(place: Place) -> None:
     code = (
-        "import sys; from pathlib import Path; from codeagent.config.rules import RuleBookFile\n"
+        "import sys; from pathlib import Path; from codeagent.config.kept import RuleBookFile\n"
         "book = RuleBookFile(Path(sys.argv[1]), Path(sys.argv[2]), lambda rule: None)\n"
         "for number in range(20): book.keep(f'bash(make {sys.argv[3]}-{number})')"
     )

@@ -1,0 +1,252 @@
+"""What the user agreed to in one folder, for later sessions: rules to allow calls by, and trust in what lies there.
+
+Each is kept in a small private file in the user's configuration folder, one JSON object per line. Every method reads
+the file again and writes it whole, behind a lock: several processes may share it. What is kept for one folder does not
+hold for another that takes its place.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Rule
+from codeagent.core.sanitize import one_line, visible
+from codeagent.disk.locks import locked
+from codeagent.disk.private import UnsafeFile, read_private, replace_private
+
+LASTS = timedelta(days=90)
+"""How long a rule is kept. Use does not renew it: after that the user is asked again."""
+Objection = Callable[[Rule], str | None]
+"""Returns why a rule is too broad to be kept, as a phrase; None if it is not."""
+
+
+class _Entry(BaseModel):
+    """One line of a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    v: Literal[1] = 1
+    workspace: str
+    """Its path, links followed."""
+    device: int
+    inode: int
+    """Which folder that was: another one in its place is another workspace."""
+
+
+class _KeptRule(_Entry):
+    rule: str = Field(min_length=1)
+    added: AwareDatetime
+    expires: AwareDatetime
+
+    @field_validator("rule")
+    @classmethod
+    def _is_a_rule(cls, text: str) -> str:
+        try:
+            Rule.parse(text, "auto", "saved")
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return text
+
+
+class _KeptTrust(_Entry):
+    digest: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+EntryT = TypeVar("EntryT", bound=_Entry)
+
+
+class _KeptFile(Generic[EntryT]):
+    """The entries of one workspace in a file. It is never used where the agent could write to it."""
+
+    def __init__(self, file: Path, workspace: Path, entry: type[EntryT], unused: str) -> None:
+        """`unused` ends the message about a file that cannot be trusted: what is not in force then.
+
+        Raises ConfigError if the workspace cannot be read.
+        """
+        self.file = file
+        self._entry = entry
+        self._unused = unused
+        try:
+            self._workspace = workspace.resolve(strict=True)
+            status = self._workspace.stat()
+        except OSError as error:
+            raise ConfigError(f"{workspace} cannot be read ({error.strerror}); nothing was run") from error
+        self._identity = (status.st_dev, status.st_ino)
+
+    @property
+    def _exposed(self) -> bool:
+        return self.file.parent.resolve().is_relative_to(self._workspace)
+
+    def _is_mine(self, entry: EntryT) -> bool:
+        return entry.workspace == str(self._workspace)
+
+    def _read(self) -> list[EntryT]:
+        """Return the entries of all workspaces. Raises ConfigError, with the number of the line that is not one."""
+        try:
+            raw = read_private(self.file)
+        except UnsafeFile as error:
+            raise ConfigError(f"{error}; {self._unused}") from error
+        entries: list[EntryT] = []
+        for number, line in enumerate((raw or b"").split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                entries.append(self._entry.model_validate_json(line))
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False)[0]
+                what = " ".join([".".join(map(str, first["loc"])), first["msg"]]).strip()
+                raise ConfigError(f"{self.file}:{number}: {one_line(what, 200)}; {self._unused}") from error
+        return entries
+
+    @contextmanager
+    def _changing(self, outcome: str) -> Iterator[Callable[[Iterable[EntryT]], None]]:
+        """Hold the file's lock, and yield what replaces the entries.
+
+        Raises ConfigError, which begins with `outcome`: what became of the change. The old entries are there then.
+        """
+
+        def write(entries: Iterable[EntryT]) -> None:
+            replace_private(self.file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())
+
+        try:
+            with locked(self.file.with_suffix(".lock")):
+                yield write
+        except OSError as error:
+            raise ConfigError(f"{outcome}: {self.file} cannot be changed ({error.strerror})") from error
+
+
+class RuleBookFile(_KeptFile[_KeptRule]):
+    """`rules.jsonl`, for one workspace: the rules of the answer "always here" (a `core.ports.RuleBook`)."""
+
+    def __init__(
+        self, folder: Path, workspace: Path, objection: Objection, now: Callable[[], float] = time.time
+    ) -> None:
+        """`folder` is the configuration's; `now` gives seconds since the epoch. Raises ConfigError."""
+        super().__init__(folder / "rules.jsonl", workspace, _KeptRule, "no kept rule is used: repair or remove it")
+        self._objection = objection
+        self._now = now
+
+    def load(self, tell: Callable[[str], None]) -> tuple[Rule, ...]:
+        """Return the rules in force here, in the order they were added.
+
+        What is kept for this folder and no longer holds is told, a line each, and taken out. Raises ConfigError
+        if the file is damaged: nothing is allowed by it then.
+        """
+        if self._exposed:
+            if self.file.exists():
+                tell(f"{self.file} lies in the workspace, where the agent could change it: no kept rule is used")
+            return ()
+        found: list[Rule] = []
+        ended: list[_KeptRule] = []
+        for entry in filter(self._is_mine, self._read()):
+            rule = Rule.parse(entry.rule, "auto", "saved")
+            if (why := self._ended(entry, rule)) is None:
+                found.append(rule)
+            else:
+                ended.append(entry)
+                tell(f"asked about again: {rule}, {why}")
+        if ended:
+            self._take_out(ended)
+        return tuple(found)
+
+    def keep(self, rule: str) -> str:
+        parsed = Rule.parse(rule, "auto", "saved")
+        if parsed.pattern is None:
+            raise ConfigError(
+                f"{parsed} would allow every call of the tool, so it is not kept: write {parsed}(pattern)"
+            )
+        if visible(rule) != rule:
+            raise ConfigError(f"{one_line(rule, 80)} holds characters that cannot be seen, so it is not kept")
+        if objection := self._objection(parsed):
+            raise ConfigError(f"{parsed} is not kept: {objection}")
+        if self._exposed:
+            raise ConfigError(
+                f"{self.file.parent} lies in the workspace, where the agent could change it: {parsed} is not kept"
+            )
+        today = datetime.fromtimestamp(round(self._now()), UTC)
+        device, inode = self._identity
+        entry = _KeptRule(
+            workspace=str(self._workspace),
+            device=device,
+            inode=inode,
+            rule=str(parsed),
+            added=today,
+            expires=today + LASTS,
+        )
+        with self._changing(f"{parsed} was not kept") as write:
+            others = [other for other in self._read() if not (self._is_mine(other) and other.rule == entry.rule)]
+            write([*others, entry])
+        return f"{self.file}, for this folder until {entry.expires:%Y-%m-%d}"
+
+    def forget(self, rule: str) -> None:
+        text = str(Rule.parse(rule, "auto", "saved"))
+        if self._exposed:
+            return
+        with self._changing(f"{text} is still kept") as write:
+            entries = self._read()
+            rest = [entry for entry in entries if not (self._is_mine(entry) and entry.rule == text)]
+            if rest != entries:
+                write(rest)
+
+    def _ended(self, entry: _KeptRule, rule: Rule) -> str | None:
+        """Return why it does not hold any more, as a phrase."""
+        if entry.expires.timestamp() <= self._now():
+            return f"which was kept until {entry.expires:%Y-%m-%d}"
+        if (entry.device, entry.inode) != self._identity:
+            return f"which was kept for another folder at {self._workspace}"
+        if rule.pattern is None:
+            return "which allows every call of the tool"
+        objection = self._objection(rule)
+        return None if objection is None else f"which may not be kept: {objection}"
+
+    def _take_out(self, ended: list[_KeptRule]) -> None:
+        try:
+            with self._changing("") as write:
+                write(entry for entry in self._read() if entry not in ended)
+        except ConfigError:
+            return  # they do not hold all the same, and are told again next time
+
+
+class TrustFile(_KeptFile[_KeptTrust]):
+    """`trust.jsonl`, for one workspace: by content, so that any changed byte ends it (a `core.toolbox.TrustBook`)."""
+
+    def __init__(self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl") -> None:
+        """`folder` is the configuration's. Raises ConfigError."""
+        super().__init__(folder / name, workspace, _KeptTrust, "no project is trusted: repair or remove it")
+        self._home = home
+
+    def trusts(self, digest: str) -> bool:
+        if self._objection is not None:
+            return False
+        mine = filter(self._is_mine, self._read())
+        return any((entry.device, entry.inode, entry.digest) == (*self._identity, digest) for entry in mine)
+
+    def trust(self, digest: str) -> None:
+        if self._objection is not None:
+            raise ConfigError(f"the tools of {self._workspace} cannot be trusted: {self._objection}")
+        device, inode = self._identity
+        entry = _KeptTrust(workspace=str(self._workspace), device=device, inode=inode, digest=digest)
+        with self._changing("the project is not trusted") as write:
+            write([*self._others(), entry])
+
+    def forget(self) -> None:
+        with self._changing("the project is still trusted") as write:
+            write(self._others())
+
+    @property
+    def _objection(self) -> str | None:
+        """Why nothing here can be trusted, as a phrase."""
+        if self._exposed:
+            return f"{self.file} lies in the workspace, where the agent could change it"
+        if self._workspace in (Path(self._workspace.anchor), self._home.resolve()):
+            return "it is not a project but the home directory, or the whole machine"
+        return None
+
+    def _others(self) -> list[_KeptTrust]:
+        return [entry for entry in self._read() if not self._is_mine(entry)]
