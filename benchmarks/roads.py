@@ -19,9 +19,9 @@ from codeagent.bootstrap import open_runtime
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
-from codeagent.tui.app import AppFolders as ScreenFolders
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.parts import guard
+from codeagent.tui.ports import AppFolders as ScreenFolders
 from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState

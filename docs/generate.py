@@ -42,9 +42,8 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import TypedNotice
 from codeagent.tools.user.yaml_model import file_schema
-from codeagent.tui.actions import SCOPES
 from codeagent.tui.commands import help_markdown
-from codeagent.tui.keymap import Keymap
+from codeagent.tui.keymap import SCOPES, Keymap
 
 DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
@@ -86,7 +85,7 @@ def keys() -> str:
             if row.scope == group
         ]
         head = ["| key | does | name in `keys.yaml` |", "| --- | --- | --- |"]
-        parts.append("\n".join([f"## {SCOPES[group]}", "", *head, *lines]))
+        parts.append("\n".join([f"## {SCOPES[group].heading}", "", *head, *lines]))
     return "\n\n".join([*parts, help_markdown().replace("# Commands", "# Slash commands", 1)]) + "\n"
 
 

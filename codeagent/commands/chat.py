@@ -85,8 +85,8 @@ def open_screen(workspace: Path, **options: Any) -> int:
     import asyncio
 
     from codeagent.config.paths import config_dir, state_dir
-    from codeagent.tui.app import AppFolders, run_app
-    from codeagent.tui.ports import LaunchOptions
+    from codeagent.tui.app import run_app
+    from codeagent.tui.ports import AppFolders, LaunchOptions
 
     async def open_client(state: "UiState") -> "SessionClient":
         return await asyncio.to_thread(_client, workspace, state)

@@ -1,250 +1,355 @@
-"""The one table of what every key does."""
+"""The one table of what a user can do by a key; Bindings, key sheet and the check of a user's keys come from it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding, BindingType
+
+from codeagent.core.acts import Act
+
+Group = Literal["conversation", "model and money", "screen", "about"]
 
 
 @dataclass(frozen=True)
 class Action:
-    """Something a key does."""
+    """Something a user can do by a key, a slash command, or both: one row of the table."""
 
     id: str
-    """`scope.name`; the Bindings of Textual that do it have this id."""
-    keys: tuple[str, ...]
-    """By default, as Textual spells them."""
+    """`scope.name`, as `keys.yaml` and the Bindings of Textual have it; the name is that of the slash command."""
     about: str
-    """One line for a user."""
+    """One line for a user, no full stop."""
+    keys: tuple[str, ...] = ()
+    """By default, as Textual spells them."""
+    does: str | Callable[[str], Act] = ""
+    """What it comes to: an action of the class it is bound on (empty: the one of its name), a `module:function` of
+    `tui.pages` that opens pages or lists, or the act that is made of a command's argument."""
+    on: str = ""
+    """The class that has it, where not all classes of the scope do."""
+    priority: bool = False
+    """Its keys go before those of what has the focus."""
+    approves: bool = False
+    """Something runs because of it: never by Enter or Space alone."""
+    while_writing: bool = False
+    """It is taken while something is written, though the scope is not one to write in."""
+    group: Group | None = None
+    """Its heading in /help; None: there is no slash command."""
+    aliases: tuple[str, ...] = ()
+    arguments: str = ""
+    """What may follow the command: `[text]`."""
+    while_running: bool = True
+    """The command works while the agent does."""
+    needs_conversation: bool = False
+    """The command waits until there is a conversation."""
+    same_as: str = ""
+    """The command that does what these keys do, where they mean more than one thing."""
 
     @property
     def scope(self) -> str:
         return self.id.partition(".")[0]
 
+    @property
+    def name(self) -> str:
+        return self.id.partition(".")[2]
 
-@dataclass(frozen=True)
-class Typed:
-    """What is typed rather than bound, and cannot be changed."""
+    @property
+    def pressed(self) -> str:
+        """The action of Textual that its keys run."""
+        if callable(self.does) or ":" in self.does:
+            return f"command('{self.id}')"
+        return self.does or self.name
 
-    scope: str
-    keys: str
-    about: str
 
-
-SCOPES = {
-    "chat": "Anywhere",
-    "composer": "Writing",
-    "history": "Searching what you wrote",
-    "card": "Approval card: after Tab, or with Alt",
-    "boundary": "A paused run: after Tab, or with Alt",
-    "plan": "A plan that is ready: after Tab, or with Alt",
-    "find": "Finding in the conversation",
-    "transcript": "Conversation: after Tab in an empty line",
-    "picker": "Lists",
-    "page": "Pages and whole outputs",
-    "queue": "What waits to be read: /queue",
-    "hunks": "Hunks: a change under review, and /diff",
-    "lines": "Writing the lines of a hunk",
-    "rewind": "Going back, where something would be lost",
-    "jobs": "What runs in the background: /jobs",
-    "tools": "Tools and tool files: /tools",
-    "permissions": "Rules and decisions: /permissions",
-    "rule": "Writing a rule",
-    "question": "Questions before the start",
-}
-"""Every scope, in the order of the key sheet, with its heading."""
-
-ACTIONS = (
-    Action("chat.pause", ("escape",), "close what is open, else pause at the next boundary; twice: stop now"),
-    Action("chat.cancel", ("ctrl+c",), "copy the selection, else stop, else clear; twice within 2 s: quit"),
-    Action("chat.quit", ("ctrl+d",), "quit, when nothing is written"),
-    Action("chat.suspend", ("ctrl+z",), "back to the shell; fg returns"),
-    Action("chat.redraw", ("ctrl+l",), "draw the screen again"),
-    Action("chat.mode", ("shift+tab",), "mode: ask, accept edits, plan"),
-    Action("chat.detail", ("ctrl+o",), "detail: quiet, normal, full"),
-    Action("chat.jobs", ("ctrl+t",), "jobs: what runs in the background"),
-    Action("chat.background", ("ctrl+b",), "move the running command to the background"),
-    Action("chat.find", ("ctrl+f",), "find in the conversation"),
-    Action("chat.page_up", ("pageup",), "a page of the conversation up"),
-    Action("chat.page_down", ("pagedown",), "a page of the conversation down"),
-    Action("chat.to_start", ("ctrl+home",), "to the start of the conversation"),
-    Action("chat.to_end", ("ctrl+end",), "to its end, and follow it"),
-    Action("chat.palette", ("ctrl+p",), "command palette"),
-    Action("chat.keys", ("f1",), "this sheet"),
-    Action("composer.send", ("enter",), "send; while the agent works: steer it"),
-    Action("composer.follow_up", ("alt+enter",), "send when the agent is done"),
-    Action("composer.newline", ("shift+enter", "ctrl+j"), "new line"),
-    Action("composer.history", ("ctrl+r",), "search what you wrote before"),
-    Action("composer.editor", ("ctrl+g",), "write in $EDITOR"),
-    Action("composer.keys", ("question_mark",), "when nothing is written: this sheet"),
-    Action("composer.complete", ("tab",), "complete; with text while the agent works: send when it is done"),
-    Action("composer.up", ("up",), "line above; when empty: edit what was queued last, else earlier prompts"),
-    Action("composer.down", ("down",), "line below, later prompts"),
-    Action("composer.close_choices", ("escape",), "close the list of choices"),
-    Action("composer.chord", ("ctrl+x",), "then Ctrl+E: write in your editor"),
-    Action("composer.left", ("left",), "a character back"),
-    Action("composer.right", ("right",), "a character on"),
-    Action("composer.word_left", ("ctrl+left", "alt+left", "alt+b"), "a word back"),
-    Action("composer.word_right", ("ctrl+right", "alt+right", "alt+f"), "a word on"),
-    Action("composer.line_start", ("home", "ctrl+a"), "to the start of the line"),
-    Action("composer.line_end", ("end", "ctrl+e"), "to the end of the line"),
-    Action("composer.select_left", ("shift+left",), "select to the left"),
-    Action("composer.select_right", ("shift+right",), "select to the right"),
-    Action("composer.select_up", ("shift+up",), "select upwards"),
-    Action("composer.select_down", ("shift+down",), "select downwards"),
-    Action("composer.select_word_left", ("ctrl+shift+left",), "select a word back"),
-    Action("composer.select_word_right", ("ctrl+shift+right",), "select a word on"),
-    Action("composer.select_line_start", ("shift+home",), "select to the start of the line"),
-    Action("composer.select_line_end", ("shift+end",), "select to the end of the line"),
-    Action("composer.select_all", ("f7",), "select everything"),
-    Action("composer.delete_left", ("backspace", "ctrl+h"), "delete to the left"),
-    Action("composer.delete_right", ("delete", "ctrl+d"), "delete to the right"),
-    Action("composer.kill_word", ("ctrl+w", "ctrl+backspace", "alt+backspace"), "cut the word before"),
-    Action("composer.kill_word_right", ("alt+d", "alt+delete"), "cut the word behind"),
-    Action("composer.kill_to_start", ("ctrl+u", "super+backspace"), "cut to the start of the line"),
-    Action("composer.kill_to_end", ("ctrl+k",), "cut to the end of the line"),
-    Action("composer.yank", ("ctrl+y",), "put back what was cut"),
-    Action("composer.copy", ("ctrl+c", "super+c"), "copy what is selected"),
-    Action("composer.cut", ("super+x",), "cut what is selected"),
-    Action("composer.paste", ("ctrl+v",), "paste what was copied here"),
-    Action("composer.undo", ("ctrl+underscore", "ctrl+shift+minus", "ctrl+slash", "super+z"), "undo"),
-    Action("composer.redo", ("ctrl+shift+z", "shift+super+z"), "redo"),
-    Action("history.take", ("enter", "tab"), "take it into the composer"),
-    Action("history.leave", ("escape", "ctrl+c", "ctrl+g"), "back to what was written"),
-    Action("history.older", ("up", "ctrl+r"), "an older one"),
-    Action("history.newer", ("down", "ctrl+s"), "a newer one"),
-    Action("history.delete", ("backspace", "ctrl+h"), "delete a letter"),
-    Action("history.delete_all", ("ctrl+u", "ctrl+w"), "start over"),
-    Action("card.once", ("y",), "yes, once"),
-    Action("card.session", ("a",), "yes, this call for the session"),
-    Action("card.rule", ("p",), "yes, and what a rule allows: it stands ready, to be changed before Enter"),
-    Action("card.keep", ("down", "up"), "while a rule is written: for this session, or always in this folder"),
-    Action("card.edit", ("e",), "be asked about an edited call instead"),
-    Action("card.hunks", ("h",), "answer a change hunk by hunk"),
-    Action("card.deny", ("n",), "no"),
-    Action("card.because", ("r",), "no, and say why"),
-    Action("card.all", ("A",), "yes to the whole batch"),
-    Action("boundary.go_on", ("c", "enter"), "go on"),
-    Action("boundary.more", ("plus",), "go on, with as much again of a budget or limit"),
-    Action("boundary.step", ("s",), "step mode: go on, and pause before the next batch"),
-    Action("boundary.run_on", ("S",), "end step mode and go on"),
-    Action("boundary.skip", ("x",), "skip the marked call"),
-    Action("boundary.skip_because", ("X",), "skip it, and say why"),
-    Action("boundary.edit", ("e",), "edit the marked call: its command here, other arguments in $EDITOR"),
-    Action("boundary.up", ("up", "k"), "mark the call above"),
-    Action("boundary.down", ("down", "j"), "mark the call below"),
-    Action("plan.start", ("p",), "start the plan in the mode ask"),
-    Action("plan.start_accepting", ("P", "a"), "start it in the mode accept-edits"),
-    Action("plan.edit", ("e",), "edit it in $EDITOR; what you write is what is started"),
-    Action("plan.keep", ("k",), "keep planning: put the card away"),
-    Action("find.previous", ("up", "enter"), "match above"),
-    Action("find.next", ("down", "shift+enter"), "match below"),
-    Action("find.close", ("escape",), "end the search"),
-    Action("transcript.next", ("n",), "next block or call"),
-    Action("transcript.previous", ("p",), "block or call before"),
-    Action("transcript.next_prompt", ("right_square_bracket",), "next prompt"),
-    Action("transcript.previous_prompt", ("left_square_bracket",), "prompt before"),
-    Action("transcript.open", ("enter",), "open or fold"),
-    Action("transcript.output", ("o",), "the whole output of the call"),
-    Action("transcript.copy", ("y", "c"), "copy the block"),
-    Action("transcript.leave", ("escape",), "back to writing"),
-    Action("picker.choose", ("enter",), "take the marked row"),
-    Action("picker.close", ("escape", "ctrl+c"), "close, nothing changed"),
-    Action("picker.up", ("up", "ctrl+p"), "row above"),
-    Action("picker.down", ("down", "ctrl+n"), "row below"),
-    Action("picker.page_up", ("pageup",), "a page up"),
-    Action("picker.page_down", ("pagedown",), "a page down"),
-    Action("page.close", ("escape", "q"), "close"),
-    Action("page.find", ("slash",), "find"),
-    Action("page.next", ("n",), "next match"),
-    Action("page.previous", ("N",), "match before"),
-    Action("page.copy", ("c", "ctrl+c"), "copy the selection, else everything"),
-    Action("page.up", ("up", "k"), "a line up"),
-    Action("page.down", ("down", "j"), "a line down"),
-    Action("page.page_up", ("pageup", "b"), "a page up"),
-    Action("page.page_down", ("pagedown", "space"), "a page down"),
-    Action("page.home", ("home", "g"), "to the beginning"),
-    Action("page.end", ("end", "G"), "to the end"),
-    Action("queue.edit", ("e", "enter"), "edit the marked text"),
-    Action("queue.later", ("J", "alt+down"), "read it later"),
-    Action("queue.earlier", ("K", "alt+up"), "read it earlier"),
-    Action("queue.take_back", ("x", "delete"), "take it back into the line you write in"),
-    Action("queue.up", ("up", "k"), "text above"),
-    Action("queue.down", ("down", "j"), "text below"),
-    Action("queue.close", ("escape", "q", "ctrl+c"), "close"),
-    Action("jobs.output", ("enter", "o"), "the whole output of the marked job"),
-    Action("jobs.stop", ("s",), "stop it; asks once"),
-    Action("jobs.yes", ("y",), "yes, stop it"),
-    Action("jobs.send", ("i",), "send it text, where it takes any"),
-    Action("jobs.up", ("up", "k"), "job above"),
-    Action("jobs.down", ("down", "j"), "job below"),
-    Action("jobs.page_up", ("pageup", "b"), "what it printed: a page up"),
-    Action("jobs.page_down", ("pagedown", "space"), "a page down"),
-    Action("jobs.home", ("home", "g"), "to the beginning of what is kept of it"),
-    Action("jobs.end", ("end", "G"), "to its end, and follow it"),
-    Action("jobs.left", ("left",), "to the left"),
-    Action("jobs.right", ("right",), "to the right"),
-    Action("jobs.close", ("escape", "q", "ctrl+t", "ctrl+c"), "close"),
-    Action("tools.trust", ("t",), "trust the tool files of the project as they are now; asks once"),
-    Action("tools.yes", ("y",), "yes, load them"),
-    Action("tools.distrust", ("d",), "stop trusting them"),
-    Action("rewind.take_back", ("enter", "y"), "take it back"),
-    Action("rewind.leave_mine", ("m",), "take it back, but leave the files you edited as they are"),
-    Action("permissions.show", ("enter",), "all of the marked one"),
-    Action("permissions.revoke", ("x",), "revoke the marked rule"),
-    Action("permissions.new", ("n",), "write a new rule"),
-    Action("permissions.propose", ("p",), "make a rule of the marked decision"),
-    Action("permissions.part", ("tab",), "from the rules to the decisions, and back"),
-    Action("permissions.up", ("up", "k"), "row above"),
-    Action("permissions.down", ("down", "j"), "row below"),
-    Action("permissions.page_up", ("pageup", "b"), "a page up"),
-    Action("permissions.page_down", ("pagedown", "space"), "a page down"),
-    Action("permissions.close", ("escape", "q"), "close"),
-    Action("rule.take", ("enter",), "take the rule"),
-    Action("rule.scope", ("tab",), "for this session, or also for later ones in this folder"),
-    Action("rule.close", ("escape", "ctrl+c"), "close, nothing changed"),
-    Action("hunks.apply", ("enter",), "apply what is taken, once all of that was on screen"),
-    Action("hunks.close", ("escape", "q"), "back, nothing answered"),
-    Action("hunks.next", ("j",), "next hunk"),
-    Action("hunks.previous", ("k",), "hunk before"),
-    Action("hunks.toggle", ("space",), "take the hunk or leave it out"),
-    Action("hunks.accept", ("a",), "take it as it was proposed"),
-    Action("hunks.reject", ("r",), "leave it out"),
-    Action("hunks.accept_all", ("A",), "take all hunks"),
-    Action("hunks.reject_all", ("R",), "leave all hunks out"),
-    Action("hunks.edit", ("e",), "write its new lines yourself"),
-    Action("hunks.editor", ("ctrl+g",), "the same in $EDITOR"),
-    Action("hunks.next_file", ("right_square_bracket",), "/diff: next file"),
-    Action("hunks.previous_file", ("left_square_bracket",), "/diff: file before"),
-    Action("hunks.restore", ("x",), "/diff: take the hunk back"),
-    Action("hunks.restore_file", ("X",), "/diff: take the whole file back"),
-    Action("hunks.confirm", ("y",), "/diff: yes, take it back"),
-    Action("hunks.split", ("t",), "the change in one column or in two"),
-    Action("hunks.full", ("f",), "all unchanged lines, or only those near a change"),
-    Action("hunks.copy", ("c", "ctrl+c"), "copy the selection, else the hunk"),
-    Action("hunks.up", ("up",), "a line up"),
-    Action("hunks.down", ("down",), "a line down"),
-    Action("hunks.page_up", ("pageup", "b"), "a page up"),
-    Action("hunks.page_down", ("pagedown",), "a page down"),
-    Action("hunks.home", ("home", "g"), "to the beginning"),
-    Action("hunks.end", ("end", "G"), "to the end"),
-    Action("lines.take", ("ctrl+s",), "take these lines"),
-    Action("lines.leave", ("escape",), "back to the hunks; what was begun is kept"),
-    Action("lines.editor", ("ctrl+g",), "go on in $EDITOR"),
-    Action("question.yes", ("y",), "yes"),
-    Action("question.no", ("n", "enter", "escape", "ctrl+c"), "no"),
-    Action("page.left", ("left",), "to the left"),
-    Action("page.right", ("right",), "to the right"),
+KEYS = (
+    Action(
+        "chat.pause",
+        "close what is open, else pause at the next boundary; twice: stop now",
+        ("escape",),
+        "step_back",
+        same_as="pause",
+    ),
+    Action(
+        "chat.cancel", "copy the selection, else stop, else clear; twice within 2 s: quit", ("ctrl+c",), same_as="stop"
+    ),
+    Action("chat.quit", "quit, when nothing is written", ("ctrl+d",), "quit_if_empty", same_as="exit"),
+    Action(
+        "chat.suspend",
+        "back to the shell; fg returns",
+        ("ctrl+z",),
+        "app.suspend_process",
+        priority=True,
+        group="screen",
+    ),
+    Action("chat.redraw", "redraw the screen", ("ctrl+l",), priority=True, group="screen"),
+    Action("chat.mode", "mode: ask, accept edits, plan", ("shift+tab",), "next_mode", priority=True, same_as="mode"),
+    Action("chat.detail", "detail: quiet, normal, full", ("ctrl+o",), "next_detail", priority=True, group="screen"),
+    Action(
+        "chat.jobs",
+        "what runs in the background; read it, stop it, send it text",
+        ("ctrl+t",),
+        "job_commands:jobs",
+        priority=True,
+        group="conversation",
+        aliases=("ps",),
+        arguments="[job [output|send TEXT]]",
+    ),
+    Action(
+        "chat.background",
+        "move the running command to the background, as a job",
+        ("ctrl+b",),
+        "job_commands:background",
+        priority=True,
+        group="conversation",
+        aliases=("bg",),
+        arguments="[number]",
+        needs_conversation=True,
+    ),
+    Action(
+        "chat.find", "find in the conversation", ("ctrl+f",), priority=True, group="conversation", arguments="[text]"
+    ),
+    Action("chat.page_up", "a page of the conversation up", ("pageup",), "turn('page_up')"),
+    Action("chat.page_down", "a page of the conversation down", ("pagedown",), "turn('page_down')"),
+    Action("chat.to_start", "to the start of the conversation", ("ctrl+home",), "turn('home')", priority=True),
+    Action("chat.to_end", "to its end, and follow it", ("ctrl+end",), "turn('end')", priority=True),
+    Action("chat.palette", "command palette", ("ctrl+p",), "slash:palette", priority=True),
+    Action(
+        "chat.keys", "what every key does", ("f1",), "slash:keys", priority=True, group="screen", aliases=("keymap",)
+    ),
+    Action("composer.send", "send; while the agent works: steer it", ("enter",)),
+    Action("composer.follow_up", "send when the agent is done", ("alt+enter",)),
+    Action("composer.newline", "new line", ("shift+enter", "ctrl+j")),
+    Action("composer.history", "search what you wrote before", ("ctrl+r",), "search_history", group="conversation"),
+    Action(
+        "composer.editor", "write in your editor: $VISUAL or $EDITOR", ("ctrl+g",), "edit_outside", group="conversation"
+    ),
+    Action("composer.keys", "when nothing is written: this sheet", ("question_mark",), "ask_for_keys", same_as="keys"),
+    Action("composer.complete", "complete; with text while the agent works: send when it is done", ("tab",)),
+    Action("composer.up", "line above; when empty: edit what was queued last, else earlier prompts", ("up",)),
+    Action("composer.down", "line below, later prompts", ("down",)),
+    Action("composer.close_choices", "close the list of choices", ("escape",)),
+    Action("composer.chord", "then Ctrl+E: write in your editor", ("ctrl+x",), "begin_chord"),
+    Action("composer.left", "a character back", ("left",), "cursor_left", on="PromptText"),
+    Action("composer.right", "a character on", ("right",), "cursor_right", on="PromptText"),
+    Action(
+        "composer.word_left", "a word back", ("ctrl+left", "alt+left", "alt+b"), "cursor_word_left", on="PromptText"
+    ),
+    Action(
+        "composer.word_right", "a word on", ("ctrl+right", "alt+right", "alt+f"), "cursor_word_right", on="PromptText"
+    ),
+    Action("composer.line_start", "to the start of the line", ("home", "ctrl+a"), "cursor_line_start", on="PromptText"),
+    Action("composer.line_end", "to the end of the line", ("end", "ctrl+e"), "cursor_line_end", on="PromptText"),
+    Action("composer.select_left", "select to the left", ("shift+left",), "cursor_left(True)", on="PromptText"),
+    Action("composer.select_right", "select to the right", ("shift+right",), "cursor_right(True)", on="PromptText"),
+    Action("composer.select_up", "select upwards", ("shift+up",), "cursor_up(True)", on="PromptText"),
+    Action("composer.select_down", "select downwards", ("shift+down",), "cursor_down(True)", on="PromptText"),
+    Action(
+        "composer.select_word_left",
+        "select a word back",
+        ("ctrl+shift+left",),
+        "cursor_word_left(True)",
+        on="PromptText",
+    ),
+    Action(
+        "composer.select_word_right",
+        "select a word on",
+        ("ctrl+shift+right",),
+        "cursor_word_right(True)",
+        on="PromptText",
+    ),
+    Action(
+        "composer.select_line_start",
+        "select to the start of the line",
+        ("shift+home",),
+        "cursor_line_start(True)",
+        on="PromptText",
+    ),
+    Action(
+        "composer.select_line_end",
+        "select to the end of the line",
+        ("shift+end",),
+        "cursor_line_end(True)",
+        on="PromptText",
+    ),
+    Action("composer.select_all", "select everything", ("f7",), on="PromptText"),
+    Action("composer.delete_left", "delete to the left", ("backspace", "ctrl+h"), on="PromptText"),
+    Action(
+        "composer.delete_right", "delete to the right", ("delete", "ctrl+d"), "delete_right_or_skip", on="PromptText"
+    ),
+    Action(
+        "composer.kill_word",
+        "cut the word before",
+        ("ctrl+w", "ctrl+backspace", "alt+backspace"),
+        "kill('word_left')",
+        on="PromptText",
+    ),
+    Action(
+        "composer.kill_word_right",
+        "cut the word behind",
+        ("alt+d", "alt+delete"),
+        "kill('word_right')",
+        on="PromptText",
+    ),
+    Action(
+        "composer.kill_to_start",
+        "cut to the start of the line",
+        ("ctrl+u", "super+backspace"),
+        "kill('line_start')",
+        on="PromptText",
+    ),
+    Action("composer.kill_to_end", "cut to the end of the line", ("ctrl+k",), "kill('line_end')", on="PromptText"),
+    Action("composer.yank", "put back what was cut", ("ctrl+y",), on="PromptText"),
+    Action("composer.copy", "copy what is selected", ("ctrl+c", "super+c"), on="PromptText"),
+    Action("composer.cut", "cut what is selected", ("super+x",), on="PromptText"),
+    Action("composer.paste", "paste what was copied here", ("ctrl+v",), on="PromptText"),
+    Action("composer.undo", "undo", ("ctrl+underscore", "ctrl+shift+minus", "ctrl+slash", "super+z"), on="PromptText"),
+    Action("composer.redo", "redo", ("ctrl+shift+z", "shift+super+z"), on="PromptText"),
+    Action("history.take", "take it into the composer", ("enter", "tab")),
+    Action("history.leave", "back to what was written", ("escape", "ctrl+c", "ctrl+g")),
+    Action("history.older", "an older one", ("up", "ctrl+r"), "move(1)"),
+    Action("history.newer", "a newer one", ("down", "ctrl+s"), "move(-1)"),
+    Action("history.delete", "delete a letter", ("backspace", "ctrl+h")),
+    Action("history.delete_all", "start over", ("ctrl+u", "ctrl+w")),
+    Action("card.once", "yes, once", ("y",), approves=True),
+    Action("card.session", "yes, this call for the session", ("a",), approves=True),
+    Action(
+        "card.rule", "yes, and what a rule allows: it stands ready, to be changed before Enter", ("p",), approves=True
+    ),
+    Action(
+        "card.keep",
+        "while a rule is written: for this session, or always in this folder",
+        ("down", "up"),
+        while_writing=True,
+    ),
+    Action("card.edit", "be asked about an edited call instead", ("e",)),
+    Action("card.hunks", "answer a change hunk by hunk", ("h",), approves=True),
+    Action("card.deny", "no", ("n",)),
+    Action("card.because", "no, and say why", ("r",)),
+    Action("card.all", "yes to the whole batch", ("A",), approves=True),
+    Action("boundary.go_on", "go on", ("c", "enter")),
+    Action("boundary.more", "go on, with as much again of a budget or limit", ("plus",)),
+    Action("boundary.step", "step mode: go on, and pause before the next batch", ("s",)),
+    Action("boundary.run_on", "end step mode and go on", ("S",)),
+    Action("boundary.skip", "skip the marked call", ("x",)),
+    Action("boundary.skip_because", "skip it, and say why", ("X",)),
+    Action("boundary.edit", "edit the marked call: its command here, other arguments in $EDITOR", ("e",)),
+    Action("boundary.up", "mark the call above", ("up", "k")),
+    Action("boundary.down", "mark the call below", ("down", "j")),
+    Action("plan.start", "start the plan in the mode ask", ("p",), approves=True),
+    Action("plan.start_accepting", "start it in the mode accept-edits", ("P", "a"), approves=True),
+    Action("plan.edit", "edit it in $EDITOR; what you write is what is started", ("e",)),
+    Action("plan.keep", "keep planning: put the card away", ("k",)),
+    Action("find.previous", "match above", ("up", "enter"), priority=True),
+    Action("find.next", "match below", ("down", "shift+enter"), priority=True),
+    Action("find.close", "end the search", ("escape",), priority=True),
+    Action("transcript.next", "next block or call", ("n",), "step(1)"),
+    Action("transcript.previous", "block or call before", ("p",), "step(-1)"),
+    Action("transcript.next_prompt", "next prompt", ("right_square_bracket",), "step_prompt(1)"),
+    Action("transcript.previous_prompt", "prompt before", ("left_square_bracket",), "step_prompt(-1)"),
+    Action("transcript.open", "open or fold", ("enter",)),
+    Action("transcript.output", "the whole output of the call", ("o",)),
+    Action("transcript.copy", "copy the block", ("y", "c")),
+    Action("transcript.leave", "back to writing", ("escape",)),
+    Action("picker.choose", "take the marked row", ("enter",), priority=True),
+    Action("picker.close", "close, nothing changed", ("escape", "ctrl+c"), priority=True),
+    Action("picker.up", "row above", ("up", "ctrl+p"), "move(-1)", priority=True),
+    Action("picker.down", "row below", ("down", "ctrl+n"), "move(1)", priority=True),
+    Action("picker.page_up", "a page up", ("pageup",), "page(-1)", priority=True),
+    Action("picker.page_down", "a page down", ("pagedown",), "page(1)", priority=True),
+    Action("page.close", "close", ("escape", "q")),
+    Action("page.find", "find", ("slash",), on="OutputScreen"),
+    Action("page.next", "next match", ("n",), on="OutputScreen"),
+    Action("page.previous", "match before", ("N",), on="OutputScreen"),
+    Action("page.copy", "copy the selection, else everything", ("c", "ctrl+c")),
+    Action("page.up", "a line up", ("up", "k"), "turn('up')"),
+    Action("page.down", "a line down", ("down", "j"), "turn('down')"),
+    Action("page.page_up", "a page up", ("pageup", "b"), "turn('pageup')"),
+    Action("page.page_down", "a page down", ("pagedown", "space"), "turn('pagedown')"),
+    Action("page.home", "to the beginning", ("home", "g"), "turn('home')"),
+    Action("page.end", "to the end", ("end", "G"), "turn('end')"),
+    Action("page.left", "to the left", ("left",), "turn('left')", on="OutputScreen"),
+    Action("page.right", "to the right", ("right",), "turn('right')", on="OutputScreen"),
+    Action("queue.edit", "edit the marked text", ("e", "enter")),
+    Action("queue.later", "read it later", ("J", "alt+down"), "shift(1)"),
+    Action("queue.earlier", "read it earlier", ("K", "alt+up"), "shift(-1)"),
+    Action("queue.take_back", "take it back into the line you write in", ("x", "delete")),
+    Action("queue.up", "text above", ("up", "k"), "mark(-1)"),
+    Action("queue.down", "text below", ("down", "j"), "mark(1)"),
+    Action("queue.close", "close", ("escape", "q", "ctrl+c")),
+    Action("hunks.apply", "apply what is taken, once all of that was on screen", ("enter",), on="HunkReview"),
+    Action("hunks.close", "back, nothing answered", ("escape", "q")),
+    Action("hunks.next", "next hunk", ("j",), "hunk(1)"),
+    Action("hunks.previous", "hunk before", ("k",), "hunk(-1)"),
+    Action("hunks.toggle", "take the hunk or leave it out", ("space",), "switch", on="HunkReview"),
+    Action("hunks.accept", "take it as it was proposed", ("a",), on="HunkReview"),
+    Action("hunks.reject", "leave it out", ("r",), on="HunkReview"),
+    Action("hunks.accept_all", "take all hunks", ("A",), on="HunkReview"),
+    Action("hunks.reject_all", "leave all hunks out", ("R",), on="HunkReview"),
+    Action("hunks.edit", "write its new lines yourself", ("e",), on="HunkReview"),
+    Action("hunks.editor", "the same in $EDITOR", ("ctrl+g",), on="HunkReview"),
+    Action("hunks.next_file", "/diff: next file", ("right_square_bracket",), "file(1)", on="ChangesScreen"),
+    Action("hunks.previous_file", "/diff: file before", ("left_square_bracket",), "file(-1)", on="ChangesScreen"),
+    Action("hunks.restore", "/diff: take the hunk back", ("x",), on="ChangesScreen"),
+    Action("hunks.restore_file", "/diff: take the whole file back", ("X",), on="ChangesScreen"),
+    Action("hunks.confirm", "/diff: yes, take it back", ("y",), on="ChangesScreen"),
+    Action("hunks.split", "the change in one column or in two", ("t",)),
+    Action("hunks.full", "all unchanged lines, or only those near a change", ("f",), "everything"),
+    Action("hunks.copy", "copy the selection, else the hunk", ("c", "ctrl+c")),
+    Action("hunks.up", "a line up", ("up",), "turn('up')"),
+    Action("hunks.down", "a line down", ("down",), "turn('down')"),
+    Action("hunks.page_up", "a page up", ("pageup", "b"), "turn('pageup')"),
+    Action("hunks.page_down", "a page down", ("pagedown",), "turn('pagedown')"),
+    Action("hunks.home", "to the beginning", ("home", "g"), "turn('home')"),
+    Action("hunks.end", "to the end", ("end", "G"), "turn('end')"),
+    Action("lines.take", "take these lines", ("ctrl+s",), priority=True),
+    Action("lines.leave", "back to the hunks; what was begun is kept", ("escape",), priority=True),
+    Action("lines.editor", "go on in $EDITOR", ("ctrl+g",), "outside", priority=True),
+    Action("rewind.take_back", "take it back", ("enter", "y"), "take('all')"),
+    Action("rewind.leave_mine", "take it back, but leave the files you edited as they are", ("m",), "take('not mine')"),
+    Action("jobs.output", "the whole output of the marked job", ("enter", "o")),
+    Action("jobs.stop", "stop it; asks once", ("s",)),
+    Action("jobs.yes", "yes, stop it", ("y",)),
+    Action("jobs.send", "send it text, where it takes any", ("i",)),
+    Action("jobs.up", "job above", ("up", "k"), "mark(-1)"),
+    Action("jobs.down", "job below", ("down", "j"), "mark(1)"),
+    Action("jobs.page_up", "what it printed: a page up", ("pageup", "b"), "turn('pageup')"),
+    Action("jobs.page_down", "a page down", ("pagedown", "space"), "turn('pagedown')"),
+    Action("jobs.home", "to the beginning of what is kept of it", ("home", "g"), "turn('home')"),
+    Action("jobs.end", "to its end, and follow it", ("end", "G"), "turn('end')"),
+    Action("jobs.left", "to the left", ("left",), "turn('left')"),
+    Action("jobs.right", "to the right", ("right",), "turn('right')"),
+    Action("jobs.close", "close", ("escape", "q", "ctrl+t", "ctrl+c")),
+    Action("tools.trust", "trust the tool files of the project as they are now; asks once", ("t",)),
+    Action("tools.yes", "yes, load them", ("y",), approves=True),
+    Action("tools.distrust", "stop trusting them", ("d",)),
+    Action("permissions.show", "all of the marked one", ("enter",)),
+    Action("permissions.revoke", "revoke the marked rule", ("x",)),
+    Action("permissions.new", "write a new rule", ("n",)),
+    Action("permissions.propose", "make a rule of the marked decision", ("p",)),
+    Action("permissions.part", "from the rules to the decisions, and back", ("tab",), "other_part"),
+    Action("permissions.up", "row above", ("up", "k"), "move(-1)"),
+    Action("permissions.down", "row below", ("down", "j"), "move(1)"),
+    Action("permissions.page_up", "a page up", ("pageup", "b"), "page(-1)"),
+    Action("permissions.page_down", "a page down", ("pagedown", "space"), "page(1)"),
+    Action("permissions.close", "close", ("escape", "q")),
+    Action("rule.take", "take the rule", ("enter",), priority=True),
+    Action("rule.scope", "for this session, or also for later ones in this folder", ("tab",), priority=True),
+    Action("rule.close", "close, nothing changed", ("escape", "ctrl+c"), priority=True),
+    Action("question.yes", "yes", ("y",), "answer(True)"),
+    Action("question.demo", "look around with the demo model", ("d",), "demo", on="FirstRun"),
+    Action("question.no", "no", ("n", "enter", "escape", "ctrl+c"), "answer(False)"),
 )
+"""Everything a key does."""
 
-TYPED = (
-    Typed("chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"),
-    Typed("composer", "\\ Enter", "new line, where Shift+Enter does not arrive"),
-    Typed("composer", "/", "commands"),
-    Typed("composer", "@", "files"),
-    Typed("composer", "!", "a shell command in the sandbox, shown to the model"),
-    Typed("composer", "!!", "the same, not shown to the model"),
-    Typed("card", "Up, Down, PgUp, PgDn", "scroll"),
-    Typed("card", "t", "the change in one column or in two"),
-    Typed("card", "Left, Right, Enter", "move to an answer, take it"),
-    Typed("card", "1 to 9", "an answer to a question of the agent's"),
-    Typed("boundary", "1 to 9", "mark that call"),
-    Typed("picker", "any letter", "narrows the list"),
-)
+
+def bindings(scope: str, on: str = "") -> list[BindingType]:
+    """The `BINDINGS` of the class that listens for a scope's keys; `on` names it where several classes share them."""
+    return [
+        Binding(",".join(row.keys), row.pressed, row.about, show=False, priority=row.priority, id=row.id)
+        for row in KEYS
+        if row.scope == scope and row.on == on
+    ]
+
+
+def letters(scope: str) -> dict[str, str]:
+    """The ids of a card's actions by the letter each is known by there: its first key by default."""
+    return {row.keys[0]: row.id for row in KEYS if row.scope == scope}

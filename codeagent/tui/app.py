@@ -5,24 +5,20 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from textual.screen import ModalScreen, Screen
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.programs import this_program
 from codeagent.core.redact import Redactor
+from codeagent.tui.actions import Action
 from codeagent.tui.crash import record_survived
-from codeagent.tui.drafts import Draft, own_draft
+from codeagent.tui.drafts import own_draft
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
-from codeagent.tui.pages.chat import ChatScreen
-from codeagent.tui.pages.host import OpenClient
-from codeagent.tui.ports import LaunchOptions
+from codeagent.tui.pages.chat import ChatScreen, OpenClient
+from codeagent.tui.ports import AppFolders, LaunchOptions
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.themes import DEFAULT_THEME, Themes
@@ -31,28 +27,8 @@ _SCROLLBACK_LINES = 2000
 """Lines of the conversation that are left in the terminal's scrollback at the end."""
 
 
-@dataclass(frozen=True)
-class AppFolders:
-    """Where the screen keeps and finds its files."""
-
-    state: Path
-    """Drafts, prompt history, crash reports."""
-    config: Path
-    """`themes/*.yaml` and `keys.yaml` of the user's own."""
-    workspace: Path
-
-    @property
-    def drafts(self) -> Path:
-        """The first draft of the folder worked in; those of further windows lie beside it."""
-        return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
-
-    @property
-    def prompts(self) -> Path:
-        return self.state / "prompts.jsonl"
-
-
 class CodeagentApp(GuardedApp):
-    """Screens, theme and keys (the Host of the chat screen); what is said and done is the chat screen's."""
+    """Screens, theme and keys; what is said and done is the chat screen's."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "codeagent"
@@ -68,24 +44,21 @@ class CodeagentApp(GuardedApp):
         """`clock` gives seconds since the epoch."""
         # Textual takes NO_COLOR for grey; only a theme without colours of its own has none.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
-        self.open_client = open_client
+        self._open_client = open_client
         self.folders = folders
-        self.themes = Themes([folders.config / "themes"])
         self.keys = Keymap()
         self.palette = Palette()
-        self.chat = ChatScreen(self, options)
-        self._switch = ThemeSwitch(self, self.themes, paint=self._paint, tell=self._remark)
         self._clock = clock
+        themes = Themes([folders.config / "themes"])
+        self.look = ThemeSwitch(self, themes, paint=self._paint, tell=self._remark)
+        self._draft = own_draft(folders.drafts)
+        self.chat = self._new_chat(options)
         self._left: ChatScreen | None = None
         self._redactor = Redactor(os.environ)
         # Before the first frame: a theme that changes later draws everything again.
         for name in (DEFAULT_THEME, options.theme):
-            if name is not None and (problem := self.use_theme(name)):
+            if name is not None and (problem := self.look.use(name)):
                 self._remark(problem)
-
-    @cached_property
-    def draft(self) -> Draft:
-        return own_draft(self.folders.drafts)
 
     @property
     def redact(self) -> Callable[[str], str]:
@@ -96,24 +69,29 @@ class CodeagentApp(GuardedApp):
     def kept_session(self) -> str:
         return self.chat.state.status.now.session
 
-    @property
-    def theme_name(self) -> str:
-        return self._switch.name
-
-    def now(self) -> float:
-        return self._clock()
-
     def on_mount(self) -> None:
         self._use_keys()
 
     def on_unmount(self) -> None:
-        self.draft.release()
+        self._draft.release()
+
+    def _new_chat(self, options: LaunchOptions) -> ChatScreen:
+        return ChatScreen(
+            options,
+            self._open_client,
+            _run_command,
+            self.change_to,
+            folders=self.folders,
+            themes=self.look,
+            draft=self._draft,
+            clock=self._clock,
+        )
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat
 
     async def change_to(self, options: LaunchOptions) -> None:
-        before, self.chat = self.chat, ChatScreen(self, options)
+        before, self.chat = self.chat, self._new_chat(options)
         self._left = before
         await before.end()
         if before is not self.screen_stack[0]:
@@ -138,10 +116,8 @@ class CodeagentApp(GuardedApp):
         if page.is_current:
             page.dismiss(None)
 
-    def use_theme(self, name: str) -> str:
-        return self._switch.use(name)
-
-    def quit(self) -> None:
+    async def action_quit(self) -> None:
+        """End in an orderly way; the conversation is closed while it still shows."""
         self.run_worker(self._quit(), exclusive=True, group="quit")
 
     async def farewell(self) -> None:
@@ -151,10 +127,6 @@ class CodeagentApp(GuardedApp):
     async def _quit(self) -> None:
         await self.farewell()
         self.exit(return_code=0)
-
-    def print_below(self, text: str) -> None:
-        with self.suspend():
-            sys.stdout.write(text + "\n")
 
     def _use_keys(self) -> None:
         try:
@@ -168,6 +140,12 @@ class CodeagentApp(GuardedApp):
 
     def _remark(self, text: str) -> None:
         self.chat.state.document.remark(text, "warning")
+
+
+def _run_command(chat: ChatScreen, row: Action, argument: str) -> None:
+    from codeagent.tui.pages.slash import run  # loads every page and list
+
+    run(chat, row, argument)
 
 
 def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders) -> int:

@@ -1,150 +1,197 @@
-"""The slash commands, and how what a user typed becomes one of them; an unknown one is reported, never guessed."""
+"""The slash commands: further rows of the table, what /help says of all, and what is said of a mistyped one."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
+from codeagent.core.acts import Pause
 from codeagent.core.sanitize import one_line
+from codeagent.tui.actions import KEYS, Action, Group
 from codeagent.tui.nearest import alike
-from codeagent.tui.parts.submission import CommandRow, SaidSlash, SaidUnknown, understand
 
-Group = Literal["conversation", "model and money", "screen", "about"]
-
-
-@dataclass(frozen=True)
-class SlashCommand(CommandRow):
-    """One command as it is offered and explained."""
-
-    arguments: str = ""
-    """What may follow: `[text]`."""
-    while_running: bool = True
-    """It works while the agent does."""
-    group: Group = "conversation"
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """A command that exists."""
-
-    command: SlashCommand
-    argument: str = ""
-    """The rest of what was typed, without blanks around it."""
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """No such command, or one that takes no such argument."""
-
-    typed: str
-    """Made safe, one line."""
-    nearest: tuple[str, ...] = ()
-    """Names that are like it, the best first."""
-    problem: str = ""
-    """Where the command exists, what is wrong with how it was called."""
-
-    def __str__(self) -> str:
-        if self.problem:
-            return f"/{self.typed}: {self.problem}"
-        meant = " or ".join(f"/{name}" for name in self.nearest)
-        return f"there is no /{self.typed}" + (f"; did you mean {meant}?" if meant else "; /help lists the commands")
-
-
-COMMANDS = (
-    SlashCommand("new", "begin a new conversation", ("clear",), while_running=False),
-    SlashCommand("resume", "continue an earlier conversation", ("sessions",), "[session]", while_running=False),
-    SlashCommand("diff", "what changed in this session; revert parts of it"),
-    SlashCommand("undo", "undo what the last batch changed", (), "[batches]", while_running=False),
-    SlashCommand("redo", "restore what was undone", while_running=False),
-    SlashCommand("rewind", "go back to an earlier moment: files, conversation, or both", while_running=False),
-    SlashCommand(
-        "step", "pause before every batch; of a batch that waits: skip or edit", (), "[on|off|go|skip N|edit N]"
-    ),
-    SlashCommand("pause", "pause at the next boundary, between two batches of calls"),
-    SlashCommand("plan", "plan before anything is changed; then start it", (), "[goal|start|edit]"),
-    SlashCommand("stop", "stop what runs now, or a job", (), "[job]"),
-    SlashCommand(
-        "jobs", "what runs in the background; read it, stop it, send it text", ("ps",), "[job [output|send TEXT]]"
-    ),
-    SlashCommand("background", "move the running command to the background, as a job", ("bg",), "[number]"),
-    SlashCommand("copy", "copy the last answer", (), "[all]"),
-    SlashCommand("print", "leave the conversation in the terminal's own scrollback"),
-    SlashCommand("find", "find in the conversation", (), "[text]"),
-    SlashCommand("history", "search what you wrote before"),
-    SlashCommand("editor", "write in the editor of $VISUAL or $EDITOR"),
-    SlashCommand("queue", "edit, reorder or remove queued messages"),
-    SlashCommand("mode", "what runs without asking", (), "[ask|accept-edits|plan|auto]"),
-    SlashCommand("permissions", "rules in force, and what was allowed or denied"),
-    SlashCommand("model", "choose the model", (), "[name]", while_running=False, group="model and money"),
-    SlashCommand(
-        "effort",
-        "how much the model thinks",
-        (),
-        "[off|low|medium|high|tokens]",
+_WITHOUT_KEYS = (
+    Action(
+        "command.new",
+        "begin a new conversation",
+        does="slash:new",
+        group="conversation",
+        aliases=("clear",),
         while_running=False,
-        group="model and money",
     ),
-    SlashCommand(
-        "budget",
+    Action(
+        "command.resume",
+        "continue an earlier conversation",
+        does="slash:resume",
+        group="conversation",
+        aliases=("sessions",),
+        arguments="[session]",
+        while_running=False,
+    ),
+    Action(
+        "command.diff",
+        "what changed in this session; revert parts of it",
+        does="slash:diff",
+        group="conversation",
+        needs_conversation=True,
+    ),
+    Action(
+        "command.undo",
+        "undo what the last batch changed",
+        does="rewind:undo",
+        group="conversation",
+        arguments="[batches]",
+        while_running=False,
+        needs_conversation=True,
+    ),
+    Action(
+        "command.redo",
+        "restore what was undone",
+        does="rewind:redo",
+        group="conversation",
+        while_running=False,
+        needs_conversation=True,
+    ),
+    Action(
+        "command.rewind",
+        "go back to an earlier moment: files, conversation, or both",
+        does="rewind:rewind",
+        group="conversation",
+        while_running=False,
+        needs_conversation=True,
+    ),
+    Action(
+        "command.step",
+        "pause before every batch; of a batch that waits: skip or edit",
+        does="stepping:step",
+        group="conversation",
+        arguments="[on|off|go|skip N|edit N]",
+        needs_conversation=True,
+    ),
+    Action(
+        "command.pause",
+        "pause at the next boundary, between two batches of calls",
+        does=lambda argument: Pause(),
+        group="conversation",
+        needs_conversation=True,
+    ),
+    Action(
+        "command.plan",
+        "plan before anything is changed; then start it",
+        does="stepping:plan",
+        group="conversation",
+        arguments="[goal|start|edit]",
+        needs_conversation=True,
+    ),
+    Action(
+        "command.stop", "stop what runs now, or a job", does="stepping:stop", group="conversation", arguments="[job]"
+    ),
+    Action("command.copy", "copy the last answer", does="slash:copy", group="conversation", arguments="[all]"),
+    Action(
+        "command.print",
+        "leave the conversation in the terminal's own scrollback",
+        does="slash:print_below",
+        group="conversation",
+    ),
+    Action("command.queue", "edit, reorder or remove queued messages", does="slash:queue", group="conversation"),
+    Action(
+        "command.mode",
+        "what runs without asking",
+        does="slash:mode",
+        group="conversation",
+        arguments="[ask|accept-edits|plan|auto]",
+    ),
+    Action(
+        "command.permissions",
+        "rules in force, and what was allowed or denied",
+        does="slash:permissions",
+        group="conversation",
+    ),
+    Action(
+        "command.model",
+        "choose the model",
+        does="slash:model",
+        group="model and money",
+        arguments="[name]",
+        while_running=False,
+        needs_conversation=True,
+    ),
+    Action(
+        "command.effort",
+        "how much the model thinks",
+        does="slash:effort",
+        group="model and money",
+        arguments="[off|low|medium|high|tokens]",
+        while_running=False,
+        needs_conversation=True,
+    ),
+    Action(
+        "command.budget",
         "what may be spent before the run pauses",
-        (),
-        "[$2|200k tokens|30 min|10 batches|off]",
+        does="stepping:budget",
         group="model and money",
+        arguments="[$2|200k tokens|30 min|10 batches|off]",
+        needs_conversation=True,
     ),
-    SlashCommand("cost", "tokens and money of this conversation", ("usage",), group="model and money"),
-    SlashCommand("context", "what fills the model's context", group="model and money"),
-    SlashCommand("theme", "choose the colours", (), "[name]", group="screen"),
-    SlashCommand("detail", "show more of what happens, or less", group="screen"),
-    SlashCommand("redraw", "redraw the screen", group="screen"),
-    SlashCommand("suspend", "back to the shell; fg returns", group="screen"),
-    SlashCommand("keys", "what every key does", ("keymap",), group="screen"),
-    SlashCommand("help", "commands and keys", group="about"),
-    SlashCommand("status", "folder, model, mode, sandbox", group="about"),
-    SlashCommand(
-        "tools", "what the agent can do, and the tool files of the project", (), "[trust|distrust]", group="about"
+    Action(
+        "command.cost",
+        "tokens and money of this conversation",
+        does="slash:cost",
+        group="model and money",
+        aliases=("usage",),
     ),
-    SlashCommand("skills", "how-tos of the project and of yours that the agent can read", group="about"),
-    SlashCommand("config", "the settings in force", group="about"),
-    SlashCommand("exit", "quit", ("quit", "q"), group="about"),
+    Action("command.context", "what fills the model's context", does="slash:context", group="model and money"),
+    Action("command.theme", "choose the colours", does="slash:theme", group="screen", arguments="[name]"),
+    Action("command.help", "commands and keys", does="slash:help_page", group="about"),
+    Action("command.status", "folder, model, mode, sandbox", does="slash:status", group="about"),
+    Action(
+        "command.tools",
+        "what the agent can do, and the tool files of the project",
+        does="slash:tools",
+        group="about",
+        arguments="[trust|distrust]",
+    ),
+    Action(
+        "command.skills",
+        "how-tos of the project and of yours that the agent can read",
+        does="slash:skills",
+        group="about",
+    ),
+    Action("command.config", "the settings in force", does="slash:config", group="about"),
+    Action("command.exit", "quit", does="slash:leave", group="about", aliases=("quit", "q")),
 )
-"""Every command, in the order of /help."""
-
-_NAMES = tuple(name for row in COMMANDS for name in (row.name, *row.aliases))
-
-
-def parse(text: str) -> Parsed | Unknown | None:
-    """What the user typed, as a command; None if it is not one."""
-    match understand(text, COMMANDS):
-        case SaidSlash(name=name, arguments=argument):
-            return call(name, argument)
-        case SaidUnknown(text=typed):
-            name = typed.split(maxsplit=1)[0].removeprefix("/")
-            return Unknown(one_line(name, 40), alike(name.lower(), _NAMES, 3))
-        case _:
-            return None
+ACTIONS = (*KEYS, *_WITHOUT_KEYS)
+"""The whole table."""
+BY_ID = {row.id: row for row in ACTIONS}
+COMMANDS = tuple(row for group in get_args(Group) for row in (*_WITHOUT_KEYS, *KEYS) if row.group == group)
+"""Every row with a slash command, in the order of /help."""
 
 
-def call(name: str, argument: str = "") -> Parsed | Unknown:
-    """The command of that name, with an argument if it takes one. Raises KeyError."""
-    command = next((row for row in COMMANDS if row.name == name), None)
-    if command is None:
-        raise KeyError(name)
-    if argument and not command.arguments:
-        return Unknown(name, problem=f"takes no arguments, got '{one_line(argument, 40)}'")
-    return Parsed(command, argument)
+def mistyped(text: str) -> str:
+    """What is said about a slash and a word that is not a command, safe and in one line."""
+    word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
+    names = (name for row in COMMANDS for name in (row.name, *row.aliases))
+    meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
+    return f"there is no /{word}" + (f"; did you mean {meant}?" if meant else "; /help lists the commands")
+
+
+def wrong_argument(row: Action, argument: str) -> str:
+    """What is said where a command that takes no arguments was given one; empty where it may have it."""
+    if not argument or row.arguments:
+        return ""
+    return f"/{row.name}: takes no arguments, got '{one_line(argument, 40)}'"
 
 
 def help_markdown() -> str:
     """The page of /help."""
     parts = ["# Commands"]
-    for group in dict.fromkeys(row.group for row in COMMANDS):
+    for group in get_args(Group):
         lines = [f"| `{_called(row)}` | {_about(row)} |" for row in COMMANDS if row.group == group]
         parts.append("\n".join([f"## {group.capitalize()}", "", "| command | does |", "| --- | --- |", *lines]))
     return "\n\n".join(parts)
 
 
-def _called(row: SlashCommand) -> str:
+def _called(row: Action) -> str:
     return f"/{row.name} {row.arguments}".strip().replace("|", "\\|")
 
 
-def _about(row: SlashCommand) -> str:
+def _about(row: Action) -> str:
     also = f" (also {', '.join(f'`/{alias}`' for alias in row.aliases)})" if row.aliases else ""
     return row.about + also + ("" if row.while_running else "; waits until the agent is done")

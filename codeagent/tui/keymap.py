@@ -1,38 +1,93 @@
-"""The keys in force: the table of actions, and the user's own keys on top of it."""
+"""The keys in force: the table of actions, and the user's own keys on top of it; how a key is written and shown."""
 
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from textual.keys import _character_to_key  # the spelling a keymap of Textual needs; there is no public one
+
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
-from codeagent.tui.actions import ACTIONS, SCOPES, TYPED, Action
-from codeagent.tui.keys import BadKey, shown, spelled, types_text
+from codeagent.tui.actions import KEYS, Action
 from codeagent.tui.nearest import nearest
 from codeagent.tui.settings_file import BadFile, Entry, read_entries
 
 _KEPT = "no key was changed"
-_BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
-_WRITTEN_IN = frozenset({"chat", "composer", "history", "lines", "picker", "rule"})
-"""Scopes in which the user writes: a key that types text stays text there."""
-_WHILE_WRITING = frozenset({"card.keep"})
-"""Actions of other scopes that are taken while something is written."""
-_APPROVES = frozenset(
-    {
-        "card.once",
-        "card.session",
-        "card.all",
-        "card.rule",
-        "card.hunks",
-        "plan.start",
-        "plan.start_accepting",
-        "tools.yes",
-    }
-)
+_BY_ID: Mapping[str, Action] = {action.id: action for action in KEYS}
 _AROUND = "chat"
-"""Its keys also work while the focus is inside, in one of these."""
-_INSIDE = frozenset({"composer", "history", "card", "boundary", "plan", "transcript"})
+"""Its keys also work while the focus is inside, in a scope that is `in_chat`."""
+_ORDER = ("alt", "ctrl", "shift", "super")
+_ALIASES = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
+"""Pairs a terminal sends as the same key."""
+_SHORT = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdn": "pagedown", "ins": "insert"}
+NAMED = (
+    *("enter", "escape", "tab", "space", "backspace", "delete", "insert"),
+    *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
+    *(f"f{number}" for number in range(1, 25)),
+)
+_SHOWN = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "delete": "Del", "insert": "Ins"}
+_SYMBOLS = {_character_to_key(symbol): symbol for symbol in string.punctuation}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where the keys of some actions are listened for."""
+
+    heading: str
+    writing: bool = False
+    """The user writes there: a key that types text stays text."""
+    in_chat: bool = False
+    """It is within the chat screen, whose own keys work there as well."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What is typed rather than bound, and cannot be changed."""
+
+    scope: str
+    keys: str
+    about: str
+
+
+SCOPES = {
+    "chat": Scope("Anywhere", writing=True),
+    "composer": Scope("Writing", writing=True, in_chat=True),
+    "history": Scope("Searching what you wrote", writing=True, in_chat=True),
+    "card": Scope("Approval card: after Tab, or with Alt", in_chat=True),
+    "boundary": Scope("A paused run: after Tab, or with Alt", in_chat=True),
+    "plan": Scope("A plan that is ready: after Tab, or with Alt", in_chat=True),
+    "find": Scope("Finding in the conversation"),
+    "transcript": Scope("Conversation: after Tab in an empty line", in_chat=True),
+    "picker": Scope("Lists", writing=True),
+    "page": Scope("Pages and whole outputs"),
+    "queue": Scope("Queued messages: /queue"),
+    "hunks": Scope("Hunks: a change under review, and /diff"),
+    "lines": Scope("Writing the lines of a hunk", writing=True),
+    "rewind": Scope("Going back, where something would be lost"),
+    "jobs": Scope("What runs in the background: /jobs"),
+    "tools": Scope("Tools and tool files: /tools"),
+    "permissions": Scope("Rules and decisions: /permissions"),
+    "rule": Scope("Writing a rule", writing=True),
+    "question": Scope("Questions before the start"),
+}
+"""Every scope of keys, in the order of the key sheet."""
+
+TYPED = (
+    Typed("chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"),
+    Typed("composer", "\\ Enter", "new line, where Shift+Enter does not arrive"),
+    Typed("composer", "/", "commands"),
+    Typed("composer", "@", "files"),
+    Typed("composer", "!", "a shell command in the sandbox, shown to the model"),
+    Typed("composer", "!!", "the same, not shown to the model"),
+    Typed("card", "Up, Down, PgUp, PgDn", "scroll"),
+    Typed("card", "t", "the change in one column or in two"),
+    Typed("card", "Left, Right, Enter", "move to an answer, take it"),
+    Typed("card", "1 to 9", "an answer to a question of the agent's"),
+    Typed("boundary", "1 to 9", "mark that call"),
+    Typed("picker", "any letter", "narrows the list"),
+)
 
 
 class KeymapError(ConfigError):
@@ -77,7 +132,7 @@ class Keymap:
         return tuple(row for scope in SCOPES for row in self._rows_of(scope))
 
     def _rows_of(self, scope: str) -> Iterator[KeyRow]:
-        for action in ACTIONS:
+        for action in KEYS:
             if action.scope == scope:
                 keys = ", ".join(map(shown, self.keys_of(action.id)))
                 yield KeyRow(scope, keys, action.about, action.id, action.id in self.own)
@@ -114,11 +169,11 @@ def _key(action: Action, written: str, entry: Entry) -> str:
         key = spelled(written)
     except BadKey as problem:
         raise BadFile(entry.line, entry.key, one_line(str(problem), 80)) from problem
-    if types_text(key) and (action.scope in _WRITTEN_IN or action.id in _WHILE_WRITING) and key not in action.keys:
+    if types_text(key) and (SCOPES[action.scope].writing or action.while_writing) and key not in action.keys:
         raise BadFile(
             entry.line, entry.key, f"'{shown(key)}' types text there; take one with Ctrl or Alt, or F1 to F24"
         )
-    if action.id in _APPROVES and key in ("enter", "space"):
+    if action.approves and key in ("enter", "space"):
         raise BadFile(entry.line, entry.key, f"{shown(key)} never approves, because it is pressed without reading")
     return key
 
@@ -129,7 +184,7 @@ def _check_conflicts(keymap: Keymap, entries: Sequence[Entry]) -> None:
     for entry in entries:
         action = _BY_ID[entry.key]
         for key in keymap.keys_of(action.id):
-            other = next((other for other in ACTIONS if _collide(action, other, key, keymap)), None)
+            other = next((other for other in KEYS if _collide(action, other, key, keymap)), None)
             if other is not None:
                 where = f", line {lines[other.id]}" if other.id in lines else ""
                 raise BadFile(
@@ -146,4 +201,46 @@ def _collide(action: Action, other: Action, key: str, keymap: Keymap) -> bool:
         return False
     if other.scope == action.scope:
         return True
-    return _AROUND in (action.scope, other.scope) and bool(_INSIDE & {action.scope, other.scope})
+    scopes = {action.scope, other.scope}
+    return _AROUND in scopes and any(SCOPES[scope].in_chat for scope in scopes)
+
+
+class BadKey(Exception):
+    """The text says why no terminal sends such a key."""
+
+
+def spelled(written: str) -> str:
+    """The key as Textual spells it: `Shift+Ctrl+A` is `ctrl+shift+a`, `?` is `question_mark`. Raises BadKey."""
+    *modifiers, key = written.strip().split("+") if written.strip() not in ("+", "") else [written.strip()]
+    lowered = [modifier.strip().lower() for modifier in modifiers]
+    strange = next((modifier for modifier in lowered if modifier not in _ORDER), None)
+    if strange is not None:
+        raise BadKey(f"'{strange}' is no modifier: ctrl, alt, shift and super are")
+    key = _spelled_alone(key.strip(), bool(lowered))
+    if lowered == ["shift"] and (len(key) == 1 or key in _SYMBOLS):
+        raise BadKey("Shift makes another character: write that one")
+    found = "+".join([*(modifier for modifier in _ORDER if modifier in lowered), key])
+    return _ALIASES.get(found, found)
+
+
+def types_text(key: str) -> bool:
+    """Pressing it where text is written writes something."""
+    return "+" not in key and (len(key) == 1 or key in _SYMBOLS or key == "space")
+
+
+def shown(key: str) -> str:
+    """As a user reads it: `Ctrl+O`, `PgUp`, `?`."""
+    *modifiers, last = key.split("+")
+    name = _SHOWN.get(last) or _SYMBOLS.get(last) or (last.upper() if modifiers and len(last) == 1 else None)
+    if name is None:
+        name = last if len(last) == 1 else last.capitalize()
+    return "+".join([*(modifier.capitalize() for modifier in modifiers), name])
+
+
+def _spelled_alone(key: str, modified: bool) -> str:
+    if len(key) == 1 and (key.isascii() or not modified) and (key.isalnum() or key in string.punctuation):
+        return _character_to_key(key.lower() if modified else key)
+    lowered = _SHORT.get(key.lower(), key.lower())
+    if lowered in NAMED or lowered in _SYMBOLS:
+        return lowered
+    raise BadKey(f"no such key '{key}'")

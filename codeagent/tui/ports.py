@@ -1,7 +1,10 @@
 """What a conversation is opened with and chosen from, in plain values that cost nothing before the first frame."""
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+from zlib import crc32
 
 from codeagent.core.budget import Effort
 
@@ -67,3 +70,23 @@ class Missing:
     """The environment variable of the key that is missing."""
     servers: tuple[ModelRow, ...] = ()
     """Local servers that answered on loopback."""
+
+
+@dataclass(frozen=True)
+class AppFolders:
+    """Where the screen keeps and finds its files."""
+
+    state: Path
+    """Drafts, prompt history, crash reports."""
+    config: Path
+    """`themes/*.yaml` and `keys.yaml` of the user's own."""
+    workspace: Path
+
+    @property
+    def drafts(self) -> Path:
+        """The first draft of the folder worked in; those of further windows lie beside it."""
+        return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
+
+    @property
+    def prompts(self) -> Path:
+        return self.state / "prompts.jsonl"

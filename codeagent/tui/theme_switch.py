@@ -31,7 +31,7 @@ class ThemeSwitch:
     ) -> None:
         """`paint` keeps the palette where `palette_of` finds it; `tell` says in one line what a changed file did."""
         self._app = app
-        self._themes = themes
+        self.themes = themes
         self._paint = paint
         self._tell = tell
         self._name = ""
@@ -53,9 +53,9 @@ class ThemeSwitch:
 
         Where none is in force yet, that is the default as it is built in.
         """
-        stamp = self._themes.stamp(name)
+        stamp = self.themes.stamp(name)
         try:
-            self._apply(self._themes.get(name))
+            self._apply(self.themes.get(name))
         except ThemeError as problem:
             if not self._name:
                 self._apply(built_in())
@@ -66,12 +66,12 @@ class ThemeSwitch:
 
     def look(self) -> None:
         """Read the theme in force again where its file changed; what is wrong with it is said once."""
-        stamp = self._themes.stamp(self._name)
+        stamp = self.themes.stamp(self._name)
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            self._apply(self._themes.get(self._name))
+            self._apply(self.themes.get(self._name))
         except ThemeError as problem:
             self._tell(str(problem))
         else:
@@ -107,9 +107,7 @@ class ThemeSwitch:
         paints grey, and the terminal's own colours all black.
         """
         return (
-            replace(self._themes.get(_BY_ATTRIBUTES).textual, name=theme.name)
-            if self._app.ansi_color
-            else theme.textual
+            replace(self.themes.get(_BY_ATTRIBUTES).textual, name=theme.name) if self._app.ansi_color else theme.textual
         )
 
     def _watch(self) -> None:

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.tui.app import AppFolders, CodeagentApp
-from codeagent.tui.ports import LaunchOptions
+from codeagent.tui.app import CodeagentApp
+from codeagent.tui.ports import AppFolders, LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import Remark

@@ -10,8 +10,8 @@ from typing import Any
 
 from codeagent.core.display import DiffBlock, FilesBlock, MarkdownBlock, QuestionBlock, TerminalBlock, TextBlock
 from codeagent.core.events import Notice, SteerQueued
-from codeagent.tui.app import AppFolders, run_app
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
+from codeagent.tui.app import run_app
+from codeagent.tui.ports import AppFolders, LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState

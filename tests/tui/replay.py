@@ -16,8 +16,8 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.app import AppFolders, CodeagentApp
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
+from codeagent.tui.app import CodeagentApp
+from codeagent.tui.ports import AppFolders, LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState

@@ -381,7 +381,7 @@ async def test_a_session_that_cannot_be_resumed_leaves_a_choice_and_no_dead_scre
         await settled(pilot)
         await until(pilot, lambda: isinstance(app.screen, Picker))
         await pilot.press(*keys)
-        await until(pilot, lambda: app.chat.client is not None)
+        await until(pilot, lambda: app.chat.outbox.client is not None)
         assert app.chat.launch_options.resume == resumed
         await write(pilot, "go", "enter")
         assert app.told == [Prompt("go")]

@@ -4,19 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.commands import COMMANDS, Parsed, Unknown, help_markdown, parse
+from codeagent.tui.commands import ACTIONS, COMMANDS, help_markdown, mistyped, wrong_argument
+from codeagent.tui.parts.submission import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, understand
 
 
 def called(text: str) -> tuple[str, str]:
-    found = parse(text)
-    assert isinstance(found, Parsed)
-    return found.command.name, found.argument
+    said = understand(text, COMMANDS)
+    assert isinstance(said, SaidSlash)
+    return said.row.name, said.arguments
 
 
 def refused(text: str) -> str:
-    found = parse(text)
-    assert isinstance(found, Unknown)
-    return str(found)
+    said = understand(text, COMMANDS)
+    assert isinstance(said, SaidUnknown | SaidSlash)
+    return mistyped(said.text) if isinstance(said, SaidUnknown) else wrong_argument(said.row, said.arguments)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,9 @@ def test_a_name_an_alias_or_a_bare_word_is_the_command(text: str, name: str, arg
     assert called(text) == (name, argument)
 
 
-@pytest.mark.parametrize("text", ["", "fix /help", "/etc/hosts is wrong", " /help", "exit now", "//x", "!ls"])
-def test_what_is_no_command_is_a_prompt(text: str) -> None:
-    assert parse(text) is None
+@pytest.mark.parametrize("text", ["fix /help", "/etc/hosts is wrong", " /help", "exit now", "//x"])
+def test_what_is_not_a_command_is_a_prompt(text: str) -> None:
+    assert isinstance(understand(text, COMMANDS), SaidPrompt)
 
 
 def test_an_unknown_name_is_reported_with_those_that_are_like_it() -> None:
@@ -59,14 +60,15 @@ def test_a_refusal_shows_control_characters_instead_of_sending_them() -> None:
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_command_a_refusal_or_a_prompt(text: str) -> None:
-    found = parse("/" + text)
-    assert found is None or isinstance(found, Parsed) or "\n" not in str(found)
+def test_any_text_is_a_command_a_refusal_in_one_line_or_a_prompt(text: str) -> None:
+    said = understand("/" + text, COMMANDS)
+    assert isinstance(said, SaidPrompt | SaidShell) or "\n" not in refused("/" + text)
 
 
 def test_no_name_is_given_twice() -> None:
     names = [name for row in COMMANDS for name in (row.name, *row.aliases)]
     assert len(names) == len(set(names))
+    assert len({row.id for row in ACTIONS}) == len(ACTIONS)
 
 
 def test_help_has_every_command_and_alias() -> None:

@@ -32,7 +32,7 @@ _MOST_LAYERS = 6
 class StayingApp(ReplayApp):
     """Cannot be left: a key that would quit shows nothing about Esc."""
 
-    def quit(self) -> None:
+    async def action_quit(self) -> None:
         self.chat.tell("not now")
 
 
@@ -60,7 +60,7 @@ class OneScreen:
             app.pop_screen()
         app.clients.clear()
         await app.change_to(LaunchOptions())
-        await app.chat.ready()
+        await app.chat.outbox.ready()
         await self._pilot.pause()
         recording = Recording().run("x")
         reducer, seen = Reducer(app.chat.state, live=True), len(recording.events)

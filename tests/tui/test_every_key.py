@@ -18,16 +18,22 @@ from textual.screen import ModalScreen, Screen
 import codeagent.tui
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock
-from codeagent.tui import keys
-from codeagent.tui.actions import ACTIONS, SCOPES
+from codeagent.core.errors import CodeagentError
+from codeagent.tui import keymap
+from codeagent.tui.actions import KEYS
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import COMMANDS
+from codeagent.tui.keymap import SCOPES
 from codeagent.tui.pages import chat as chat_screen
+from codeagent.tui.pages import slash
 from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.first_run import FirstRun
 from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FolderQuestion
 from codeagent.tui.parts import guard
+from codeagent.tui.parts.submission import SaidSlash, understand
+from codeagent.tui.ports import Missing
 from codeagent.tui.state import Paused, PlanReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
@@ -36,7 +42,7 @@ from tests.tui.replay import ReplayApp, settled
 from tests.tui.scripts import Recording, running_tests
 from tests.tui.test_permissions_screen import RULES, decided
 
-SYMBOLS = {**keys._SYMBOLS, "space": " "}
+SYMBOLS = {**keymap._SYMBOLS, "space": " "}
 DIFF = DiffBlock(
     path="a.py",
     before="\n".join(map(str, range(60))),
@@ -111,7 +117,7 @@ class Walker:
             return True
         if step.startswith("'"):
             for letter in step[1:]:
-                await self.press(keys.spelled(letter) if letter != " " else "space")
+                await self.press(keymap.spelled(letter) if letter != " " else "space")
             return True
         if step.startswith("~"):
             await self.press(step[1:])
@@ -146,8 +152,9 @@ def show(page: Callable[[], Screen[Any]]) -> Step:
 
 
 def command(line: str) -> Step:
-    name, _, argument = line.partition(" ")
-    return lambda walker: walker.app.chat._slash.run(name, argument)
+    said = understand(f"/{line}", COMMANDS)
+    assert isinstance(said, SaidSlash)
+    return lambda walker: slash.run(walker.app.chat, said.row, said.arguments)
 
 
 async def until_page(walker: Walker) -> None:
@@ -205,6 +212,10 @@ def with_tools(walker: Walker) -> None:
 
 def with_rules(walker: Walker) -> None:
     walker.app.clients[-1].rules_in_force = RULES
+
+
+async def no_key(variable: str, value: str) -> str:
+    raise CodeagentError("no key is kept here")
 
 
 def users_edits(walker: Walker) -> None:
@@ -394,7 +405,8 @@ WALKS: dict[str, Walk] = {
             step
             for key in words("y n enter escape ctrl+c")
             for step in (show(lambda: FolderQuestion("this is your home")), key)
-        ],
+        ]
+        + [show(lambda: FirstRun(Missing("model", "no model is chosen"), no_key)), "d"],
     ),
 }
 
@@ -415,15 +427,18 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         done.append("editor")
         return text
 
+    async def printed(chat: ChatScreen, argument: str) -> None:
+        done.append("printed")
+
     def copied(app: ReplayApp, text: str) -> None:
         app._clipboard = text
         done.append("copied")
 
     monkeypatch.setattr(chat_screen, "edit_in_editor", edited)
-    monkeypatch.setattr(ReplayApp, "quit", lambda app: done.append("quit"))
+    monkeypatch.setattr(ReplayApp, "action_quit", lambda app: done.append("quit"))
     monkeypatch.setattr(ReplayApp, "action_suspend_process", lambda app: done.append("suspended"))
     monkeypatch.setattr(ReplayApp, "copy_to_clipboard", copied)
-    monkeypatch.setattr(ReplayApp, "print_below", lambda app, text: done.append("printed"))
+    monkeypatch.setattr(slash, "print_below", printed)
     monkeypatch.setattr(ChatScreen, "action_redraw", lambda screen: done.append("drawn"))
     yield done
 
@@ -481,5 +496,5 @@ def test_every_action_of_a_binding_exists() -> None:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_every_key_of_the_sheet_is_pressed(scope: str) -> None:
     pressed = {key for step in WALKS[scope][1] if isinstance(step, str) for key in step.split(">")}
-    advertised = {key for action in ACTIONS if action.scope == scope for key in action.keys}
+    advertised = {key for action in KEYS if action.scope == scope for key in action.keys}
     assert advertised - pressed == set()

@@ -14,8 +14,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.core.acts import Prompt
-from codeagent.tui import commands
-from codeagent.tui.commands import COMMANDS, SlashCommand
+from codeagent.tui.actions import Action
+from codeagent.tui.pages import slash
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.page import Page
 from codeagent.tui.parts.composer import Composer
@@ -77,11 +77,10 @@ class WithUndrawn(TextScreen):
         yield Undrawn()
 
 
-async def test_a_command_without_a_handler_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "COMMANDS", (*COMMANDS, SlashCommand("nothing", "does nothing")))
+async def test_a_command_without_a_handler_is_a_line(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        app.chat._slash.run("nothing")
-        await still_works(pilot, app, "RuntimeError")
+        slash.run(app.chat, Action("command.nothing", "does nothing", does="slash:nothing", group="about"))
+        await still_works(pilot, app, "AttributeError")
 
 
 async def test_a_worker_that_fails_is_a_line(tmp_path: Path) -> None:
@@ -101,7 +100,7 @@ async def test_a_thread_that_fails_is_a_line(tmp_path: Path) -> None:
 
 async def test_a_handler_of_the_screen_that_fails_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with chat(tmp_path) as (pilot, app):
-        monkeypatch.setattr(app.chat._sending, "shell", fail)
+        monkeypatch.setattr(app.chat.outbox, "shell", fail)
         await pilot.press("exclamation_mark", "l", "s", "enter")
         await still_works(pilot, app, "ValueError: a mistake of ours")
 

@@ -1,20 +1,27 @@
 """The user's keys are checked completely before any is changed, and a refusal names file, line, actions and key."""
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.actions import parse as parse_action
 from textual.binding import Binding
 from textual.dom import DOMNode
 
 import codeagent.tui
-from codeagent.tui.actions import ACTIONS, SCOPES, TYPED
-from codeagent.tui.keymap import Keymap, KeymapError, load_keymap
-from codeagent.tui.keys import BadKey, shown, spelled
+from codeagent.core.acts import Act
+from codeagent.tui.actions import KEYS, Action, letters
+from codeagent.tui.app import CodeagentApp
+from codeagent.tui.commands import ACTIONS, COMMANDS
+from codeagent.tui.keymap import SCOPES, TYPED, BadKey, Keymap, KeymapError, load_keymap, shown, spelled
+from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.slash import handler
 from codeagent.tui.parts.card_keys import card_key, keeps
 
 UNBOUND = ("card", "boundary", "plan")
@@ -117,43 +124,68 @@ def test_a_key_is_spelled_as_textual_does_and_shown_as_people_do(written: str, k
 
 def test_the_sheet_has_every_action_and_says_which_keys_are_the_users_own(tmp_path: Path) -> None:
     rows = read(tmp_path, "chat.detail: f5\n").rows()
-    assert len(rows) == len(ACTIONS) + len(TYPED)
+    assert len(rows) == len(KEYS) + len(TYPED)
     assert [(row.id, row.keys) for row in rows if row.own] == [("chat.detail", "F5")]
     assert list(dict.fromkeys(row.scope for row in rows)) == [scope for scope in SCOPES if scope_of(scope)]
 
 
 def scope_of(scope: str) -> bool:
-    return any(action.scope == scope for action in ACTIONS) or any(typed.scope == scope for typed in TYPED)
+    return any(action.scope == scope for action in KEYS) or any(typed.scope == scope for typed in TYPED)
 
 
 def test_the_default_keys_are_spelled_as_textual_does() -> None:
-    keys = [key for action in ACTIONS for key in action.keys]
+    keys = [key for action in KEYS for key in action.keys]
     assert [key for key in keys if set(spelled(key).split("+")) != set(key.split("+"))] == []
 
 
-def test_every_binding_with_an_id_is_in_the_table_with_the_same_keys_and_the_other_way_round() -> None:
-    bound: dict[str, set[str]] = {}
-    for binding in bindings():
-        bound.setdefault(str(binding.id), set()).add(binding.key)
-    assert bound == {action.id: set(action.keys) for action in ACTIONS if action.scope not in UNBOUND}
+def test_every_binding_with_an_id_is_of_the_table() -> None:
+    bound = {str(binding.id) for _, binding in bindings()}
+    assert bound == {action.id for action in KEYS if action.scope not in UNBOUND}
+
+
+@pytest.mark.parametrize("row", ACTIONS, ids=lambda row: row.id)
+def test_every_row_has_what_it_does(row: Action) -> None:
+    """An act, a function of the pages, an action of each class that binds it, or a letter of a card."""
+    if callable(row.does):
+        assert isinstance(row.does(""), get_args(Act))
+    elif ":" in row.does:
+        assert inspect.iscoroutinefunction(getattr(handler(row.does), "func", handler(row.does)))
+        assert len(inspect.signature(handler(row.does)).parameters) >= 2
+    elif row.scope in UNBOUND:
+        assert card_key(row.keys[0], Keymap(), letters(row.scope)) == row.keys[0]
+    else:
+        owners = {"command": [ChatScreen]}.get(row.scope) or [kind for kind, bound in bindings() if bound.id == row.id]
+        assert owners, "no class binds it"
+        where, name, _ = parse_action(row.does or row.name)
+        kinds = [CodeagentApp] if where == "app" else owners
+        assert [kind for kind in kinds if not {f"action_{name}", f"_action_{name}"} & set(dir(kind))] == []
+
+
+def test_everything_a_key_does_anywhere_has_a_command() -> None:
+    """But for what only moves the view, and the list of all commands itself."""
+    moves = {"chat.page_up", "chat.page_down", "chat.to_start", "chat.to_end", "chat.palette"}
+    names = {row.name for row in COMMANDS}
+    without = [row.id for row in KEYS if row.scope == "chat" and row not in COMMANDS and row.same_as not in names]
+    assert set(without) == moves
+    assert [row.id for row in KEYS if row.same_as and row.same_as not in names] == []
 
 
 def test_the_card_asks_the_table_for_each_of_its_keys() -> None:
     """It takes no focus, so that keys reach it without Bindings."""
-    actions = [action for action in ACTIONS if action.scope == "card" and action.id != "card.keep"]
+    actions = [action for action in KEYS if action.scope == "card" and action.id != "card.keep"]
     assert [card_key(key, Keymap()) for action in actions for key in action.keys] == list("yapehnrA")
     assert keeps("down", Keymap()) and not keeps("down", Keymap({"card.keep": ("ctrl+t",)}))
     assert card_key("x", Keymap({"card.once": ("x",)})) == "y"
 
 
-def bindings() -> Iterator[Binding]:
+def bindings() -> Iterator[tuple[type[DOMNode], Binding]]:
     """Those with an id, of every widget, screen and app of the package."""
     for module in pkgutil.walk_packages(codeagent.tui.__path__, "codeagent.tui."):
         importlib.import_module(module.name)
     for node in subclasses(DOMNode):
         if node.__module__.startswith("codeagent.tui"):
             declared = node.__dict__.get("BINDINGS", ())
-            yield from (binding for binding in Binding.make_bindings(declared) if binding.id is not None)
+            yield from ((node, binding) for binding in Binding.make_bindings(declared) if binding.id is not None)
 
 
 def subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:

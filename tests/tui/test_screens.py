@@ -68,7 +68,7 @@ def use_theme(scene: Scene) -> Play:
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
         assert isinstance(pilot.app, ReplayApp)
-        assert pilot.app.use_theme(scene.theme) == ""
+        assert pilot.app.look.use(scene.theme) == ""
         await pilot.pause()
 
     return run

@@ -4,12 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from rich.style import Style
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Key, Resize
 
@@ -17,6 +15,7 @@ from codeagent.core.acts import RestoreFile
 from codeagent.core.checkpoints import ChangedFile, Changes, Node
 from codeagent.core.display import DiffBlock, Hunk, cut, landed
 from codeagent.core.errors import CheckpointError
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
@@ -144,13 +143,7 @@ class ChangesScreen(DiffPage[None]):
         border-bottom: solid $panel;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right_square_bracket", "file(1)", "next file", show=False, id="hunks.next_file"),
-        Binding("left_square_bracket", "file(-1)", "file before", show=False, id="hunks.previous_file"),
-        Binding("x", "restore", "take the hunk back", show=False, id="hunks.restore"),
-        Binding("X", "restore_file", "take the whole file back", show=False, id="hunks.restore_file"),
-        Binding("y", "confirm", "yes, take it back", show=False, id="hunks.confirm"),
-    ]
+    BINDINGS = bindings("hunks", "ChangesScreen")
 
     def __init__(self, client: SessionClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__("What changed in this session", clock)

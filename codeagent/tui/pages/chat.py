@@ -2,23 +2,26 @@
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.commands import COMMANDS
-from codeagent.tui.pages.cards import AnsweredCards
+from codeagent.tui.actions import Action, bindings
+from codeagent.tui.clipboard import copy
+from codeagent.tui.commands import BY_ID, COMMANDS, mistyped
+from codeagent.tui.drafts import Draft
+from codeagent.tui.pages.cards import CardDock
 from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
-from codeagent.tui.pages.host import Commands, Host
-from codeagent.tui.pages.sending import Sending
+from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.approval import ApprovalCard
 from codeagent.tui.parts.boundary_card import BoundaryCard
+from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
@@ -26,16 +29,21 @@ from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.header import Header
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import StatusLine
-from codeagent.tui.ports import LaunchOptions
+from codeagent.tui.ports import AppFolders, LaunchOptions
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.first_use import load
 from codeagent.tui.state import PlanReady, UiState
+from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
 
 if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
     from codeagent.tui.session_client import SessionClient
 
+OpenClient = Callable[[UiState], Awaitable["SessionClient"]]
+"""Makes the session client; called after the first frame, so that nothing heavy is imported before."""
+RunCommand = Callable[["ChatScreen", Action, str], None]
+"""Runs a row of the table with the argument of its command; the pages it opens are not needed before the first."""
 _FIRST_KEYS = 0.05
 """Seconds after the first frame in which only keys are answered: imports, also in a thread, would hold them up."""
 _LOW = 7
@@ -55,56 +63,58 @@ class ChatScreen(Screen[None]):
     }
     """
     AUTO_FOCUS = "Composer"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "step_back", "pause, then stop", id="chat.pause", show=False),
-        Binding("ctrl+c", "cancel", "copy, stop, clear; twice: quit", id="chat.cancel", show=False),
-        Binding("ctrl+d", "quit_if_empty", "quit", id="chat.quit", show=False),
-        Binding("ctrl+z", "app.suspend_process", "suspend", id="chat.suspend", show=False, priority=True),
-        Binding("ctrl+l", "redraw", "redraw", id="chat.redraw", show=False, priority=True),
-        Binding("shift+tab", "next_mode", "mode", id="chat.mode", show=False, priority=True),
-        Binding("ctrl+o", "next_detail", "detail", id="chat.detail", show=False, priority=True),
-        Binding("pageup", "turn('page_up')", "a page up", id="chat.page_up", show=False),
-        Binding("pagedown", "turn('page_down')", "a page down", id="chat.page_down", show=False),
-        Binding("ctrl+home", "turn('home')", "to the start", id="chat.to_start", show=False, priority=True),
-        Binding("ctrl+end", "turn('end')", "to the end", id="chat.to_end", show=False, priority=True),
-        Binding("ctrl+p", "palette", "commands", id="chat.palette", show=False, priority=True),
-        Binding("ctrl+f", "find", "find", id="chat.find", show=False, priority=True),
-        Binding("f1", "command('keys')", "keys", id="chat.keys", show=False, priority=True),
-        Binding("ctrl+t", "command('jobs')", "jobs", id="chat.jobs", show=False, priority=True),
-        Binding("ctrl+b", "command('background')", "background", id="chat.background", show=False, priority=True),
-    ]
+    BINDINGS = bindings("chat")
 
-    def __init__(self, host: Host, options: LaunchOptions) -> None:
+    def __init__(
+        self,
+        options: LaunchOptions,
+        open_client: OpenClient,
+        run_command: RunCommand,
+        change_to: Callable[[LaunchOptions], Awaitable[None]],
+        *,
+        folders: AppFolders,
+        themes: ThemeSwitch,
+        draft: Draft,
+        clock: Callable[[], float],
+    ) -> None:
+        """`change_to` leaves this conversation for another; `draft` is what is typed in this window and not sent yet.
+
+        `clock` gives seconds since the epoch.
+        """
         super().__init__()
         self.state = UiState()
-        self.client: SessionClient | None = None
-        self.view = TranscriptView(self.state.document, clock=host.now)
-        self._history = PromptHistory(host.folders.prompts)
+        self.launch_options = options
+        """What a conversation that follows this one begins with."""
+        self.folders = folders
+        self.themes = themes
+        self.change_to = change_to
+        self.clock = clock
+        self.view = TranscriptView(self.state.document, clock=clock)
+        self._history = PromptHistory(folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS)
-        self._cards = AnsweredCards(self, lambda act: self._slash.act(act), now=host.now)
-        self._area = ComposerArea(self.composer, self.state, mode_key=host.keys.shown("chat.mode"))
+        self.outbox = Outbox(self.state, draft)
+        self.cards = CardDock(self.state, self.outbox, now=clock)
+        self._open_client = open_client
+        self._run_command = run_command
         self._escape = Escape()
         self._header = Header(self.state.status)
         self._find_bar = FindBar()
         self._queue = QueueView(self.state.queue)
-        self._draft = host.draft
-        self._host = host
-        self.launch_options = options
+        self._draft = draft
         self._cancelled_at = -AGAIN
         self._typed_at = self.composer.last_typed
         self._opened: SessionClient | None = None
-        self._settled = asyncio.Event()
-        self._sending = Sending(self, self._draft)
 
     def compose(self) -> ComposeResult:
+        keys = keymap_of(self)
         yield self._header
         yield self.view
         with Vertical(classes="chat--foot"):
             yield self._find_bar
-            yield self._cards
+            yield self.cards
             yield self._queue
-            yield self._area
-            yield StatusLine(self.state, clock=self._host.now, to_background=self._host.keys.shown("chat.background"))
+            yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
+            yield StatusLine(self.state, clock=self.clock, to_background=keys.shown("chat.background"))
 
     def on_mount(self) -> None:
         self.state.give_back = self.composer.insert_back
@@ -137,40 +147,27 @@ class ChatScreen(Screen[None]):
     async def _connect(self) -> None:
         from codeagent.tui.pages.opening import greet, open_conversation  # screens that the first frame does not need
 
-        greet(self.state, self._host, self.launch_options)
+        key = keymap_of(self).shown("composer.keys")
+        greet(self.state, self.launch_options, self.folders.workspace, key)
+        client: SessionClient | None = None
+        refused = ""
         try:
-            self._opened = await self._host.open_client(self.state)
-            options = await open_conversation(self.app, self._opened, self.launch_options)
+            client = self._opened = await self._open_client(self.state)
+            options = await open_conversation(self.app, client, self.launch_options)
             if options is None:
-                self._host.quit()
+                await self.run_action("app.quit")
                 return
             self.launch_options = options
-            greet(self.state, self._host, options)
+            greet(self.state, options, self.folders.workspace, key)
         except Exception as error:
-            self._sending.refused = str(error)
+            client, refused = None, str(error) or repr(error)
             if isinstance(error, CodeagentError):
                 self.state.document.remark(str(error), "error")
             else:
                 self._failed(error)
             self.state.status.set(phase="idle", sandbox="none")
-        else:
-            self.client = self._opened
-        self._settled.set()
-        self.run_worker(self._sending.catch_up(), exit_on_error=True)
+        self.run_worker(self.outbox.begin(client, refused), exit_on_error=True)
         await asyncio.to_thread(load)
-
-    async def ready(self) -> "SessionClient":
-        await self._settled.wait()
-        if self.client is None:
-            raise CodeagentError(f"there is no conversation: {self._sending.refused}")
-        return self.client
-
-    @property
-    def _slash(self) -> Commands:
-        """What commands do; the pages and lists they open are not needed before the first of them."""
-        from codeagent.tui.pages.slash import Slash  # loads every page and list
-
-        return Slash(self, self._host, self._sending)
 
     @on(events.Resize)
     def _sync_composer(self) -> None:
@@ -185,10 +182,10 @@ class ChatScreen(Screen[None]):
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""
-        self._cards.ring(bell)
-        if theme is None or self.launch_options.theme is not None or theme == self._host.theme_name:
+        self.cards.ring(bell)
+        if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return
-        if problem := self._host.use_theme(theme):
+        if problem := self.themes.use(theme):
             self.state.document.remark(problem, "warning")
 
     def _failed(self, error: BaseException) -> None:
@@ -197,45 +194,47 @@ class ChatScreen(Screen[None]):
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:
         self._escape.forget()
-        self._sending.send(message.text)
+        if not self.outbox.holds:
+            self.view.scroll_end(animate=False)
+        self.outbox.send(message.text, unseen=self.cards.boundary.is_new)
 
     @on(Composer.FollowUp)
     def _followed_up(self, message: Composer.FollowUp) -> None:
-        self._sending.follow_up(message.text)
+        self.outbox.follow_up(message.text)
 
     @on(Composer.ShellSubmitted)
     def _shell(self, message: Composer.ShellSubmitted) -> None:
-        self._sending.shell(message.command, shared=message.shared)
+        self.outbox.shell(message.command, shared=message.shared)
 
     @on(Composer.SlashSubmitted)
     def _command(self, message: Composer.SlashSubmitted) -> None:
-        self._slash.run(message.name, message.arguments)
+        self._run_command(self, message.row, message.arguments)
 
     @on(Composer.UnknownCommand)
     def _unknown(self, message: Composer.UnknownCommand) -> None:
-        self._slash.unknown(message.text)
+        self.tell(mistyped(message.text))
 
     @on(Composer.TakeBackRequested)
     def _take_back_last(self) -> None:
         if self.state.queue.items:
-            self._sending.take_back(self.state.queue.items[-1].id)
+            self.outbox.take_back(self.state.queue.items[-1].id)
 
     @on(QueueView.TakeBack)
     def _take_back(self, message: QueueView.TakeBack) -> None:
-        self._sending.take_back(message.queued_id)
+        self.outbox.take_back(message.queued_id)
 
     @on(QueueView.ListWanted)
     def _list_queue(self) -> None:
-        self._slash.run("queue")
+        self.action_command("command.queue")
 
     @on(Composer.FocusCardRequested)
     def _to_card(self) -> None:
-        if not self._cards.take_focus():
+        if not self.cards.take_focus():
             self.view.focus()
 
     @on(TextArea.Changed)
     def _typed(self) -> None:
-        self._cards.typed()
+        self.cards.typed()
         self._draft.keep(self.composer.text)
         if self.composer.last_typed != self._typed_at:
             self._typed_at = self.composer.last_typed
@@ -243,7 +242,7 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.KeysRequested)
     def _show_keys(self) -> None:
-        self._slash.run("keys")
+        self.action_command("chat.keys")
 
     @on(Composer.EditorRequested)
     def _editor(self, message: Composer.EditorRequested) -> None:
@@ -257,15 +256,11 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.FilesWanted)
     def _files(self) -> None:
-        if self.client is not None:
-            self.run_worker(self._load_files(self.client), group="files", exclusive=True)
+        if (client := self.outbox.client) is not None:
+            self.run_worker(self._load_files(client), group="files", exclusive=True)
 
     async def _load_files(self, client: "SessionClient") -> None:
         self.composer.set_files(await client.files())
-
-    @property
-    def boundary_card(self) -> BoundaryCard:
-        return self._cards.boundary
 
     @on(ApprovalCard.Left)
     @on(BoundaryCard.Left)
@@ -276,15 +271,28 @@ class ChatScreen(Screen[None]):
     @on(TranscriptView.CopyRequested)
     @on(TranscriptView.LinkClicked)
     def _copy(self, message: TranscriptView.CopyRequested | TranscriptView.LinkClicked) -> None:
-        self._slash.copy_text(message.url if isinstance(message, TranscriptView.LinkClicked) else message.text)
+        self.copy_text(message.url if isinstance(message, TranscriptView.LinkClicked) else message.text)
 
     @on(TranscriptView.OpenOutput)
     def _open_output(self, message: TranscriptView.OpenOutput) -> None:
-        self._slash.show_output(message.call_id)
+        self.run_worker(self._show_output(message.call_id), exit_on_error=True)
+
+    async def _show_output(self, call_id: str) -> None:
+        from codeagent.tui.pages.info import OutputScreen  # not needed before the first output
+
+        try:
+            text = await (await self.outbox.ready()).full_output(call_id)
+        except CodeagentError as error:
+            self.tell(str(error))
+            return
+        if text is None:
+            self.tell("that output is gone: it was not kept")
+        else:
+            self.app.push_screen(OutputScreen("Whole output", text))
 
     def on_key(self, event: events.Key) -> None:
         """Alt with a key of the card answers from the composer."""
-        if event.key.startswith("alt+") and self._cards.press(event.key):
+        if event.key.startswith("alt+") and self.cards.press(event.key):
             event.stop()
             event.prevent_default()
 
@@ -294,11 +302,11 @@ class ChatScreen(Screen[None]):
             self.state.status.now.halt,
             finding=self._find_bar.display,
             elsewhere=self.focused is not self.composer,
-            plan=isinstance(self.state.boundary.now, PlanReady) and self._cards.boundary.display,
-            busy=self._busy(),
+            plan=isinstance(self.state.boundary.now, PlanReady) and self.cards.boundary.display,
+            busy=self.outbox.busy,
             command=bool(self.state.document.running_commands()),
             blank=self.composer.is_blank,
-            new=bool(self._cards.too_soon),
+            new=self.cards.boundary.is_new,
         )
         meaning = self._escape.press(situation)
         if meaning == "close_find":
@@ -306,18 +314,18 @@ class ChatScreen(Screen[None]):
         elif meaning == "to_writing":
             self.composer.focus()
         elif meaning == "put_plan_away":
-            self._cards.boundary.put_away()
+            self.cards.boundary.put_away()
         else:
             self._escaped(meaning)
 
     def _escaped(self, meaning: Meaning) -> None:
         match meaning:
             case "pause":
-                self._sending.pause()
+                self.outbox.pause()
             case "stop":
-                self._sending.stop()
+                self.outbox.stop()
             case "rewind":
-                self._slash.run("rewind")
+                self.action_command("command.rewind")
             case _:
                 said = {
                     "too_soon": "just paused · Esc again stops now",
@@ -325,31 +333,27 @@ class ChatScreen(Screen[None]):
                 }
                 self.tell(said.get(meaning, ""))
 
-    def _busy(self) -> bool:
-        running = self.client is not None and (self.client.running or bool(self.state.document.running_commands()))
-        return running or self._sending.waits
-
-    def action_cancel(self) -> None:
+    async def action_cancel(self) -> None:
         """Ctrl+C: copy what is selected, else stop what runs, else clear what is typed; twice: quit."""
         if selected := self.get_selected_text():
-            self._slash.copy_text(selected)
+            self.copy_text(selected)
             self.clear_selection()
             return
         now = time.monotonic()
         again, self._cancelled_at = now - self._cancelled_at < AGAIN, now
         if again:
-            self._host.quit()
-        elif self._busy():
-            self._sending.stop()
+            await self.run_action("app.quit")
+        elif self.outbox.busy:
+            self.outbox.stop()
         elif not self.composer.is_blank:
             self.composer.clear()
             self.tell("cleared: Ctrl+_ restores it, Ctrl+C again quits")
         else:
             self.tell("Ctrl+C again quits")
 
-    def action_quit_if_empty(self) -> None:
+    async def action_quit_if_empty(self) -> None:
         if self.composer.is_blank:
-            self._host.quit()
+            await self.run_action("app.quit")
         else:
             self.tell("there is text in the composer: Ctrl+C clears it, /exit quits and keeps it")
 
@@ -357,15 +361,12 @@ class ChatScreen(Screen[None]):
         self.app.refresh(layout=True, repaint=True)
 
     def action_next_mode(self) -> None:
-        self._sending.next_mode()
+        self.outbox.next_mode()
 
     def action_next_detail(self) -> None:
         detail = _DETAILS[(_DETAILS.index(self.view.detail) + 1) % len(_DETAILS)]
         self.view.set_detail(detail)
         self.tell(f"detail: {detail}")
-
-    def action_palette(self) -> None:
-        self._slash.palette()
 
     def action_turn(self, way: Literal["page_up", "page_down", "home", "end"]) -> None:
         """Scroll the conversation, wherever the focus is."""
@@ -378,22 +379,19 @@ class ChatScreen(Screen[None]):
         }
         turns[way](animate=False)
 
-    def action_find(self) -> None:
-        self.open_find("")
-
-    def open_find(self, text: str) -> None:
+    def action_find(self, text: str = "") -> None:
         self._find_bar.open(self.view, text)
 
     @on(FindBar.Closed)
     def _found(self) -> None:
         self.composer.focus()
 
-    def restore(self, text: str) -> None:
-        self.composer.insert_back(text)
+    def action_command(self, row_id: str) -> None:
+        """Run a row of the table by a key, as its slash command does."""
+        self._run_command(self, BY_ID[row_id], "")
 
-    async def press(self, action: str) -> None:
-        await self.composer.run_action(action)
-
-    def action_command(self, name: str) -> None:
-        """A key that does what a slash command does."""
-        self._slash.run(name)
+    def copy_text(self, text: str) -> None:
+        try:
+            self.tell(copy(self.app, text, self.folders.state / "copies"))
+        except OSError as error:
+            self.tell(f"not copied: {error.strerror}; nothing was changed")

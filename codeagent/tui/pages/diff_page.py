@@ -2,12 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.events import Key
 
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
@@ -22,22 +22,7 @@ ResultT = TypeVar("ResultT")
 class DiffPage(Page[ResultT], inherit_bindings=False):
     """Keys go from hunk to hunk and scroll; none counts before the page could be read, but the one that closes it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "close", "back", show=False, id="hunks.close"),
-        Binding("j", "hunk(1)", "next hunk", show=False, id="hunks.next"),
-        Binding("k", "hunk(-1)", "hunk before", show=False, id="hunks.previous"),
-        Binding("t", "split", "one column or two", show=False, id="hunks.split"),
-        Binding(
-            "f", "everything", "with all unchanged lines, or only those near a change", show=False, id="hunks.full"
-        ),
-        Binding("up", "turn('up')", "a line up", show=False, id="hunks.up"),
-        Binding("down", "turn('down')", "a line down", show=False, id="hunks.down"),
-        Binding("pageup,b", "turn('pageup')", "a page up", show=False, id="hunks.page_up"),
-        Binding("pagedown", "turn('pagedown')", "a page down", show=False, id="hunks.page_down"),
-        Binding("home,g", "turn('home')", "to the beginning", show=False, id="hunks.home"),
-        Binding("end,G", "turn('end')", "to the end", show=False, id="hunks.end"),
-        Binding("c,ctrl+c", "copy", "copy the selection, else the hunk", show=False, id="hunks.copy"),
-    ]
+    BINDINGS = bindings("hunks")
 
     def __init__(self, title: str, clock: Callable[[], float]) -> None:
         self.pane: HunkPane

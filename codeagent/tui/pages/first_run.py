@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
@@ -80,13 +81,7 @@ class FirstRun(Guarded[WayOn | None]):
     }
     """
     AUTO_FOCUS = ""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "take the marked row", show=False, priority=True, id="picker.choose"),
-        Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="picker.close"),
-        Binding("up,ctrl+p", "move(-1)", "row above", show=False, priority=True, id="picker.up"),
-        Binding("down,ctrl+n", "move(1)", "row below", show=False, priority=True, id="picker.down"),
-        Binding("d", "demo", "look around with the demo model", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("picker"), *bindings("question", "FirstRun")]
 
     def __init__(
         self,
@@ -137,6 +132,10 @@ class FirstRun(Guarded[WayOn | None]):
     def action_move(self, step: int) -> None:
         self._open(None)
         self._list.move(step)
+
+    def action_page(self, direction: int) -> None:
+        self._open(None)
+        self._list.page(direction)
 
     def action_demo(self) -> None:
         """By its letter, unless that was on its way before the screen could be read."""

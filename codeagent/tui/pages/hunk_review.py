@@ -3,18 +3,17 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import ClassVar
 
 from rich.style import Style
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Key, Paste
 from textual.message import Message
 from textual.widgets import TextArea
 
 from codeagent.core.display import DiffBlock, HunkAnswer
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
@@ -67,11 +66,7 @@ class HunkText(Vertical):
         background: $surface;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "take", "take these lines", show=False, priority=True, id="lines.take"),
-        Binding("escape", "leave", "back to the hunks", show=False, priority=True, id="lines.leave"),
-        Binding("ctrl+g", "outside", "go on in $EDITOR", show=False, priority=True, id="lines.editor"),
-    ]
+    BINDINGS = bindings("lines")
 
     class Taken(Message):
         """These lines are to stand in place of the hunk's new ones."""
@@ -152,16 +147,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     Enter applies once every hunk that is taken was on screen. `clock` gives seconds that never go back.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", "take it or leave it out", show=False, id="hunks.toggle"),
-        Binding("a", "accept", "take it as it was proposed", show=False, id="hunks.accept"),
-        Binding("r", "reject", "leave it out", show=False, id="hunks.reject"),
-        Binding("A", "accept_all", "take all", show=False, id="hunks.accept_all"),
-        Binding("R", "reject_all", "leave all out", show=False, id="hunks.reject_all"),
-        Binding("e", "edit", "write its new lines yourself", show=False, id="hunks.edit"),
-        Binding("ctrl+g", "editor", "the same in $EDITOR", show=False, id="hunks.editor"),
-        Binding("enter", "apply", "apply what is taken", show=False, id="hunks.apply"),
-    ]
+    BINDINGS = bindings("hunks", "HunkReview")
 
     def __init__(self, diff: DiffBlock, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(f"Hunks of {diff.path}", clock)

@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
-from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from codeagent.tui.actions import SCOPES
-from codeagent.tui.keymap import Keymap, KeyRow
+from codeagent.tui.actions import bindings
+from codeagent.tui.keymap import SCOPES, Keymap, KeyRow
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.output import OutputMatch, OutputPane
@@ -48,7 +46,7 @@ class KeySheet(Page[None]):
         def piece(width: int, palette: Palette) -> Iterator[Line]:
             names = max(cell_len(_name(row)) for row in rows) if width >= _NAMED else 0
             for scope, in_scope in groupby(rows, key=lambda row: row.scope):
-                yield line([(SCOPES[scope], palette.heading)])
+                yield line([(SCOPES[scope].heading, palette.heading)])
                 for row in in_scope:
                     yield from _drawn(row, width, names, palette)
                 yield line([])
@@ -90,13 +88,7 @@ class OutputScreen(Page[None]):
         & > Horizontal > LineInput { width: 1fr; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "find", "find", show=False, id="page.find"),
-        Binding("n", "next", "next match", show=False, id="page.next"),
-        Binding("N", "previous", "match before", show=False, id="page.previous"),
-        Binding("left", "turn('left')", "to the left", show=False, id="page.left"),
-        Binding("right", "turn('right')", "to the right", show=False, id="page.right"),
-    ]
+    BINDINGS = bindings("page", "OutputScreen")
 
     def __init__(self, title: str, text: str | Sequence[str]) -> None:
         """Text or lines, whatever is in them: colours are shown, everything else that acts is not obeyed."""

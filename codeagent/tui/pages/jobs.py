@@ -2,13 +2,11 @@
 
 import time
 from collections.abc import Callable
-from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize
 from textual.timer import Timer
@@ -17,7 +15,7 @@ from textual.widgets import Input
 from codeagent.core.acts import SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job, JobStatus
-from codeagent.tui.keymap import Keymap
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.escape import AGAIN
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.page import Panel
@@ -124,30 +122,10 @@ class JobsScreen(Panel[None]):
     }
     """
     AUTO_FOCUS = ""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,o", "output", "the whole output", show=False, id="jobs.output"),
-        Binding("s", "stop", "stop", show=False, id="jobs.stop"),
-        Binding("y", "yes", "yes, stop it", show=False, id="jobs.yes"),
-        Binding("i", "send", "send text", show=False, id="jobs.send"),
-        Binding("up,k", "mark(-1)", "job above", show=False, id="jobs.up"),
-        Binding("down,j", "mark(1)", "job below", show=False, id="jobs.down"),
-        Binding("pageup,b", "turn('pageup')", "a page up", show=False, id="jobs.page_up"),
-        Binding("pagedown,space", "turn('pagedown')", "a page down", show=False, id="jobs.page_down"),
-        Binding("home,g", "turn('home')", "to the beginning", show=False, id="jobs.home"),
-        Binding("end,G", "turn('end')", "to the end", show=False, id="jobs.end"),
-        Binding("left", "turn('left')", "to the left", show=False, id="jobs.left"),
-        Binding("right", "turn('right')", "to the right", show=False, id="jobs.right"),
-        Binding("escape,q,ctrl+t,ctrl+c", "close", "close", show=False, id="jobs.close"),
-    ]
+    BINDINGS = bindings("jobs")
 
     def __init__(
-        self,
-        state: UiState,
-        client: SessionClient,
-        keymap: Keymap,
-        *,
-        marked: str = "",
-        clock: Callable[[], float] = time.time,
+        self, state: UiState, client: SessionClient, *, marked: str = "", clock: Callable[[], float] = time.time
     ) -> None:
         """`marked` is the id of the job the mark begins on. `clock` gives seconds since the epoch."""
         super().__init__()
@@ -164,8 +142,7 @@ class JobsScreen(Panel[None]):
         """Which job it was asked about whether to stop it, and when, in seconds that never go back."""
         self._pending: Timer | None = None
         self._ticker: Timer | None = None
-        self._shown_keys = keymap
-        self._hints = HintKeys(self._keys())
+        self._hints = HintKeys()
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -252,20 +229,9 @@ class JobsScreen(Panel[None]):
         self._hints.show(self._keys())
         self.set_focus(None)
 
-    @on(HintKeys.Picked)
-    def _picked(self, message: HintKeys.Picked) -> None:
-        message.stop()
-        match message.action:
-            case "stop":
-                self.action_stop()
-            case "output":
-                self.action_output()
-            case "send":
-                self.action_send()
-            case "keep":
-                self._send(self._line.value)
-            case _:
-                self.action_close()
+    def action_keep(self) -> None:
+        """Send what is written in the line, by a click on its hint; Enter does the same there."""
+        self._send(self._line.value)
 
     @on(Input.Submitted)
     def _submitted(self, message: Input.Submitted) -> None:
@@ -343,5 +309,4 @@ class JobsScreen(Panel[None]):
             names.append(("stop", "stop"))
         if row is not None and row.takes_input:
             names.append(("send", "send text"))
-        keys = [HintKey(self._shown_keys.shown(f"jobs.{name}"), words, name) for name, words in names]
-        return (*keys, HintKey(self._shown_keys.shown("jobs.close"), "closes", "close"))
+        return tuple(self.hint(f"jobs.{name}", words) for name, words in (*names, ("close", "closes")))

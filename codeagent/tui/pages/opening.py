@@ -3,17 +3,17 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, assert_never
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import visible
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
-from codeagent.tui.pages.host import Host
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.pages.picker import Picker, model_rows, session_rows
 from codeagent.tui.parts.marked_list import PickerRow
@@ -35,10 +35,7 @@ class FolderQuestion(Guarded[bool]):
         & Static { height: auto; padding: 1 3; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "work here", show=False, id="question.yes"),
-        Binding("n,enter,escape,ctrl+c", "answer(False)", "leave", show=False, id="question.no"),
-    ]
+    BINDINGS = bindings("question")
     AUTO_FOCUS = ""
     TITLE = "Work here?"
     ASKED = "work here anyway?"
@@ -71,12 +68,14 @@ class GitQuestion(FolderQuestion):
     HINTS: ClassVar[list[str]] = ["n no (the default)", "y yes, always for this folder"]
 
 
-def greet(state: UiState, host: Host, options: LaunchOptions) -> None:
-    """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning."""
+def greet(state: UiState, options: LaunchOptions, workspace: Path, key: str) -> None:
+    """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning.
+
+    `key` is the one that shows all keys.
+    """
 
     def say() -> None:
-        key = host.keys.shown("composer.keys")
-        state.document.greet(greeting(state.status.now, host.folders.workspace, key))
+        state.document.greet(greeting(state.status.now, workspace, key))
 
     if options.resume is None:
         state.status.watch(say)

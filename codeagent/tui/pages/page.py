@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.events import Paste
 from textual.screen import ModalScreen
 
+from codeagent.tui.actions import bindings
 from codeagent.tui.clipboard import copy
+from codeagent.tui.commands import BY_ID
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import Guard
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
-from codeagent.tui.parts.rows import HintRow, TitleRow
+from codeagent.tui.parts.rows import HintKey, HintKeys, HintRow, TitleRow
 
 ResultT = TypeVar("ResultT")
 
@@ -61,6 +63,15 @@ class Panel(Guarded[ResultT]):
     }
     """
 
+    def hint(self, row_id: str, words: str) -> HintKey:
+        """A key of the table with what it does here; a click on it does the same."""
+        return HintKey(self.key(row_id), words, BY_ID[row_id].pressed)
+
+    @on(HintKeys.Picked)
+    async def _picked(self, message: HintKeys.Picked) -> None:
+        message.stop()
+        await self.run_action(message.action)
+
 
 class TextPane(LinePane):
     """Pieces to read, and what a copy of all of them is."""
@@ -96,16 +107,7 @@ class Page(Guarded[ResultT]):
         color: $foreground;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "close", "close", show=False, id="page.close"),
-        Binding("up,k", "turn('up')", "a line up", show=False, id="page.up"),
-        Binding("down,j", "turn('down')", "a line down", show=False, id="page.down"),
-        Binding("pageup,b", "turn('pageup')", "a page up", show=False, id="page.page_up"),
-        Binding("pagedown,space", "turn('pagedown')", "a page down", show=False, id="page.page_down"),
-        Binding("home,g", "turn('home')", "to the beginning", show=False, id="page.home"),
-        Binding("end,G", "turn('end')", "to the end", show=False, id="page.end"),
-        Binding("c,ctrl+c", "copy", "copy the selection, else everything", show=False, id="page.copy"),
-    ]
+    BINDINGS = bindings("page")
     AUTO_FOCUS = ""
 
     def __init__(

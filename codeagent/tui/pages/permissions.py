@@ -4,12 +4,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import ClassVar, assert_never
+from typing import assert_never
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from codeagent.config.paths import PROJECT_FILE, user_config_file
@@ -17,6 +16,7 @@ from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.rule_editor import RuleEditor
 from codeagent.tui.parts.marked_list import MarkedList, Parts
@@ -231,18 +231,7 @@ class PermissionsScreen(ModalScreen[None]):
         & PermissionList { padding: 1 0 0 0; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "close", "close", show=False, id="permissions.close"),
-        Binding("up,k", "move(-1)", "row above", show=False, id="permissions.up"),
-        Binding("down,j", "move(1)", "row below", show=False, id="permissions.down"),
-        Binding("pageup,b", "page(-1)", "a page up", show=False, id="permissions.page_up"),
-        Binding("pagedown,space", "page(1)", "a page down", show=False, id="permissions.page_down"),
-        Binding("tab", "other_part", "rules or decisions", show=False, id="permissions.part"),
-        Binding("enter", "show", "all of the marked one", show=False, id="permissions.show"),
-        Binding("x", "revoke", "revoke the marked rule", show=False, id="permissions.revoke"),
-        Binding("n", "new", "write a new rule", show=False, id="permissions.new"),
-        Binding("p", "propose", "make a rule of the marked decision", show=False, id="permissions.propose"),
-    ]
+    BINDINGS = bindings("permissions")
     AUTO_FOCUS = ""
 
     def __init__(self, client: SessionClient, state: UiState) -> None:

@@ -2,21 +2,21 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize
 
 from codeagent.core.sanitize import one_line
+from codeagent.tui.actions import bindings
 from codeagent.tui.commands import COMMANDS
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.ports import ModelRow, SessionRow
+from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
 
 Preview = Callable[[str], None]
@@ -33,14 +33,7 @@ def _no_preview(key: str) -> None:
 class Picker(Panel[str | None]):
     """Lies over the lower part of the conversation; gives the key of the row that was taken, None after Esc."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "take the marked row", show=False, priority=True, id="picker.choose"),
-        Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="picker.close"),
-        Binding("up,ctrl+p", "move(-1)", "row above", show=False, priority=True, id="picker.up"),
-        Binding("down,ctrl+n", "move(1)", "row below", show=False, priority=True, id="picker.down"),
-        Binding("pageup", "page(-1)", "a page up", show=False, priority=True, id="picker.page_up"),
-        Binding("pagedown", "page(1)", "a page down", show=False, priority=True, id="picker.page_down"),
-    ]
+    BINDINGS = bindings("picker")
 
     def __init__(
         self, title: str, rows: Sequence[PickerRow], *, marked: str = "", on_highlight: Preview = _no_preview
@@ -145,13 +138,12 @@ def palette_rows(themes: Iterable[str], models: Iterable[ModelRow], *, running: 
 class ThemePicker(Picker):
     """Gives the name of the theme that was taken; after Esc the one before is in force again."""
 
-    def __init__(self, themes: Themes, current: str, use: Callable[[str], str]) -> None:
-        """`use` draws everything in a theme, and returns what is wrong with it, empty where nothing is."""
-        super().__init__(
-            "Themes", [_row(themes, name) for name in themes.names()], marked=current, on_highlight=self._try
-        )
-        self._before = current
-        self._use = use
+    def __init__(self, switch: ThemeSwitch) -> None:
+        themes = switch.themes
+        rows = [_row(themes, name) for name in themes.names()]
+        super().__init__("Themes", rows, marked=switch.name, on_highlight=self._try)
+        self._before = switch.name
+        self._switch = switch
         self._problem = ""
 
     def action_choose(self) -> None:
@@ -160,11 +152,11 @@ class ThemePicker(Picker):
             super().action_choose()
 
     def action_close(self) -> None:
-        self._use(self._before)
+        self._switch.use(self._before)
         super().action_close()
 
     def _try(self, name: str) -> None:
-        self._problem = self._use(name)
+        self._problem = self._switch.use(name)
         self.tell(self._problem)
 
 

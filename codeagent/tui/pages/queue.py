@@ -1,18 +1,16 @@
 """What waits to be read by the agent: each text can be edited, moved, and taken back into the composer."""
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize
 from textual.widgets import Input
 
 from codeagent.core.acts import Queued, Refused, Reorder, Rewrite, TakeBack
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.keymap import Keymap
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.call_edit import fits_line
 from codeagent.tui.parts.external_editor import edit_in_editor
@@ -83,19 +81,9 @@ class QueuePage(Panel[None]):
     }
     """
     AUTO_FOCUS = ""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e,enter", "edit", "edit", show=False, id="queue.edit"),
-        Binding("K,alt+up", "shift(-1)", "earlier", show=False, id="queue.earlier"),
-        Binding("J,alt+down", "shift(1)", "later", show=False, id="queue.later"),
-        Binding("x,delete", "take_back", "take back", show=False, id="queue.take_back"),
-        Binding("up,k", "mark(-1)", "text above", show=False, id="queue.up"),
-        Binding("down,j", "mark(1)", "text below", show=False, id="queue.down"),
-        Binding("escape,q,ctrl+c", "close", "close", show=False, id="queue.close"),
-    ]
+    BINDINGS = bindings("queue")
 
-    def __init__(
-        self, queue: QueuedMessages, client: SessionClient, keymap: Keymap, restore: Callable[[str], None]
-    ) -> None:
+    def __init__(self, queue: QueuedMessages, client: SessionClient, restore: Callable[[str], None]) -> None:
         """`restore` puts text of the user's that would be lost into the composer."""
         super().__init__()
         self._queue = queue
@@ -106,10 +94,7 @@ class QueuePage(Panel[None]):
         self._line = LineInput(compact=True, select_on_focus=False)
         self._edited: Queued | None = None
         """What is written in the line."""
-        names = (("edit", "edit"), ("later", "later"), ("earlier", "earlier"), ("take_back", "take it back"))
-        keys = [HintKey(keymap.shown(f"queue.{name}"), words, name) for name, words in names]
-        self._keys = (*keys, HintKey(keymap.shown("queue.close"), "closes", "close"))
-        self._hints = HintKeys(self._keys)
+        self._hints = HintKeys()
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -119,6 +104,7 @@ class QueuePage(Panel[None]):
             yield self._hints
 
     def on_mount(self) -> None:
+        self._show_keys()
         self._queue.watch(self._sync)
 
     def on_unmount(self) -> None:
@@ -170,20 +156,9 @@ class QueuePage(Panel[None]):
         else:
             self.dismiss(None)
 
-    @on(HintKeys.Picked)
-    def _picked(self, message: HintKeys.Picked) -> None:
-        message.stop()
-        match message.action:
-            case "edit":
-                self.action_edit()
-            case "later" | "earlier":
-                self.action_shift(1 if message.action == "later" else -1)
-            case "take_back":
-                self.action_take_back()
-            case "keep":
-                self._keep(self._line.value)
-            case _:
-                self.action_close()
+    def action_keep(self) -> None:
+        """Take what is written in the line, by a click on its hint; Enter does the same there."""
+        self._keep(self._line.value)
 
     @on(Input.Changed)
     def _written(self, message: Input.Changed) -> None:
@@ -236,8 +211,12 @@ class QueuePage(Panel[None]):
         self._edited = None
         self._line.remove_class("-open")
         self._hints.tell("")
-        self._hints.show(self._keys)
+        self._show_keys()
         self.set_focus(None)
+
+    def _show_keys(self) -> None:
+        words = {"edit": "edit", "later": "later", "earlier": "earlier", "take_back": "take it back", "close": "closes"}
+        self._hints.show([self.hint(f"queue.{name}", said) for name, said in words.items()])
 
     def _tell(self, refused: Refused | None) -> None:
         if refused is not None:

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from typing import Literal, assert_never
 
 from codeagent.core.acts import Restore
 from codeagent.core.checkpoints import ChangedFile, Changes, Point, Rewind
 from codeagent.core.errors import CheckpointError
 from codeagent.core.sanitize import one_line
-from codeagent.tui.pages.commanded import Chat
+from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.pages.rewind_pages import (
     CURRENT,
@@ -82,131 +81,119 @@ def _begins(text: str, label: str) -> bool:
     return flat.startswith(cut) if cut != label else flat == label
 
 
-class GoingBack:
-    """Asks where something of the user's own would be lost, and says in one line what was done."""
+async def undo(chat: ChatScreen, argument: str) -> None:
+    """`/undo [batches]`: asks where something of the user's own would be lost. Raises CodeagentError."""
+    client = await chat.outbox.ready()
+    batches = int(argument or 1) if (argument or "1").isdecimal() else 0
+    if not batches:
+        chat.tell(f"/undo takes a number of batches, not '{one_line(argument, 20)}'")
+        return
+    point = client.rewind.undo_target(batches)
+    changes = await client.rewind.changes(point.id)
+    if not changes.files:
+        chat.tell(_NOTHING)
+        return
+    title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
+    go, paths = await _asked(chat, client.rewind, point, changes, title, "undo it", always=batches > 1)
+    if go:
+        changed = await _restored(client, Restore(point.id, "undo", paths=paths))
+        chat.tell(f"undone: {_named(changed)} (/redo to restore){_unseen(changes)}")
 
-    def __init__(self, chat: Chat) -> None:
-        self._chat = chat
 
-    async def run(self, name: Literal["undo", "redo", "rewind"], argument: str) -> None:
-        """One of the commands. Raises CodeagentError."""
-        client = await self._chat.ready()
-        match name:
-            case "undo":
-                await self._undo(client, argument)
-            case "redo":
-                await self._redo(client)
-            case "rewind":
-                await self._rewind(client)
-            case _:
-                assert_never(name)
+async def redo(chat: ChatScreen, argument: str) -> None:
+    """Asks like `/undo`. Raises CodeagentError."""
+    client = await chat.outbox.ready()
+    point = client.rewind.redo_target()
+    changes = await client.rewind.changes(point.id)
+    go, paths = await _asked(chat, client.rewind, point, changes, "Restore what was undone", "restore it")
+    if go:
+        changed = await _restored(client, Restore(point.id, "redo", paths=paths))
+        chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")
 
-    async def _undo(self, client: SessionClient, argument: str) -> None:
-        rewind = client.rewind
-        batches = int(argument or 1) if (argument or "1").isdecimal() else 0
-        if not batches:
-            self._chat.tell(f"/undo takes a number of batches, not '{one_line(argument, 20)}'")
+
+async def rewind(chat: ChatScreen, argument: str) -> None:
+    """Let the user choose a moment and what goes back to it. Raises CodeagentError."""
+    client = await chat.outbox.ready()
+    points = client.rewind.points()
+    if not points:
+        chat.tell("there is no earlier moment to go back to yet")
+        return
+    while True:
+        page = RewindPicker(point_rows(points), lambda key: _about(client.rewind, key))
+        chosen = await chat.app.push_screen_wait(page)
+        if chosen is None or chosen == CURRENT:
             return
-        point = rewind.undo_target(batches)
-        changes = await rewind.changes(point.id)
-        if not changes.files:
-            self._chat.tell(_NOTHING)
+        if await _gone_to(chat, client, next(point for point in points if point.id == chosen)):
             return
-        title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
-        go, paths = await self._asked(rewind, point, changes, title, "undo it", always=batches > 1)
-        if go:
-            changed = await self._restored(client, Restore(point.id, "undo", paths=paths))
-            self._chat.tell(f"undone: {_named(changed)} (/redo to restore){_unseen(changes)}")
 
-    async def _redo(self, client: SessionClient) -> None:
-        rewind = client.rewind
-        point = rewind.redo_target()
-        changes = await rewind.changes(point.id)
-        go, paths = await self._asked(rewind, point, changes, "Restore what was undone", "restore it")
-        if go:
-            changed = await self._restored(client, Restore(point.id, "redo", paths=paths))
-            self._chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")
 
-    async def _rewind(self, client: SessionClient) -> None:
-        rewind = client.rewind
-        points = rewind.points()
-        if not points:
-            self._chat.tell("there is no earlier moment to go back to yet")
-            return
-        while True:
-            rows = point_rows(points)
-            chosen = await self._chat.app.push_screen_wait(RewindPicker(rows, lambda key: self._about(rewind, key)))
-            if chosen is None or chosen == CURRENT:
-                return
-            point = next(point for point in points if point.id == chosen)
-            if await self._gone_to(client, point):
-                return
-
-    async def _gone_to(self, client: SessionClient, point: Point) -> bool:
-        """Ask what shall go back, and do it; False where the user wants another moment."""
-        rewind = client.rewind
-        changes = await rewind.changes(point.id)
-        rows = way_rows(point, changes, prompts_since(rewind.points(), point))
-        if not rows:
-            self._chat.tell(_NOTHING)
-            return True
-        title = f"Back to before: {one_line(point.label, _SHOWN)}"
-        way = await self._chat.app.push_screen_wait(Picker(title, rows))
-        if way is None:
-            return False
-        go, paths = True, None
-        if way != "conversation":
-            go, paths = await self._asked(rewind, point, changes, title, "goes back")
-        if go:
-            await self._go(client, point, way, paths)
+async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> bool:
+    """Ask what shall go back, and do it; False where the user wants another moment."""
+    changes = await client.rewind.changes(point.id)
+    rows = way_rows(point, changes, prompts_since(client.rewind.points(), point))
+    if not rows:
+        chat.tell(_NOTHING)
         return True
+    title = f"Back to before: {one_line(point.label, _SHOWN)}"
+    way = await chat.app.push_screen_wait(Picker(title, rows))
+    if way is None:
+        return False
+    go, paths = True, None
+    if way != "conversation":
+        go, paths = await _asked(chat, client.rewind, point, changes, title, "goes back")
+    if go:
+        await _go(chat, client, point, way, paths)
+    return True
 
-    async def _go(self, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None) -> None:
-        talks = way != "files"
-        said = prompt_said(self._chat.state.document.blocks, client.rewind.points(), point) if talks else ""
-        act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
-        changed = await self._restored(client, act)
-        if said:
-            self._chat.restore(said)
-        did = [_named(changed)] if changed else []
-        did += ["the conversation"] if talks else []
-        where = one_line(point.label, _SHOWN)
-        self._chat.tell(f"back to before “{where}”: {' and '.join(did) or 'nothing'}; /redo returns")
 
-    async def _restored(self, client: SessionClient, act: Restore) -> Sequence[ChangedFile]:
-        """Go back; the files that changed. Raises CheckpointError."""
-        if (refused := await client.finish(act)) is not None:
-            raise CheckpointError(refused.reason)
-        return client.rewind.restored
+async def _go(chat: ChatScreen, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None) -> None:
+    talks = way != "files"
+    said = prompt_said(chat.state.document.blocks, client.rewind.points(), point) if talks else ""
+    act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
+    changed = await _restored(client, act)
+    chat.state.give_back(said)
+    did = [_named(changed)] if changed else []
+    did += ["the conversation"] if talks else []
+    where = one_line(point.label, _SHOWN)
+    chat.tell(f"back to before “{where}”: {' and '.join(did) or 'nothing'}; /redo returns")
 
-    async def _asked(
-        self, rewind: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False
-    ) -> tuple[bool, Sequence[str] | None]:
-        """Whether to go on, and with which files (None: all): asked where the user edited one, or `always`."""
-        if not always and not any(file.edited for file in changes.files):
-            return True, None
-        page = GoingBackPage(title, await file_rows(rewind, point.id, changes.files), changes, verb=verb)
-        await self._chat.app.push_screen_wait(page)
-        if not page.answer:
-            self._chat.tell("nothing was changed")
-        others = [file.path for file in changes.files if not file.edited]
-        return bool(page.answer), others if page.answer == "not mine" else None
 
-    async def _about(self, rewind: Rewind, key: str) -> Sequence[Piece]:
-        """What going back to a point would do, for the list."""
-        if key == CURRENT:
-            return nothing_changes()
-        point = next(point for point in rewind.points() if point.id == key)
-        try:
-            changes = await rewind.changes(key)
-            rows = await file_rows(rewind, key, changes.files)
-        except CheckpointError as error:
-            return (wrapped_piece(str(error), "error"),)
-        lead = f"{counted(len(rows), 'file')} would change" if rows else "no file differs from then"
-        prompts = prompts_since(rewind.points(), point)
-        if point.cause == "prompt":
-            lead += f"; {counted(prompts, 'prompt')} and what came of {'it' if prompts == 1 else 'them'} can go"
-        return (wrapped_piece(lead, "strong"), *changes_pieces(rows, changes, diffs=False))
+async def _restored(client: SessionClient, act: Restore) -> Sequence[ChangedFile]:
+    """Go back; the files that changed. Raises CheckpointError."""
+    if (refused := await client.finish(act)) is not None:
+        raise CheckpointError(refused.reason)
+    return client.rewind.restored
+
+
+async def _asked(
+    chat: ChatScreen, past: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False
+) -> tuple[bool, Sequence[str] | None]:
+    """Whether to go on, and with which files (None: all): asked where the user edited one, or `always`."""
+    if not always and not any(file.edited for file in changes.files):
+        return True, None
+    page = GoingBackPage(title, await file_rows(past, point.id, changes.files), changes, verb=verb)
+    await chat.app.push_screen_wait(page)
+    if not page.answer:
+        chat.tell("nothing was changed")
+    others = [file.path for file in changes.files if not file.edited]
+    return bool(page.answer), others if page.answer == "not mine" else None
+
+
+async def _about(past: Rewind, key: str) -> Sequence[Piece]:
+    """What going back to a point would do, for the list."""
+    if key == CURRENT:
+        return nothing_changes()
+    point = next(point for point in past.points() if point.id == key)
+    try:
+        changes = await past.changes(key)
+        rows = await file_rows(past, key, changes.files)
+    except CheckpointError as error:
+        return (wrapped_piece(str(error), "error"),)
+    lead = f"{counted(len(rows), 'file')} would change" if rows else "no file differs from then"
+    prompts = prompts_since(past.points(), point)
+    if point.cause == "prompt":
+        lead += f"; {counted(prompts, 'prompt')} and what came of {'it' if prompts == 1 else 'them'} can go"
+    return (wrapped_piece(lead, "strong"), *changes_pieces(rows, changes, diffs=False))
 
 
 def _named(files: Sequence[ChangedFile]) -> str:

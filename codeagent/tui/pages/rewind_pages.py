@@ -4,15 +4,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
 
 from codeagent.core.checkpoints import ChangedFile, Changes, Node, Rewind
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.guard import TOO_SOON
@@ -154,10 +154,7 @@ class GoingBackPage(Page[None]):
     No key takes anything back in the first half second, nor one that is held down.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,y", "take('all')", "take it back", show=False, id="rewind.take_back"),
-        Binding("m", "take('not mine')", "leave what you edited", show=False, id="rewind.leave_mine"),
-    ]
+    BINDINGS = bindings("rewind")
 
     def __init__(
         self,

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Rule
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_input import LineInput
@@ -55,11 +54,7 @@ class _Scope(RowWidget):
 class RuleEditor(Panel[str]):
     """Lies over the lower rows; stays until the rule was taken. Gives what was done, empty after Esc."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "take the rule", show=False, priority=True, id="rule.take"),
-        Binding("tab", "scope", "for this session, or kept", show=False, priority=True, id="rule.scope"),
-        Binding("escape,ctrl+c", "close", "close, nothing changed", show=False, priority=True, id="rule.close"),
-    ]
+    BINDINGS = bindings("rule")
 
     def __init__(self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic) -> None:
         """`rule` is what writing begins with; Enter does not count before it could be read."""

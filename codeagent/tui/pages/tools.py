@@ -1,18 +1,14 @@
 """What the agent can do, what is wrong with which tool file, and which files wait for trust."""
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
-from textual.binding import Binding, BindingType
 
 from codeagent.core.acts import TrustTools
 from codeagent.core.policy import Permission
-from codeagent.core.sanitize import one_line
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
-from codeagent.tui.pages.commanded import Chat
-from codeagent.tui.pages.info import TextScreen
+from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.permissions import WORDS
 from codeagent.tui.parts.line_pane import Piece
@@ -130,11 +126,7 @@ def _wrapped(text: str, style: Style, width: int) -> Iterator[Line]:
 class ToolsScreen(Page[None]):
     """Covers the conversation, which goes on; files that change meanwhile show."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "trust", "trust the tool files", show=False, id="tools.trust"),
-        Binding("y", "yes", "yes, load them", show=False, id="tools.yes"),
-        Binding("d", "distrust", "stop trusting them", show=False, id="tools.distrust"),
-    ]
+    BINDINGS = bindings("tools")
 
     def __init__(self, client: SessionClient, toolbox: Toolbox, *, ask: bool = False) -> None:
         """`ask`: begin with the question whether to trust the files."""
@@ -200,25 +192,3 @@ def _note(toolbox: Toolbox) -> str:
     problems = counted(len(toolbox.problems), "problem", "problems") if toolbox.problems else ""
     untrusted = f"{counted(len(toolbox.untrusted), 'file waits', 'files wait')} for trust" if toolbox.untrusted else ""
     return " · ".join(part for part in (counted(len(toolbox.tools), "tool", "tools"), problems, untrusted) if part)
-
-
-class ToolCommands:
-    """Says what cannot be done in one line."""
-
-    def __init__(self, chat: Chat) -> None:
-        self._chat = chat
-
-    async def run(self, argument: str) -> None:
-        """`/tools [trust|distrust]`; trusting is asked about on the page. Raises CodeagentError."""
-        client = await self._chat.ready()
-        toolbox = client.toolbox
-        match argument:
-            case "" if toolbox is None:
-                await self._chat.app.push_screen_wait(TextScreen("Tools", client.info_page("tools")))
-            case "" | "trust" if toolbox is not None:
-                await self._chat.app.push_screen_wait(ToolsScreen(client, toolbox, ask=bool(argument)))
-            case "trust" | "distrust":
-                refused = await client.finish(TrustTools(argument == "trust"))
-                self._chat.tell(DISTRUSTED if refused is None else refused.reason)
-            case _:
-                self._chat.tell(f"/tools takes nothing, trust or distrust, not '{one_line(argument, 40)}'")

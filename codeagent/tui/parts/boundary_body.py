@@ -7,6 +7,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from codeagent.core.policy import ALWAYS_ASKS
+from codeagent.tui.actions import letters
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.card_keys import CardChoice, card_key, labelled
 from codeagent.tui.parts.line_pane import Piece
@@ -26,18 +27,7 @@ _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _ITEM = re.compile(r"\s{0,3}(?:#{1,6}|[-*+]|\d{1,3}[.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
 _LIMITS = ("budget", "limit")
-_PAUSED = {
-    "c": "boundary.go_on",
-    "plus": "boundary.more",
-    "s": "boundary.step",
-    "S": "boundary.run_on",
-    "x": "boundary.skip",
-    "X": "boundary.skip_because",
-    "e": "boundary.edit",
-    "up": "boundary.up",
-    "down": "boundary.down",
-}
-_PLAN = {"p": "plan.start", "P": "plan.start_accepting", "e": "plan.edit", "k": "plan.keep"}
+_PAUSED, _PLAN = letters("boundary"), letters("plan")
 
 
 def state_of(call: PausedCall) -> str:

@@ -9,6 +9,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from codeagent.tui.actions import letters
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.rendering.lines import Line, cut_end, line
 from codeagent.tui.rendering.palette import Palette, palette_of
@@ -19,17 +20,8 @@ _HERE = "›"
 _REVERSED = Style(reverse=True)
 _MOST = 2
 """Rows of choices."""
-_ACTIONS = {
-    "y": "card.once",
-    "a": "card.session",
-    "p": "card.rule",
-    "e": "card.edit",
-    "h": "card.hunks",
-    "n": "card.deny",
-    "r": "card.because",
-    "A": "card.all",
-}
 _KEEP = "card.keep"
+_ACTIONS = {letter: row_id for letter, row_id in letters("card").items() if row_id != _KEEP}
 _NOT_WITH_ALT = ("enter", "esc", "text")
 
 

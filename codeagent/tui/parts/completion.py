@@ -13,8 +13,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from codeagent.tui.actions import Action
 from codeagent.tui.fuzzy import rank
-from codeagent.tui.parts.submission import CommandRow
 from codeagent.tui.rendering.lines import cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import PLAIN, palette_of
 
@@ -56,7 +56,7 @@ def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
     return None
 
 
-def command_choices(query: str, commands: Sequence[CommandRow]) -> tuple[Completion, ...]:
+def command_choices(query: str, commands: Sequence[Action]) -> tuple[Completion, ...]:
     """The commands that match by name or alias: those that begin so first, otherwise in their order."""
     by_word = {word: row for row in commands for word in (row.name, *row.aliases)}
     begin = [word for word in by_word if word.startswith(query.lower())]

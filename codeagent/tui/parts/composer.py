@@ -2,15 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import ClassVar
 
 from textual import work
 from textual.actions import SkipAction
-from textual.binding import Binding, BindingType
 from textual.events import Blur, Key
 from textual.message import Message
 from textual.widgets.text_area import EditResult
 
+from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import PathIndex
 from codeagent.tui.parts.completion import (
     ChoiceList,
@@ -22,33 +21,17 @@ from codeagent.tui.parts.completion import (
 )
 from codeagent.tui.parts.history import HistorySearch, HistoryWalk
 from codeagent.tui.parts.prompt_text import PromptText, harmless
-from codeagent.tui.parts.submission import CommandRow, SaidPrompt, SaidShell, SaidSlash, SaidUnknown, named, understand
+from codeagent.tui.parts.submission import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, named, understand
 from codeagent.tui.prompt_history import PromptHistory
 
 _PAUSE = 0.03
 """Seconds without a key before files are searched."""
 
 
-def _key(keys: str, action: str, name: str, about: str) -> Binding:
-    return Binding(keys, action, about, show=False, id=f"composer.{name}")
-
-
 class Composer(PromptText):
     """Says in messages what the user wants; what was sent is in the history before its message is posted."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        _key("enter", "send", "send", "send, or steer while it works"),
-        _key("alt+enter", "follow_up", "follow_up", "send when it is done"),
-        _key("tab", "complete", "complete", "complete, queue, or go to the question"),
-        _key("shift+enter,ctrl+j", "newline", "newline", "a new line"),
-        _key("up", "up", "up", "up, earlier prompts, take back"),
-        _key("down", "down", "down", "down, later prompts"),
-        _key("escape", "close_choices", "close_choices", "close the list"),
-        _key("ctrl+r", "search_history", "history", "search earlier prompts"),
-        _key("ctrl+g", "edit_outside", "editor", "write in your editor"),
-        _key("ctrl+x", "begin_chord", "chord", "then ctrl+e: write in your editor"),
-        _key("question_mark", "ask_for_keys", "keys", "all keys, where nothing is typed"),
-    ]
+    BINDINGS = bindings("composer")
 
     class Submitted(Message):
         """Enter: begin a run, or steer the one that goes on; no text where nothing was typed."""
@@ -73,11 +56,11 @@ class Composer(PromptText):
             self.shared = shared
 
     class SlashSubmitted(Message):
-        """`/name arguments`, by the command's name also where an alias was typed."""
+        """`/name arguments`, by the command's row also where an alias was typed."""
 
-        def __init__(self, name: str, arguments: str) -> None:
+        def __init__(self, row: Action, arguments: str) -> None:
             super().__init__()
-            self.name = name
+            self.row = row
             self.arguments = arguments
 
     class UnknownCommand(Message):
@@ -110,7 +93,7 @@ class Composer(PromptText):
         self,
         history: PromptHistory,
         *,
-        commands: Sequence[CommandRow] = (),
+        commands: Sequence[Action] = (),
         placeholder: str = "",
         id: str | None = None,  # noqa: A002  # Textual's name
     ) -> None:
@@ -217,8 +200,8 @@ class Composer(PromptText):
             case SaidUnknown(text):
                 self.post_message(self.UnknownCommand(text))
                 return
-            case SaidSlash(name, arguments):
-                message: Message = self.SlashSubmitted(name, expand(arguments))
+            case SaidSlash(row, arguments):
+                message: Message = self.SlashSubmitted(row, expand(arguments))
             case SaidShell(command, shared):
                 message = self.ShellSubmitted(expand(command), shared)
             case SaidPrompt(text):

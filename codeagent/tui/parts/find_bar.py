@@ -1,14 +1,14 @@
 """One line to search the conversation with."""
 
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Static
 
+from codeagent.tui.actions import bindings
 from codeagent.tui.parts.line_input import LineInput
 
 
@@ -44,11 +44,7 @@ class FindBar(Horizontal):
         background: transparent;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,enter", "previous", "match above", show=False, priority=True, id="find.previous"),
-        Binding("down,shift+enter", "next", "match below", show=False, priority=True, id="find.next"),
-        Binding("escape", "close", "end the search", show=False, priority=True, id="find.close"),
-    ]
+    BINDINGS = bindings("find")
 
     class Closed(Message):
         """The search is over."""

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import ClassVar
 
 from rich.cells import set_cell_size
-from textual.binding import Binding, BindingType
 from textual.events import Key, Paste
 from textual.geometry import Offset
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from codeagent.tui.actions import bindings
 from codeagent.tui.parts.line_input import types_text
 from codeagent.tui.rendering.lines import cut_end, flat, line
 from codeagent.tui.rendering.palette import PLAIN, palette_of
@@ -50,10 +49,6 @@ class HistoryWalk:
         return self._changed.get(to, "") if self.at_typed else self._changed.get(to, self._entries[to])
 
 
-def _key(keys: str, action: str, name: str, about: str) -> Binding:
-    return Binding(keys, action, about, show=False, id=f"history.{name}")
-
-
 class HistorySearch(Widget, can_focus=True):
     """Has the focus while it is open; the best match is the lowest, next to what is typed."""
 
@@ -69,14 +64,7 @@ class HistorySearch(Widget, can_focus=True):
     }
     """
     ALLOW_SELECT = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        _key("enter,tab", "take", "take", "take it into the composer"),
-        _key("escape,ctrl+c,ctrl+g", "leave", "leave", "back to what was typed"),
-        _key("up,ctrl+r", "move(1)", "older", "an older one"),
-        _key("down,ctrl+s", "move(-1)", "newer", "a newer one"),
-        _key("backspace,ctrl+h", "delete", "delete", "delete a letter"),
-        _key("ctrl+u,ctrl+w", "delete_all", "delete_all", "start over"),
-    ]
+    BINDINGS = bindings("history")
 
     class Closed(Message):
         """The search is over."""

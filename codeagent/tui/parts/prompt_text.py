@@ -2,11 +2,9 @@
 
 import re
 from time import monotonic
-from typing import ClassVar
 
 from rich.text import Text
 from textual.actions import SkipAction
-from textual.binding import Binding, BindingType
 from textual.events import Key, Paste
 from textual.geometry import Region
 from textual.strip import Strip
@@ -14,6 +12,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from codeagent.core.sanitize import visible
+from codeagent.tui.actions import bindings
 from codeagent.tui.parts.line_input import give_usual_name, run_own_binding, tell_alt_enter_from_enter, types_text
 from codeagent.tui.rendering.lines import line
 from codeagent.tui.rendering.palette import palette_of
@@ -90,10 +89,6 @@ class Chips:
         return self._expanded[1]
 
 
-def _key(keys: str, action: str, name: str, about: str) -> Binding:
-    return Binding(keys, action, about, show=False, id=f"composer.{name}")
-
-
 class PromptText(TextArea, inherit_bindings=False):
     """Grows with its lines up to two fifths of the screen; a long paste is a chip that is edited as one character.
 
@@ -113,35 +108,7 @@ class PromptText(TextArea, inherit_bindings=False):
         & .text-area--placeholder { color: $text-muted; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        _key("left", "cursor_left", "left", "one character back"),
-        _key("right", "cursor_right", "right", "one character on"),
-        _key("ctrl+left,alt+left,alt+b", "cursor_word_left", "word_left", "one word back"),
-        _key("ctrl+right,alt+right,alt+f", "cursor_word_right", "word_right", "one word on"),
-        _key("home,ctrl+a", "cursor_line_start", "line_start", "to the start of the line"),
-        _key("end,ctrl+e", "cursor_line_end", "line_end", "to the end of the line"),
-        _key("shift+left", "cursor_left(True)", "select_left", "select to the left"),
-        _key("shift+right", "cursor_right(True)", "select_right", "select to the right"),
-        _key("shift+up", "cursor_up(True)", "select_up", "select upwards"),
-        _key("shift+down", "cursor_down(True)", "select_down", "select downwards"),
-        _key("ctrl+shift+left", "cursor_word_left(True)", "select_word_left", "select a word back"),
-        _key("ctrl+shift+right", "cursor_word_right(True)", "select_word_right", "select a word on"),
-        _key("shift+home", "cursor_line_start(True)", "select_line_start", "select to the start of the line"),
-        _key("shift+end", "cursor_line_end(True)", "select_line_end", "select to the end of the line"),
-        _key("f7", "select_all", "select_all", "select everything"),
-        _key("backspace,ctrl+h", "delete_left", "delete_left", "delete to the left"),
-        _key("delete,ctrl+d", "delete_right_or_skip", "delete_right", "delete to the right"),
-        _key("ctrl+w,ctrl+backspace,alt+backspace", "kill('word_left')", "kill_word", "cut the word before"),
-        _key("alt+d,alt+delete", "kill('word_right')", "kill_word_right", "cut the word behind"),
-        _key("ctrl+u,super+backspace", "kill('line_start')", "kill_to_start", "cut to the start of the line"),
-        _key("ctrl+k", "kill('line_end')", "kill_to_end", "cut to the end of the line"),
-        _key("ctrl+y", "yank", "yank", "put back what was cut"),
-        _key("ctrl+c,super+c", "copy", "copy", "copy what is selected"),
-        _key("super+x", "cut", "cut", "cut what is selected"),
-        _key("ctrl+v", "paste", "paste", "paste what was copied here"),
-        _key("ctrl+underscore,ctrl+shift+minus,ctrl+slash,super+z", "undo", "undo", "undo"),
-        _key("ctrl+shift+z,shift+super+z", "redo", "redo", "redo"),
-    ]
+    BINDINGS = bindings("composer", "PromptText")
 
     def __init__(self, *, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  # Textual's name
         self._chips = Chips()

@@ -3,17 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from codeagent.tui.actions import Action
+
 _LEAVE = ("exit", "quit", ":q")
-
-
-@dataclass(frozen=True)
-class CommandRow:
-    """A slash command, without its slash."""
-
-    name: str
-    about: str
-    """A few words, no full stop."""
-    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,8 +23,7 @@ class SaidShell:
 
 @dataclass(frozen=True)
 class SaidSlash:
-    name: str
-    """Of the command, also where an alias was typed."""
+    row: Action
     arguments: str
 
 
@@ -46,7 +37,7 @@ class SaidUnknown:
 StyledText = SaidPrompt | SaidShell | SaidSlash | SaidUnknown
 
 
-def understand(typed: str, commands: Iterable[CommandRow]) -> StyledText | None:
+def understand(typed: str, commands: Iterable[Action]) -> StyledText | None:
     """None where nothing is said: blank text, or a shell command that is still empty.
 
     A first word with a second slash is a path, and a line with a space in front of its slash is a prompt.
@@ -54,8 +45,8 @@ def understand(typed: str, commands: Iterable[CommandRow]) -> StyledText | None:
     text = typed.strip("\n").rstrip()
     if not text.strip():
         return None
-    if text.strip() in _LEAVE:
-        return SaidSlash("exit", "")
+    if text.strip() in _LEAVE and (leave := named("exit", commands)) is not None:
+        return SaidSlash(leave, "")
     if text.startswith("!"):
         shared = not text.startswith("!!")
         command = text.removeprefix("!" if shared else "!!").strip()
@@ -64,9 +55,9 @@ def understand(typed: str, commands: Iterable[CommandRow]) -> StyledText | None:
     if not text.startswith("/") or "/" in word[1:]:
         return SaidPrompt(text)
     row = named(word[1:], commands)
-    return SaidUnknown(text) if row is None else SaidSlash(row.name, "".join(rest).strip())
+    return SaidUnknown(text) if row is None else SaidSlash(row, "".join(rest).strip())
 
 
-def named(word: str, commands: Iterable[CommandRow]) -> CommandRow | None:
+def named(word: str, commands: Iterable[Action]) -> Action | None:
     """The command of that name or alias."""
     return next((row for row in commands if word == row.name or word in row.aliases), None)

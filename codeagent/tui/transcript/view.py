@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Callable
-from typing import ClassVar
 
 from rich.segment import Segment
-from textual.binding import Binding, BindingType
 from textual.events import Click, MouseDown
 from textual.geometry import Offset
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
+from codeagent.tui.actions import bindings
 from codeagent.tui.rendering.lines import Line, restyled
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.layout import BlockPlace
@@ -42,18 +41,7 @@ class TranscriptView(SheetView, can_focus=True):
 
     FOCUS_ON_CLICK = False
     ALLOW_SELECT = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "step(1)", "next", show=False, id="transcript.next"),
-        Binding("p", "step(-1)", "previous", show=False, id="transcript.previous"),
-        Binding("right_square_bracket", "step_prompt(1)", "next prompt", show=False, id="transcript.next_prompt"),
-        Binding(
-            "left_square_bracket", "step_prompt(-1)", "previous prompt", show=False, id="transcript.previous_prompt"
-        ),
-        Binding("enter", "open", "open or fold", show=False, id="transcript.open"),
-        Binding("o", "output", "whole output", show=False, id="transcript.output"),
-        Binding("y,c", "copy", "copy", show=False, id="transcript.copy"),
-        Binding("escape", "leave", "back", show=False, id="transcript.leave"),
-    ]
+    BINDINGS = bindings("transcript")
 
     class CopyRequested(Message):
         """Text is to be put on the clipboard."""

@@ -30,14 +30,14 @@ class QueueApp(StandIn):
         self.queue = QueuedMessages(items)
         self.client = ReplayClient(UiState(), (), None)
         self.restored: list[str] = []
-        self._keymap_of_user = keymap or Keymap()
+        self.keys = keymap or Keymap()
         if read:
             self.client.refusal = "the agent has already read it"
 
     async def on_mount(self) -> None:
         super().on_mount()
         self.query_one(TextArea).focus()
-        self.page = QueuePage(self.queue, self.client, self._keymap_of_user, self.restored.append)
+        self.page = QueuePage(self.queue, self.client, self.restored.append)
         await self.push_screen(self.page, self.given.append)
 
     @property

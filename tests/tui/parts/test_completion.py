@@ -2,14 +2,14 @@
 
 import pytest
 
+from codeagent.tui.actions import Action
 from codeagent.tui.parts.completion import Unfinished, command_choices, file_choices, unfinished_at
-from codeagent.tui.parts.submission import CommandRow
 
 COMMANDS = (
-    CommandRow("config", "settings"),
-    CommandRow("context", "what the model sees"),
-    CommandRow("new", "a new session", ("clear",)),
-    CommandRow("con", "short"),
+    Action("command.config", "settings"),
+    Action("command.context", "what the model sees"),
+    Action("command.new", "a new session", aliases=("clear",)),
+    Action("command.con", "short"),
 )
 
 

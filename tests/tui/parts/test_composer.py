@@ -12,13 +12,17 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from codeagent.tui.actions import Action
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
-from codeagent.tui.parts.submission import CommandRow
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.state import UiState
 
-COMMANDS = (CommandRow("help", "keys"), CommandRow("new", "a new session", ("clear",)), CommandRow("exit", "leave"))
+COMMANDS = (
+    Action("command.help", "keys"),
+    Action("command.new", "a new session", aliases=("clear",)),
+    Action("command.exit", "leave"),
+)
 
 
 class Stand(App[None]):
@@ -44,12 +48,9 @@ class Stand(App[None]):
         self.said.append((key,))
 
     def on_event_of_composer(self, message: Message) -> None:
-        facts = {
-            name: value
-            for name, value in vars(message).items()
-            if name in ("text", "command", "shared", "name", "arguments")
-        }
-        self.said.append((type(message).__name__, *facts.values()))
+        names = ("text", "command", "shared", "row", "arguments")
+        facts = [value for name, value in vars(message).items() if name in names]
+        self.said.append((type(message).__name__, *(each.name if isinstance(each, Action) else each for each in facts)))
 
     on_composer_submitted = on_composer_follow_up = on_composer_shell_submitted = on_event_of_composer
     on_composer_slash_submitted = on_composer_unknown_command = on_composer_take_back_requested = on_event_of_composer

@@ -2,17 +2,13 @@
 
 import pytest
 
-from codeagent.tui.parts.submission import (
-    CommandRow,
-    SaidPrompt,
-    SaidShell,
-    SaidSlash,
-    SaidUnknown,
-    StyledText,
-    understand,
-)
+from codeagent.tui.actions import Action
+from codeagent.tui.parts.submission import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, StyledText, understand
 
-COMMANDS = (CommandRow("help", "keys"), CommandRow("new", "a new session", ("clear",)), CommandRow("exit", "leave"))
+HELP = Action("command.help", "keys")
+NEW = Action("command.new", "a new session", aliases=("clear",))
+EXIT = Action("command.exit", "leave")
+COMMANDS = (HELP, NEW, EXIT)
 
 
 @pytest.mark.parametrize(
@@ -23,16 +19,16 @@ COMMANDS = (CommandRow("help", "keys"), CommandRow("new", "a new session", ("cle
         ("!ls -l", SaidShell("ls -l", shared=True)),
         ("!! cat secrets", SaidShell("cat secrets", shared=False)),
         ("!!! x", SaidShell("! x", shared=False)),
-        ("/help", SaidSlash("help", "")),
-        ("/clear  all of\nit ", SaidSlash("new", "all of\nit")),
+        ("/help", SaidSlash(HELP, "")),
+        ("/clear  all of\nit ", SaidSlash(NEW, "all of\nit")),
         ("/nothing here", SaidUnknown("/nothing here")),
         ("/", SaidUnknown("/")),
         ("/etc/hosts is broken", SaidPrompt("/etc/hosts is broken")),
         (" /help is what I typed", SaidPrompt(" /help is what I typed")),
         ("what does /help do", SaidPrompt("what does /help do")),
-        ("exit", SaidSlash("exit", "")),
-        (" quit ", SaidSlash("exit", "")),
-        (":q", SaidSlash("exit", "")),
+        ("exit", SaidSlash(EXIT, "")),
+        (" quit ", SaidSlash(EXIT, "")),
+        (":q", SaidSlash(EXIT, "")),
         ("exit the loop early", SaidPrompt("exit the loop early")),
     ],
 )

@@ -1,0 +1,256 @@
+"""The outbox: what the user sends goes to the session client, or waits in order, and on disk, until there is one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from codeagent.core.acts import (
+    Act,
+    FollowUp,
+    Interrupt,
+    Pause,
+    Prompt,
+    Queued,
+    Resume,
+    RunShell,
+    SetMode,
+    Steer,
+    Stop,
+    TakeBack,
+)
+from codeagent.core.errors import CodeagentError
+from codeagent.core.policy import Mode
+from codeagent.tui.drafts import Draft
+from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.state import Paused, UiState
+
+if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+    from codeagent.tui.session_client import SessionClient
+
+_MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+"""The round of Shift+Tab."""
+_NOT_SENT = "not sent: there is no conversation, see above; /resume or /new begins one"
+_STILL_STARTING = "still starting: it is done as soon as codeagent is ready"
+
+
+@dataclass(frozen=True)
+class Early:
+    """Something that was sent or pressed before there was anybody to do it."""
+
+    id: str
+    text: str
+    """As it was typed, and as it returns to the composer; empty for a key."""
+    do: Callable[[], Awaitable[None] | None]
+
+
+class Outbox:
+    """Nothing that is sent is lost: what cannot be done yet waits, what never can be returns to the composer."""
+
+    def __init__(self, state: UiState, draft: Draft) -> None:
+        self._state = state
+        self._draft = draft
+        self._client: SessionClient | None = None
+        self._settled = asyncio.Event()
+        """There is a session client, or there will be none."""
+        self._early: list[Early] = []
+        self._ids = count(1)
+        self._refused = ""
+        """Why there is no conversation and will be none."""
+
+    @property
+    def client(self) -> "SessionClient | None":
+        """The session client once it was opened; acts are only done once it has started."""
+        return self._client
+
+    @property
+    def running(self) -> bool:
+        """A run is going on."""
+        return self._client is not None and self._client.running
+
+    @property
+    def busy(self) -> bool:
+        """Something goes on that Esc stops: a run, a command of the user's own, or what waits for the start."""
+        commands = self._client is not None and bool(self._state.document.running_commands())
+        return self.running or commands or self.waits
+
+    @property
+    def waits(self) -> bool:
+        """Something was sent that waits for the start."""
+        return bool(self._early)
+
+    @property
+    def holds(self) -> bool:
+        """What is sent now has to wait."""
+        return self._free is None
+
+    async def ready(self) -> "SessionClient":
+        """The session client, once it was opened. Raises CodeagentError where there will be none."""
+        await self._settled.wait()
+        if self._client is None:
+            raise CodeagentError(f"there is no conversation: {self._refused}")
+        return self._client
+
+    async def begin(self, client: "SessionClient | None", refused: str = "") -> None:
+        """Do what waited, one after the other, once the client has started; where it never will, give it back.
+
+        None: none could be opened, for the reason `refused`.
+        """
+        self._client, self._refused = client, refused
+        self._settled.set()
+        try:
+            if client is not None:
+                await client.start_up()
+        except CodeagentError as error:
+            self._refused = str(error)
+        if self._refused:
+            if self.waits:
+                self._tell(_NOT_SENT)
+            self._give_back()
+            return
+        if self.waits:
+            self._tell("")
+        while self._early:
+            early = self._early[0]
+            done = early.do()
+            if done is not None:
+                await done
+            self._drop(early)
+
+    def send(self, text: str, *, unseen: bool) -> None:
+        """Enter: begin a run, steer the one that is going on, end a pause, or correct the batch it is before.
+
+        `unseen`: the pause is shown for less time than it takes to see it, so that what is sent was meant for the run.
+        """
+        if (client := self._free) is None:
+            if text.strip():
+                self.hold(text, lambda: self._begin(text))
+            return
+        self._tell("")
+        before_calls = isinstance(now := self._state.boundary.now, Paused) and bool(now.calls)
+        if text.strip() and before_calls and not unseen:
+            client.do(Interrupt(text))
+            client.do(Resume())
+            return
+        if client.running and text.strip():
+            client.do(Steer(text))
+        if self._state.status.now.halt in ("pausing", "paused"):
+            if unseen:
+                self._tell(f"it has just paused: {TOO_SOON}")
+            else:
+                client.do(Resume())
+        elif not client.running and (text.strip() or self._state.queue.items):
+            client.do(Prompt(text if text.strip() else None))
+
+    def follow_up(self, text: str) -> None:
+        """Send for when the agent is done."""
+        if not text.strip():
+            return
+        if (client := self._free) is None:
+            self.hold(text, lambda: self._begin(text))
+        else:
+            client.do(FollowUp(text))
+
+    def shell(self, command: str, *, shared: bool) -> None:
+        """Run a command of the user's own; `shared`: the model sees it."""
+        self._do_or_hold(RunShell(command, shared), ("!" if shared else "!!") + command)
+
+    def pause(self) -> None:
+        """What runs waits at the next boundary."""
+        if self._early:
+            self._tell("still starting · Esc again takes back what you sent")
+        elif self._client is not None:
+            refused = self._client.do(Pause())
+            self._tell("" if refused is None else refused.reason)
+
+    def stop(self) -> None:
+        """End what runs; what waits for the start never begins."""
+        self._give_back()
+        if self._client is not None:
+            self._client.do(Stop())
+
+    def next_mode(self) -> None:
+        mode = self._state.status.now.mode
+        self.set_mode(_MODES[(_MODES.index(mode) + 1) % len(_MODES)] if mode in _MODES else "ask")
+
+    def set_mode(self, mode: Mode) -> None:
+        """Shown at once, in force as soon as there is a conversation."""
+        if self.holds:
+            self._state.status.set(mode=mode)
+        self._do_or_hold(SetMode(mode), "")
+
+    def hold(self, text: str, do: Callable[[], Awaitable[None] | None]) -> None:
+        """Do it once there is a conversation, after everything that was held before; it is on disk before it shows."""
+        if self._refused:
+            self._state.give_back(text)
+            self._tell(_NOT_SENT)
+            return
+        early = Early(f"start{next(self._ids)}", text, do)
+        self._early.append(early)
+        self._save()
+        if text:
+            self._state.queue.add(Queued(early.id, "follow_up", text))
+        self._tell(self._draft.trouble or _STILL_STARTING)
+
+    def take_back(self, queued_id: str) -> None:
+        """From its lane into the composer."""
+        early = next((early for early in self._early if early.id == queued_id), None)
+        if early is not None:
+            self._drop(early)
+            self._state.give_back(early.text)
+            return
+        refused = None if self._client is None else self._client.do(TakeBack(queued_id))
+        if refused is not None:
+            self._tell(refused.reason)
+
+    def _do_or_hold(self, act: Act, typed: str) -> None:
+        """`typed` is how it stands in the composer; empty for a key."""
+
+        def do() -> None:
+            self._there().do(act)
+
+        if self.holds:
+            self.hold(typed, do)
+        else:
+            do()
+
+    def _give_back(self) -> None:
+        """Everything that waits returns to the composer, in order."""
+        if not self._early:
+            return
+        early, self._early = self._early, []
+        for each in early:
+            self._state.queue.remove(each.id)
+        self._state.give_back("\n".join(each.text for each in early if each.text))
+        self._save()
+
+    @property
+    def _free(self) -> "SessionClient | None":
+        """The session client, where it has started and nothing waits to be done before what is sent now."""
+        client = self._client
+        return client if client is not None and client.started and not self._early else None
+
+    def _there(self) -> "SessionClient":
+        """While what waited is done. Raises CodeagentError where the conversation was closed meanwhile."""
+        if self._client is None:
+            raise CodeagentError("there is no conversation any more")
+        return self._client
+
+    def _begin(self, text: str) -> None:
+        """What was sent early is read one after the other, not all at once."""
+        client = self._there()
+        client.do(FollowUp(text) if client.running else Prompt(text))
+
+    def _drop(self, early: Early) -> None:
+        """It was done or taken back; it may have been given back while it was being done."""
+        if early in self._early:
+            self._early.remove(early)
+            self._state.queue.remove(early.id)
+            self._save()
+
+    def _save(self) -> None:
+        self._draft.hold([early.text for early in self._early if early.text])
+
+    def _tell(self, text: str) -> None:
+        self._state.status.set(notice=text)
