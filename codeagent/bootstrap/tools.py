@@ -37,10 +37,9 @@ from codeagent.tools.builtin.scratchpad import ScratchpadTool
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.search_memory import SearchMemory
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.catalog import ToolCatalog, ToolFolder
+from codeagent.tools.catalog import Loaded, ToolCatalog, ToolFolder, ToolLoader
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.registry import Loaded, ToolLoader
 from codeagent.tools.user.python import PythonLoader, entry_point_tools
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.commits import GitCommitter

@@ -19,8 +19,8 @@ from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.disk.opens import read_regular
 from codeagent.session.outputs import FileOutputs
+from codeagent.tools.catalog import ToolFile, ToolLoader
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.registry import ToolFile, ToolLoader
 from codeagent.tools.user.python import PythonLoader, marked_in
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace

@@ -58,9 +58,6 @@ class ToolSet(Protocol):
     def get(self, name: str) -> Tool[Any]:
         """Raises NotFound, which names the closest tools."""
 
-    def closest(self, name: str) -> tuple[str, ...]:
-        """Names like this one, the nearest first; at most three."""
-
     def definitions(self) -> tuple[ToolDefinition, ...]: ...
 
 

@@ -1,5 +1,6 @@
 """Turns the raw text of a call's arguments into a checked model, or into a message the model can repair them from."""
 
+import copy
 import json
 import math
 import re
@@ -23,7 +24,6 @@ from codeagent.tools.schema import (
     printable,
     quoted,
     tool_schema,
-    with_defaults,
 )
 
 _LONGEST_PATH = 4096
@@ -104,6 +104,23 @@ def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
         faults = tuple(_fault(details, known) for details in error.errors(include_url=False))
         raise InvalidArgs(_listed(tool, faults)) from None
     return args
+
+
+def with_defaults(schema: Any, value: Any) -> Any:
+    """The value with the schema's defaults for what it leaves out, at every level of `properties` and `items`."""
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, dict):
+        properties = schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        filled = {name: with_defaults(known.get(name), item) for name, item in value.items()}
+        for name, inner in known.items():
+            if name not in filled and isinstance(inner, dict) and "default" in inner:
+                filled[name] = copy.deepcopy(inner["default"])
+        return filled
+    if isinstance(value, list):
+        return [with_defaults(schema.get("items"), item) for item in value]
+    return value
 
 
 class _Habits:

@@ -3,27 +3,60 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.notes import SHELL
 from codeagent.core.policy import Rule
-from codeagent.core.tool import Tool, ToolDefinition
+from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.disk.opens import open_below, open_folder, read_regular
-from codeagent.tools.registry import Loaded, ToolFile, ToolLoader, ToolRegistry, refusal
+from codeagent.tools.schema import nearest_or_all, shown_schema
 
 LARGEST_FILE = 256 * 1024
 """Bytes of one file."""
 MOST_FILES = 200
 """Files of one folder."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MCP = "mcp__"
 """How the names of tools begin that a server adds once it is connected."""
 Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
 """Gives the built-in tools that are useful only together with these; they come last."""
+
+
+@dataclass(frozen=True)
+class ToolFile:
+    """One file of tools, as it was when it was read; exactly that content is loaded."""
+
+    path: Path
+    shown: str
+    """Its path as users write it, for `file:line`."""
+    content: bytes
+    place: Literal["project", "user"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The tools of a file or a package, and its problems."""
+
+    tools: tuple[Tool[Any], ...] = ()
+    """In the order of the file; none if there is an error."""
+    problems: tuple[ToolProblem, ...] = ()
+
+
+class ToolLoader(Protocol):
+    """Makes tools of one kind of file."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """`.py`, or `.yaml` and `.yml`."""
+
+    def load(self, file: ToolFile) -> Loaded:
+        """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only itself."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +178,43 @@ class CatalogChange:
     """Files that are newly waiting for trust."""
 
 
-class ToolCatalog:
+class ToolRegistry:
+    """Tools in the order they were given; what the model sees stays the same from turn to turn."""
+
+    def __init__(self, tools: Iterable[Tool[Any]]) -> None:
+        """Raises ConfigError for a bad name, or one that is taken."""
+        self._tools: dict[str, Tool[Any]] = {}
+        self._use_tools(tools)
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        return iter(self._tools.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def get(self, name: str) -> Tool[Any]:
+        """Raises NotFound, which names the closest tools."""
+        if name in self._tools:
+            return self._tools[name]
+        said = name if _NAME.fullmatch(name) else f"{name[:100]!r} is not 1 to 64 letters, digits, _ or -"
+        said = said if name.strip() else "the call has no name"
+        raise NotFound(f"Tool not found: {said}{nearest_or_all(name, self._tools)}")
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return self._definitions
+
+    def _use_tools(self, tools: Iterable[Tool[Any]]) -> None:
+        """Raises ConfigError, and changes nothing then."""
+        taken: dict[str, Tool[Any]] = {}
+        for tool in tools:
+            if (why := _refusal(tool, taken)) is not None:
+                raise ConfigError(why)
+            taken[tool.name] = tool
+        self._tools = taken
+        self._definitions = tuple(ToolDefinition(tool.name, tool.description, shown_schema(tool)) for tool in self)
+
+
+class ToolCatalog(ToolRegistry):
     """The set of tools in use, by name; it changes only in `look` and `refresh`, never in between.
 
     Built-in tools come first, then packages, then files by folder and name: a new tool changes nothing of what the
@@ -167,6 +236,7 @@ class ToolCatalog:
         """`trust` None: nothing of a project is loaded. `accept`: the project's files are trusted as the first look
         finds them, without asking, and only in this conversation. `elsewhere`: built-in tools that other conversations
         have, so that a rule may name them. `companions` is called with all other tools. Raises ConfigError."""
+        super().__init__(builtin)
         self._builtin = tuple(builtin)
         self._folders = tuple(folders)
         self._loaders = tuple(loaders)
@@ -178,22 +248,7 @@ class ToolCatalog:
         self._accepted: str | None = None
         self._loaded: dict[ToolFile, Loaded] = {}
         self._states: tuple[FolderState, ...] | None = None
-        self._registry = ToolRegistry(self._builtin)
         self._now = Toolbox(tuple(_facts(tool) for tool in self._builtin))
-
-    def __iter__(self) -> Iterator[Tool[Any]]:
-        return iter(self._registry)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._registry
-
-    def get(self, name: str) -> Tool[Any]:
-        """Raises NotFound, which names the closest tools."""
-        return self._registry.get(name)
-
-    def closest(self, name: str) -> tuple[str, ...]:
-        """Names like this one, the nearest first; at most three."""
-        return self._registry.closest(name)
 
     @property
     def complete(self) -> bool:
@@ -206,15 +261,9 @@ class ToolCatalog:
 
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
         """A line about each rule that names no tool; rules about tools of MCP servers are not checked."""
-        names = {*self._elsewhere, *(tool.name for tool in self)}
-        return tuple(
-            f"the rule {rule} names no tool{_meant(rule, names)}"
-            for rule in rules
-            if not rule.tool.startswith(_MCP) and not any(map(rule.covers, names))
-        )
-
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        return self._registry.definitions()
+        names = sorted({*self._elsewhere, *self._tools})
+        wrong = [rule for rule in rules if not rule.tool.startswith(_MCP) and not any(map(rule.covers, names))]
+        return tuple(f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong)
 
     @property
     def now(self) -> Toolbox:
@@ -284,14 +333,14 @@ class ToolCatalog:
         return loader.load(file)
 
     def _use(self, problems: list[ToolProblem], untrusted: tuple[str, ...]) -> CatalogChange:
-        before, old = {tool.name: tool for tool in self._registry}, self._now
+        before, old = self._tools, self._now
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         kept, refused = _without_doubles(self._builtin, found)
         tools = (*self._builtin, *kept)
-        self._registry = ToolRegistry((*tools, *self._companions(tools)))
+        self._use_tools((*tools, *self._companions(tools)))
         problems = [*problems, *refused]
-        self._now = Toolbox(tuple(_facts(tool) for tool in self._registry), tuple(problems), untrusted)
-        after = {tool.name: tool for tool in self._registry}
+        self._now = Toolbox(tuple(_facts(tool) for tool in self), tuple(problems), untrusted)
+        after = self._tools
         return CatalogChange(
             added=tuple(name for name in after if name not in before),
             removed=tuple(name for name in before if name not in after),
@@ -302,8 +351,23 @@ class ToolCatalog:
 
 
 def _meant(rule: Rule, names: Collection[str]) -> str:
-    near = get_close_matches(rule.tool.lower(), sorted(names), n=1, cutoff=0.5)
-    return f"; did you mean {replace(rule, tool=near[0])}?" if near else f"; there are {', '.join(sorted(names))}"
+    return nearest_or_all(rule.tool, names, lambda tool: str(replace(rule, tool=tool)), most=1)
+
+
+def _refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
+    """Why the tool cannot be used with those that are `taken`, by name, as a sentence; None if it can."""
+    if _NAME.fullmatch(tool.name) is None:
+        return f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -"
+    if tool.name == SHELL:
+        return f"the tool name {SHELL} of {tool.source} is taken by the user's own commands"
+    there = taken.get(tool.name)
+    if there is None:
+        return None
+    if there.origin and tool.origin:
+        return f"the tool {tool.name} of {tool.origin} is refused: {there.origin} has one of that name"
+    if there.source == tool.source:
+        return f"{tool.source} has two tools named {tool.name}"
+    return f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name"
 
 
 def _without_doubles(
@@ -314,7 +378,7 @@ def _without_doubles(
     kept: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
     for tool in found:
-        if (why := refusal(tool, taken)) is not None:
+        if (why := _refusal(tool, taken)) is not None:
             problems.append(ToolProblem(tool.origin or tool.source, why))
             continue
         taken[tool.name] = tool

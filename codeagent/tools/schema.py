@@ -1,9 +1,8 @@
 """JSON Schemas of tool arguments: made from a model, checked against, and how a fault in the arguments is worded."""
 
-import copy
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -14,12 +13,21 @@ from pydantic import BaseModel
 from codeagent.core.tool import Tool
 
 LONGEST_QUOTE = 200
+_MOST_NAMED = 40
 _SUBJECT = re.compile(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Number) (?=should )")
 _VALUES = frozenset(["default", "const", "enum", "examples"])
 """Keywords that hold data, not a schema."""
 _NAMED = frozenset(["properties", "patternProperties"])
 _LONGEST_PATTERN = 500
 _PATTERN_SECONDS = 0.2
+_SEEN_IN_ERRORS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems", "minLength", "maxLength"}
+)
+"""A call beyond a bound gets a result that names the bound; few calls come near one."""
+_UNSAID: tuple[tuple[str, Any], ...] = (
+    ("additionalProperties", False), ("default", ""), ("default", "."), ("default", []), ("default", 0),
+)  # fmt: skip
+"""False is 0."""
 _DEEPEST = 32
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {
@@ -78,10 +86,18 @@ class Fault:
                 return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
 
 
-def nearest_names(name: str, known: Iterable[str], form: str = "{}") -> str:
-    """`; did you mean a or b?`, each written in that form, or nothing."""
-    close = map(form.format, get_close_matches(name, list(known), n=2, cutoff=0.4))
-    return f"; did you mean {said}?" if (said := " or ".join(close)) else ""
+def nearest_names(name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2) -> str:
+    """`; did you mean a or b?`, each written in that form, or nothing; case does not count."""
+    by_lower = {one.lower(): form(one) for one in known}
+    close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=0.5)]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def nearest_or_all(name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2) -> str:
+    """The nearest names, or else `; there are a, b, c`."""
+    names = list(known)
+    listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    return nearest_names(name, names, form, most=most) or f"; there are {listed or 'none'}"
 
 
 def quoted(text: str) -> str:
@@ -177,6 +193,31 @@ def tool_schema(tool: Tool[Any]) -> dict[str, Any]:
     return tool.schema if tool.schema is not None else arguments_schema(tool.Args)
 
 
+def shown_schema(tool: Tool[Any]) -> dict[str, Any]:
+    """The schema that the model gets; that of a user-defined tool is not changed."""
+    schema = tool_schema(tool)
+    shorter: dict[str, Any] = terse(schema) if tool.source == "builtin" else schema
+    return shorter
+
+
+def terse(node: Any) -> Any:
+    """The schema of a built-in tool as the model gets it with every request: without bounds and empty defaults.
+
+    Arguments are checked against the whole schema all the same.
+    """
+    if isinstance(node, list):
+        return [terse(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    plain: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            plain[key] = {name: terse(one) for name, one in value.items()}
+        elif not (key in _SEEN_IN_ERRORS or (key, value) in _UNSAID):
+            plain[key] = terse(value)
+    return plain
+
+
 def faults_of(schema: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[Fault, ...]:
     """Everything about the arguments that does not fit; empty if they fit.
 
@@ -187,23 +228,6 @@ def faults_of(schema: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[Fau
     except Exception as error:  # a reference that leads nowhere, or in circles
         return (Fault("", f"cannot be checked: the tool's schema is broken ({type(error).__name__})"),)
     return tuple(dict.fromkeys(found))
-
-
-def with_defaults(schema: Any, value: Any) -> Any:
-    """The value with the schema's defaults for what it leaves out, at every level of `properties` and `items`."""
-    if not isinstance(schema, dict):
-        return value
-    if isinstance(value, dict):
-        properties = schema.get("properties")
-        known = properties if isinstance(properties, dict) else {}
-        filled = {name: with_defaults(known.get(name), item) for name, item in value.items()}
-        for name, inner in known.items():
-            if name not in filled and isinstance(inner, dict) and "default" in inner:
-                filled[name] = copy.deepcopy(inner["default"])
-        return filled
-    if isinstance(value, list):
-        return [with_defaults(schema.get("items"), item) for item in value]
-    return value
 
 
 def problems_of(schema: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codeagent.agent.prompt import PromptEnvironment, system_prompt
 from codeagent.core.ports import Skill
 from codeagent.core.tool import OpenArgs, Tool, ToolContext, ToolResult
-from codeagent.tools.registry import ToolRegistry
+from codeagent.tools.catalog import ToolRegistry
 
 HERE = PromptEnvironment("/acme", "Linux x86_64", "docker")
 names = st.lists(st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True), unique=True, max_size=12)

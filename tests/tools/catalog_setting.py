@@ -5,8 +5,7 @@ from typing import Any
 
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import ToolCatalog, ToolFolder
-from codeagent.tools.registry import Loaded, ToolFile
+from codeagent.tools.catalog import Loaded, ToolCatalog, ToolFile, ToolFolder
 
 
 class Plain(Tool[ToolArgs]):

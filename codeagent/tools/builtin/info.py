@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -14,9 +13,8 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Skill, Skills, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.schema import tool_schema
+from codeagent.tools.schema import nearest_or_all, tool_schema
 
-_MOST_NAMES = 40
 _PERMISSIONS = {"auto": "not asked about", "prompt": "the user is asked", "deny": "denied"}
 
 
@@ -59,7 +57,8 @@ class Info(Tool[InfoArgs]):
         if skill is not None:
             parts.append(await asyncio.to_thread(self._about_skill, skill, file or None))
         if not parts:
-            raise NotFound(f"there is no tool or skill {visible(name)!r}{self._close_to(name)}")
+            known = dict.fromkeys([*(tool.name for tool in self._tools()), *(one.name for one in self._skills.listed)])
+            raise NotFound(f"there is no tool or skill {visible(name)!r}{nearest_or_all(name, known)}")
         return ToolResult(content=(TextPart(text="\n\n".join(parts)),))
 
     def _about_skill(self, skill: Skill, file: str | None) -> str:
@@ -76,17 +75,6 @@ class Info(Tool[InfoArgs]):
         how = "to be opened with read" if skill.place == "project" else f'to be opened with info("{skill.name}/FILE")'
         files = [f"\nFiles of this skill, {how}:", *found.files] if found.files else []
         return "\n".join([f"# Skill {skill.name} ({skill.where})", "", found.text.rstrip(), *files])
-
-    def _close_to(self, name: str) -> str:
-        known = dict.fromkeys((*(tool.name for tool in self._tools()), *self._skill_names()))
-        by_lower = {one.lower(): one for one in known}
-        close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=3, cutoff=0.5)]
-        if close:
-            return f"; did you mean {' or '.join(close)}?"
-        return f". There are: {', '.join(list(known)[:_MOST_NAMES])}"
-
-    def _skill_names(self) -> tuple[str, ...]:
-        return tuple(skill.name for skill in self._skills.listed)
 
 
 def _about_tool(tool: Tool[Any]) -> str:

@@ -1,18 +1,16 @@
 """The `scratchpad` tool: notes that outlast a compacted conversation and the session's end."""
 
 import asyncio
-from difflib import get_close_matches
 from typing import Literal, assert_never
 
 from codeagent.core.errors import SessionError
-from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Scratchpad, ScratchpadFull, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Access, Failed, InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.schema import nearest_or_all
 
 _LONGEST_KEY = 100
-_MOST_NAMES = 20
 _PLACE = "\0scratchpad"
 """The key that orders the calls: no path holds a NUL."""
 
@@ -60,7 +58,7 @@ class ScratchpadTool(Tool[ScratchpadArgs]):
             raise Failed(f"The scratchpad is full, nothing was changed: {full}") from None
         except SessionError as error:
             raise Failed(str(error)) from None
-        return ToolResult(content=(TextPart(text=text),))
+        return ToolResult.from_text(text)
 
 
 def _do(pad: Scratchpad, args: ScratchpadArgs) -> str:
@@ -86,6 +84,4 @@ def _do(pad: Scratchpad, args: ScratchpadArgs) -> str:
 
 
 def _others(pad: Scratchpad, key: str) -> str:
-    keys = [note.key for note in pad.list()]
-    close = get_close_matches(key, keys, n=3, cutoff=0.5) or keys[:_MOST_NAMES]
-    return f"; there are: {', '.join(close)}" if close else "; there are none"
+    return nearest_or_all(key, [note.key for note in pad.list()])

@@ -19,7 +19,7 @@ from typing import Any
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.registry import Loaded, ToolFile
+from codeagent.tools.catalog import Loaded, ToolFile
 from codeagent.tools.user.decorator import ToolMark, marked_as, marks_collected
 from codeagent.tools.user.function_schema import FunctionSchema, NotATool, function_schema
 from codeagent.tools.user.function_tool import FunctionPlace, FunctionTool, in_thread, last_line

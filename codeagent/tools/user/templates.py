@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codeagent.core.tool import InvalidArgs
-from codeagent.tools.schema import nearest_names
+from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.user.evaluation import TemplateWord, is_behind_dashes, refusals, warning_about
 from codeagent.tools.user.shell_script import Script, ShellPlace
 
@@ -77,8 +77,7 @@ def flaws_of_names(text: str, known: list[str]) -> Iterator[Flaw]:
             name = match["what"].rpartition(".")[2]
             yield Flaw(f"{match[0]} is not a placeholder; write {{{{args.{name}}}}}", match[0])
         elif inner["name"] not in known:
-            there = f"; there are {', '.join(known)}" if known else "; there are no parameters"
-            hint = nearest_names(inner["name"], known, "{{{{args.{}}}}}") or there
+            hint = nearest_or_all(inner["name"], known, lambda name: f"{{{{args.{name}}}}}")
             yield Flaw(f"{match[0]} names no parameter{hint}", match[0])
 
 

@@ -13,9 +13,9 @@ from codeagent.core.policy import Permission
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Denied, Tool
 from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.catalog import Loaded, ToolFile
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.registry import Loaded, ToolFile
-from codeagent.tools.schema import kind_of, nearest_names
+from codeagent.tools.schema import kind_of, nearest_or_all
 from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.lint import lint
 from codeagent.tools.user.shell_script import DECIDES
@@ -145,8 +145,7 @@ class YamlLoader:
             if key in fields.model_fields_set:
                 report.error((*path, key), "not together with builtin")
         if inner is None:
-            names = list(self._builtins)
-            hint = nearest_names(fields.builtin or "", names) or f"; there are {', '.join(names)}"
+            hint = nearest_or_all(fields.builtin or "", self._builtins)
             report.error((*path, "builtin"), f"there is no built-in tool {fields.builtin}{hint}")
             return None
         arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)

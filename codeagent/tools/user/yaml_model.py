@@ -5,7 +5,6 @@ Errors, documentation and the editors' schema come from this one model.
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -13,8 +12,8 @@ from pydantic_core import ErrorDetails
 
 from codeagent.core.hosts import HostRule
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.registry import ToolFile
-from codeagent.tools.schema import kind_of, quoted, text_or_json
+from codeagent.tools.catalog import ToolFile
+from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
 from codeagent.tools.user.templates import Flaw
 from codeagent.tools.user.yaml_text import Path, YamlDocument
 
@@ -286,5 +285,4 @@ def _nearest(path: tuple[int | str, ...]) -> str:
     names = [part for part in path[:-1] if isinstance(part, str)]
     section = sections.get(names[-1], ToolFields) if names else ToolFields
     known = [field.alias or name for name, field in section.model_fields.items()]
-    near = get_close_matches(str(path[-1]), known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+    return nearest_or_all(str(path[-1]), known, most=1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.tool import Tool
-from codeagent.tools.schema import faults_of, nearest_names, problems_of, tool_schema
+from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
 from codeagent.tools.user.templates import Parameter
 from codeagent.tools.user.yaml_model import ParameterFields, YamlReport
 from codeagent.tools.user.yaml_text import Path
@@ -66,7 +66,7 @@ def narrowed_arguments(
     for at, one in enumerate(fields):
         here = (*path, at)
         if one.name not in known:
-            hint = nearest_names(one.name, list(known)) or f"; there are {', '.join(known)}"
+            hint = nearest_or_all(one.name, known)
             report.error((*here, "name"), f"{inner.name} has no argument {one.name}{hint}")
             continue
         if one.access is not None or one.allow_dash:

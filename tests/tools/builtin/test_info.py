@@ -81,7 +81,7 @@ async def test_an_unknown_name_is_answered_with_the_closest_or_with_all(box: Too
         await told(box, "depoly")
     with pytest.raises(NotFound, match="did you mean release"):
         await told(box, "Releas")
-    with pytest.raises(NotFound, match="There are: bash, read"):
+    with pytest.raises(NotFound, match="there are bash, read"):
         await told(box, "zzzzzz")
 
 
