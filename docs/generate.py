@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
-from codeagent.agent.hooks.contract import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
+from codeagent.agent.hooks.command import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
 from codeagent.cli import COMMANDS, build_parser, build_screen_parser
 from codeagent.core.approval_events import PlannedCall

@@ -6,23 +6,20 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from codeagent.agent.approvals import Approvals, UserQuestions
-from codeagent.agent.batches import BatchBoundary
+from codeagent.agent.approvals import Approvals, Permissions, UserQuestions
+from codeagent.agent.batches import PauseGate
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.checkpoints import Checkpointing, SessionRewind
+from codeagent.agent.checkpoints import Checkpointing, SessionRewind, WorkspaceLock
 from codeagent.agent.emitter import Emitter, EventChannel, Journal
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
-from codeagent.agent.inspection import Contact, Inspection
+from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.loop import Conversation, RunContext
-from codeagent.agent.pause import PauseGate, WorkspaceLock
-from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import tell_tools
-from codeagent.agent.queue import MessageQueue, PromptCheck
-from codeagent.agent.restored import RestoredSession
-from codeagent.agent.run import Runs
+from codeagent.agent.queue import MessageQueue
+from codeagent.agent.run import RestoredSession, Runs
 from codeagent.agent.shell import Shell
 from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
@@ -69,25 +66,23 @@ class Agent:
         self._journal, self._hooks = journal, around.hooks
         self._emitter = emitter = Emitter(journal)
         self._session: HookSession | None = None
-        prompt_check = PromptCheck(around.hooks, emitter)
-        self._queue = MessageQueue(emitter, prompt_check, restored.queued, restored.notes)
+        self._queue = MessageQueue(emitter, around.hooks, restored.queued, restored.notes)
         self._approvals = Approvals(emitter)
         if questions is not None:
             questions.connect(self._approvals)
-        self._gate, lock = PauseGate(emitter), WorkspaceLock()
+        lock = WorkspaceLock()
         self._spending = BudgetMeter(emitter)
-        self._boundary = BatchBoundary(self._gate, self._spending)
-        self._permissions = Permissions(around.policy, emitter, around.book, around.objection)
-        self._runs = Runs(conversation, around.hooks, self._gate, lock)
+        self._gate = PauseGate(emitter, self._spending)
+        self._permissions = Permissions(around, emitter)
         self._jobs = jobs or Jobs()
-        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, restored.jobs, self._runs.rouse)
-        contact = Contact(emitter, self._permissions, self._approvals, self._queue, around.attended)
-        self._inspection = Inspection(checkpoints, around.sandbox, around.workspace, contact, lambda: self.running)
+        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, restored.jobs, self._rouse)
+        self._inspection = Inspection(
+            checkpoints, around, emitter, self._permissions, self._approvals, self._queue, lambda: self.running
+        )
         self._executor = Executor(
             around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection
         )
-        sandbox = (around.sandbox, around.sandbox_kind) if around.sandbox and around.sandbox_kind else None
-        self._shell = Shell(sandbox, around.outputs, emitter, lock, self._queue.add_note)
+        self._shell = Shell(around, emitter, lock, self._queue)
         self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, restored.line, restored.timeline)
         self._context = RunContext(
             root=around.workspace.root,
@@ -97,14 +92,13 @@ class Agent:
             executor=self._executor,
             emitter=emitter,
             queue=self._queue,
-            prompt_check=prompt_check,
-            boundary=self._boundary,
+            gate=self._gate,
             spending=self._spending,
             checkpoints=self._checkpoints,
             inspection=self._inspection,
             jobs=self._jobs,
         )
-        self._runs.connect(self._context)
+        self._runs = Runs(conversation, self._context, around.hooks, lock)
         self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, lambda: self.running)
         self._model = model or ModelInUse(conversation.model.name, context_window=conversation.model.context_window)
         self._open_model = open_model
@@ -272,9 +266,9 @@ class Agent:
             case acts.CancelCall(call_id):
                 return self._cancel_call(call_id)
             case acts.SkipCall(call_id, why):
-                return _done(self._boundary.skip(call_id, why), "the run is no longer paused; nothing was changed")
+                return _done(self._gate.skip(call_id, why), "the run is no longer paused; nothing was changed")
             case acts.EditCall(call_id, arguments):
-                return _done(self._boundary.edit(call_id, arguments), "this call is no longer pending")
+                return _done(self._gate.edit(call_id, arguments), "this call is no longer pending")
             case acts.Background(call_id):
                 return _done(self._executor.promote(call_id), _NOT_MOVED)
             case acts.Answer(approval_id, decision):
@@ -351,6 +345,9 @@ class Agent:
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")
         return self._begin(builder.trust(trusted, self._emitter, running=self.running))
+
+    def _rouse(self) -> None:
+        self._runs.rouse()
 
     def _begin(self, work: Awaitable[object]) -> Outcome:
         task = asyncio.create_task(_outcome_of(work))

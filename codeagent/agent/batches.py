@@ -1,4 +1,4 @@
-"""Batches: the calls of one answer are cut, planned, held at the boundary, and run so that their order counts."""
+"""Batches: the calls of one answer are cut, planned, held at the pause gate, and run so that their order counts."""
 
 import asyncio
 import re
@@ -9,14 +9,12 @@ from typing import Literal, TypeVar
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.limits import BudgetMeter
-from codeagent.agent.pause import PauseGate
-from codeagent.agent.results import SettledCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall
-from codeagent.core.notices import CallEdited, PauseReason
-from codeagent.core.tool import Access, Skipped, ToolError
+from codeagent.core.notices import CallEdited, PauseReason, RunPaused, RunPausing, RunResumed, StepModeChanged
+from codeagent.core.tool import Access, Skipped, ToolError, ToolResult
 
 T = TypeVar("T")
 
@@ -86,7 +84,7 @@ class PlannedBatch:
         self._emitter = emitter
         self.edited: set[str] = set()
         """The ids of the calls that the user edited."""
-        self.settled: dict[str, SettledCall] = {}
+        self.settled: dict[str, ToolResult] = {}
         """The calls that were skipped, by id."""
 
     @property
@@ -140,31 +138,44 @@ class PlannedBatch:
         return True
 
 
-class BatchBoundary:
-    """The pause gate, with the batch that waits at it. Time spent waiting is not counted against the budget."""
+class PauseGate:
+    """Where a run waits while the user has paused it, steps, or has used up a limit; with the batch that waits there.
 
-    def __init__(self, gate: PauseGate, spending: BudgetMeter) -> None:
-        self._gate = gate
+    A pause ends with its run; step mode stays on. Time spent waiting is not counted against the budget.
+    """
+
+    def __init__(self, emitter: Emitter, spending: BudgetMeter) -> None:
+        self._emitter = emitter
         self._spending = spending
+        self._open = asyncio.Event()
+        self._open.set()
+        self._stepping = False
         self._planned: PlannedBatch | None = None
 
-    async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:
-        """Return at once unless the user wants to step in. Raises RunCancelled."""
-        self._planned = planned
-        self._spending.rest()
-        try:
-            await self._gate.wait(batch, token, [call.id for call in planned.left] if planned else ())
-        finally:
-            self._planned = None
-            self._spending.work()
+    def step(self, on: bool) -> None:
+        if on == self._stepping:
+            return
+        self._stepping = on
+        text = "pausing before every batch" if on else "no longer pausing before every batch"
+        self._emitter.emit(StepModeChanged(text=text, on=on))
 
-    async def hold(self, why: PauseReason, text: str, batch: int, token: CancelToken) -> None:
-        """Wait until the user resumes the run. Raises RunCancelled."""
-        self._spending.rest()
-        try:
-            await self._gate.hold(why, text, batch, token)
-        finally:
-            self._spending.work()
+    def pause(self) -> None:
+        """Shut the gate; `run.pausing` is emitted, as the run still has to get there."""
+        if self._open.is_set():
+            self._open.clear()
+            self._emitter.emit(RunPausing(text="pausing at the next boundary"))
+
+    def resume(self) -> bool:
+        """Open the gate and emit `run.resumed`, even before the run has reached it; False where it was open."""
+        if self._open.is_set():
+            return False
+        self._open.set()
+        self._emitter.emit(RunResumed(text="going on"))
+        return True
+
+    def end(self) -> None:
+        """Open the gate at the end of a run that did not reach it."""
+        self._open.set()
 
     def skip(self, call_id: str, reason: str) -> bool:
         """Skip a call of the waiting batch; False where no such call waits."""
@@ -173,3 +184,29 @@ class BatchBoundary:
     def edit(self, call_id: str, arguments: str) -> bool:
         """Edit a call of the waiting batch; False where no such call waits. Raises ConfigError as the batch does."""
         return self._planned is not None and self._planned.edit(call_id, arguments)
+
+    async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:
+        """Return at once unless the user wants to step in before this batch, counted from 1. Raises RunCancelled."""
+        asked = not self._open.is_set()
+        if not asked and not (self._stepping and planned is not None and planned.left):
+            return
+        self._planned = planned
+        try:
+            await self.hold("asked" if asked else "step", f"paused before batch {batch}", batch, token)
+        finally:
+            self._planned = None
+
+    async def hold(self, why: PauseReason, text: str, batch: int, token: CancelToken) -> None:
+        """Shut the gate and wait until it is opened. Raises RunCancelled."""
+        token.raise_if_cancelled()
+        self._open.clear()
+        calls = () if self._planned is None else tuple(call.id for call in self._planned.left)
+        self._emitter.emit(RunPaused(text=text, batch=batch, why=why, calls=calls))
+        self._spending.rest()
+        try:
+            await token.guard(self._opened())
+        finally:
+            self._spending.work()
+
+    async def _opened(self) -> None:
+        await self._open.wait()

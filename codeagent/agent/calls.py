@@ -1,23 +1,36 @@
-"""A call on its way: what it works on, what it is once its arguments fit, and what it may do once allowed."""
+"""A call on its way: what it works on, what it is once its arguments fit, what allowed it, and its one result."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
-from codeagent.agent.permissions import Objection
-from codeagent.core.display import HunkAnswer
-from codeagent.core.messages import ToolCall
-from codeagent.core.policy import ApprovalSource, Policy
+from codeagent.core.display import DiffBlock, HunkAnswer
+from codeagent.core.errors import (
+    MissingPath,
+    OutsideWorkspace,
+    ProtectedPath,
+    RunCancelled,
+    SandboxUnavailable,
+    WorkspaceError,
+)
+from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, text_of
+from codeagent.core.notices import RunStopped
+from codeagent.core.policy import ApprovalSource, Objection, Policy
 from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Scratchpad, Workspace
-from codeagent.core.tool import Tool, ToolResult
+from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
 from codeagent.core.toolbox import ToolSet
 
 CallKind = Literal["read", "change"]
 """Whether a call only reads, or may change something."""
+_HEAD_SHARE = 0.6
+_LONG_LINE = 2000
+_PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_found": "", "failed": ""}
 
 
 @dataclass(frozen=True)
@@ -110,3 +123,191 @@ class CallRefused(Exception):
         self.result = result
         self.source = source
         self.rule = rule
+
+
+class _CheckedResult(BaseModel):
+    """Validates a result and everything in it."""
+
+    model_config = ConfigDict(extra="forbid", revalidate_instances="always", defer_build=True)
+
+    result: ToolResult
+    details: dict[str, JsonValue]
+
+
+class StopReport:
+    """Collects the results of one run, to report what stopping it did."""
+
+    def __init__(self, jobs: Callable[[], int]) -> None:
+        """`jobs`: how many jobs are running; stopping a run leaves them alone."""
+        self._jobs = jobs
+        self.stream_closed = False
+        """Whether the model was still answering."""
+        self._killed = 0
+        self._not_run = 0
+        self._left_running = 0
+        self._edits: dict[str, None] = {}
+
+    def add(self, results: Iterable[ToolResult], *, stopped: bool) -> None:
+        """Add the results of one answer; `stopped`: the run was cancelled while its calls ran."""
+        for result in results:
+            self._left_running += _count(result, "left_running")
+            if result.error is None:
+                self._edits |= {block.path: None for block in result.blocks if isinstance(block, DiffBlock)}
+            if stopped and result.error is not None and result.error.kind == "cancelled":
+                self._killed += _count(result, "killed")
+                self._not_run += not result.executed
+
+    def tell(self, emitter: Emitter) -> None:
+        """Emit `run.stopped`."""
+        emitter.emit(
+            RunStopped(
+                text=self._text(),
+                stream_closed=self.stream_closed,
+                killed=self._killed,
+                edits_kept=tuple(self._edits),
+                not_run=self._not_run,
+                left_running=self._left_running,
+                jobs_running=self._jobs(),
+            )
+        )
+
+    def _text(self) -> str:
+        edits, jobs = len(self._edits), self._jobs()
+        parts = [
+            "the answer was cut off" if self.stream_closed else "",
+            f"{self._killed} process{'es' * (self._killed != 1)} killed" if self._killed else "",
+            f"{edits} edited file{'s' * (edits != 1)} kept" if edits else "",
+            f"{self._not_run} call{'s' * (self._not_run != 1)} not run" if self._not_run else "",
+            f"{self._left_running} left running in the background" if self._left_running else "",
+            f"{jobs} job{'s' * (jobs != 1)} still running" if jobs else "",
+        ]
+        return "stopped: " + (", ".join(part for part in parts if part) or "nothing was running")
+
+
+def result_of_refusal(error: ToolError | RunCancelled) -> ToolResult:
+    """The error result of a call that did not run."""
+    return result_of_error(error, executed=False)
+
+
+def result_of_error(error: Exception, *, executed: bool, cancelled_because: str | None = None) -> ToolResult:
+    """The error result for anything that a call may raise; `cancelled_because` is the reason of its token."""
+    match error:
+        case ToolError():
+            return _of_tool_error(error, executed, cancelled_because)
+        case RunCancelled():
+            return _plain(_kind_of_cancel(str(error)), _cancel_text(str(error)), executed)
+        case BaseChanged():
+            text = "What was approved has changed since; nothing was applied. Look at it again."
+            return _plain("failed", text, executed)
+        case MissingPath():
+            return _plain("not_found", str(error), executed)
+        case OutsideWorkspace() | ProtectedPath():
+            return _plain("denied", str(error), executed)
+        case WorkspaceError():
+            return _plain("failed", str(error), executed)
+        case SandboxUnavailable():
+            return _plain("failed", f"{error}. {error.remedy}", executed)
+        case _:
+            return _plain("failed", f"{type(error).__name__}: {error}", executed)
+
+
+def _of_tool_error(error: ToolError, executed: bool, cancelled_because: str | None) -> ToolResult:
+    kind = error.kind
+    message = _PREFIX.get(kind, "") + str(error)
+    if kind == "cancelled" and cancelled_because is not None:
+        kind = _kind_of_cancel(cancelled_because)
+        message = f"{_cancel_text(cancelled_because)}; {error}"
+    content = error.content or (TextPart(text=message),)
+    if error.content and kind in ("cancelled", "timeout"):
+        content = (*error.content, TextPart(text=message))
+    return ToolResult(
+        content=content,
+        blocks=error.blocks,
+        details=error.details,
+        error=ErrorInfo(kind=kind, message=message),
+        executed=executed,
+    )
+
+
+def _plain(kind: ErrorKind, text: str, executed: bool) -> ToolResult:
+    return ToolResult.from_text(text, error=ErrorInfo(kind=kind, message=text), executed=executed)
+
+
+def _kind_of_cancel(reason: str) -> ErrorKind:
+    return "timeout" if reason.startswith("timeout") else "cancelled"
+
+
+def _cancel_text(reason: str) -> str:
+    match _kind_of_cancel(reason):
+        case "timeout":
+            return f"Timed out {reason.removeprefix('timeout ')}"
+        case _ if reason in ("cancelled", "interrupted"):
+            return "Cancelled"
+        case _:
+            return f"Cancelled: {reason}"
+
+
+def checked(result: ToolResult) -> ToolResult:
+    """The result that a tool returned, with lists converted to tuples.
+
+    Raises Failed where it could not be logged: a tool may be user-defined, and its result may hold anything.
+    """
+    if not isinstance(result, ToolResult):
+        raise Failed(f"the tool returned {type(result).__name__} in place of a ToolResult")
+    try:
+        return _CheckedResult(result=result, details=dict(result.details)).result
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise Failed(f"the tool returned a result that cannot be used: {place}: {first['msg'].lower()}") from None
+
+
+def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
+    """The result with notes for the model at its end."""
+    told = tuple(TextPart(text=f"[{note}]") for note in notes)
+    return replace(result, content=(*result.content, *told)) if told else result
+
+
+def as_edited(result: ToolResult, arguments: str) -> ToolResult:
+    """The result of a call that ran with the user's arguments (JSON): it begins by saying so."""
+    told = TextPart(text=f"(The user edited this call before it ran. It ran with: {arguments})")
+    return replace(result, content=(told, *result.content), details={**result.details, "edited_arguments": arguments})
+
+
+def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ...]) -> ToolResult:
+    """The result of a call whose arguments were corrected: the log says how, and the model reads what was dropped."""
+    lines = "\n".join(f"({line})" for line in dropped)
+    told = (TextPart(text=lines),) if dropped else ()
+    details = {**result.details, "arguments_read": [*read_as, *dropped]}
+    return replace(result, content=(*told, *result.content), details=details)
+
+
+def _whole_lines(head: str, tail: str) -> tuple[str, str]:
+    """Both without the line that is cut through, unless that is a long one."""
+    end, start = head.rfind("\n") + 1, tail.find("\n") + 1
+    return head[: end if len(head) - end < _LONG_LINE else None], tail[start if start <= _LONG_LINE else 0 :]
+
+
+def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str) -> ToolResult:
+    """The result with its text cut to `limit` characters, head and tail; the whole text is kept in `outputs`.
+
+    Done once, when the result is made: changing it later would break the provider's cache.
+    """
+    text = text_of(result.content)
+    if limit is None or len(text) <= limit:
+        return result
+    sink = outputs.create(call_id)
+    sink.write(text)
+    sink.close()
+    room = int(limit * _HEAD_SHARE)
+    head, tail = _whole_lines(text[:room], text[room - limit :])
+    left_out = len(text) - len(head) - len(tail)
+    gap = "" if head.endswith("\n") else "\n"
+    marker = f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
+    others: tuple[ContentPart, ...] = tuple(part for part in result.content if not isinstance(part, TextPart))
+    return replace(result, content=(TextPart(text=head + marker + tail), *others))
+
+
+def _count(result: ToolResult, name: str) -> int:
+    value = result.details.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,13 +1,16 @@
-"""Takes the snapshots of a session, before every prompt and around every batch that may change files; restores one."""
+"""Takes the snapshots of a session, before every prompt and around every batch that may change files; restores one.
+
+The workspace lock keeps calls and commands from changing files in the meantime.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.pause import WorkspaceLock
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.acts import Restore, RestoreFile
 from codeagent.core.checkpoints import (
@@ -31,6 +34,55 @@ from codeagent.core.sanitize import one_line, visible
 
 _LABEL = 200
 _NO_STORE = "no checkpoints are kept here; nothing was changed"
+
+
+class WorkspaceLock:
+    """Admits the agent's calls side by side, but a command of the user's own `alone`; first come, first served."""
+
+    def __init__(self) -> None:
+        self._together = 0
+        self._alone = False
+        self._waiting: deque[tuple[bool, asyncio.Future[None]]] = deque()
+
+    @property
+    def taken(self) -> bool:
+        """Whether a caller that wants to be alone would have to wait."""
+        return self._alone or self._together > 0 or bool(self._waiting)
+
+    async def enter(self, *, alone: bool) -> None:
+        """Wait for the caller's turn; a caller that is cancelled has not entered."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((alone, turn))
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._admit()
+            else:
+                self.leave(alone=alone)
+            raise
+
+    def leave(self, *, alone: bool) -> None:
+        if alone:
+            self._alone = False
+        else:
+            self._together -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting:
+            alone, turn = self._waiting[0]
+            if not turn.cancelled() and (self._alone or (alone and self._together)):
+                return
+            self._waiting.popleft()
+            if turn.cancelled():
+                continue
+            if alone:
+                self._alone = True
+            else:
+                self._together += 1
+            turn.set_result(None)
 
 
 class Checkpointing:

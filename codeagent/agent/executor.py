@@ -5,22 +5,17 @@ import json
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from codeagent.agent.approvals import ApprovalFlow, Approvals
-from codeagent.agent.calls import CallFlags, CallKind, CallRefused, Permit, PreparedCall, ToolEnvironment
-from codeagent.agent.emitter import Emitter
-from codeagent.agent.hooks.hook import Deny, Modify
-from codeagent.agent.inspection import Inspection
-from codeagent.agent.jobs.run import JobRun
-from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
-from codeagent.agent.jobs.work import CallUpdates, CallWork, Inbox, run_stateful
-from codeagent.agent.limits import TOO_OFTEN
-from codeagent.agent.pause import WorkspaceLock
-from codeagent.agent.permissions import Permissions
-from codeagent.agent.results import (
-    SettledCall,
+from codeagent.agent.approvals import ApprovalFlow, Approvals, Permissions
+from codeagent.agent.calls import (
+    CallFlags,
+    CallKind,
+    CallRefused,
+    Permit,
+    PreparedCall,
+    ToolEnvironment,
     as_edited,
     as_read,
     cap_output,
@@ -29,11 +24,19 @@ from codeagent.agent.results import (
     result_of_refusal,
     with_notes,
 )
+from codeagent.agent.checkpoints import WorkspaceLock
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.hooks.hook import Deny, Modify
+from codeagent.agent.inspection import Inspection
+from codeagent.agent.jobs.run import JobRun
+from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
+from codeagent.agent.jobs.work import CallUpdates, CallWork, Inbox, run_stateful
+from codeagent.agent.limits import TOO_OFTEN
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
-from codeagent.core.messages import ToolCall, ToolMessage
+from codeagent.core.messages import ToolCall
 from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
@@ -132,7 +135,7 @@ class Executor:
         token.cancel(reason)
         return True
 
-    async def execute(self, call: ToolCall, run_token: CancelToken, flags: CallFlags = _NO_FLAGS) -> SettledCall:
+    async def execute(self, call: ToolCall, run_token: CancelToken, flags: CallFlags = _NO_FLAGS) -> Result:
         """Run the call; its one result, which has been emitted."""
         token = run_token.child()
         self._running[call.id] = token
@@ -142,11 +145,11 @@ class Executor:
             del self._running[call.id]
             token.close()
 
-    def refuse(self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None) -> SettledCall:
+    def refuse(self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None) -> Result:
         """Settle a call that is not tried: skipped, cut off, over a limit."""
         return self._settle(call, result_of_refusal(error), Permit(source) if source else None)
 
-    async def _execute(self, call: ToolCall, token: CancelToken, flags: CallFlags) -> SettledCall:
+    async def _execute(self, call: ToolCall, token: CancelToken, flags: CallFlags) -> Result:
         try:
             token.raise_if_cancelled()
             prepared = replace(self._prepare(call), edited=flags.edited)
@@ -164,9 +167,7 @@ class Executor:
 
     def _prepare(self, call: ToolCall) -> PreparedCall:
         """Raises ToolError: not_found or invalid_args."""
-        tool = self._environment.tools.get(call.name)
-        read = read_arguments(tool, call.arguments)
-        return PreparedCall(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
+        return _prepared(self._environment.tools.get(call.name), call)
 
     async def _after_hooks(self, prepared: PreparedCall, token: CancelToken) -> PreparedCall:
         if not self._environment.hooks.may_modify(prepared.tool.name):
@@ -228,7 +229,7 @@ class Executor:
             scratchpad=environment.scratchpad,
         )
 
-    async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> SettledCall:
+    async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
         """Run the call; one that may change something waits while a command of the user's own runs."""
         if prepared.tool.effect == "nothing":
             return await self._run(prepared, permit, token)
@@ -241,7 +242,7 @@ class Executor:
         finally:
             self._lock.leave(alone=False)
 
-    async def _run(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> SettledCall:
+    async def _run(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
         call, tool = prepared.call, prepared.tool
         background = tool.in_background(prepared.args)
         try:
@@ -278,13 +279,13 @@ class Executor:
             result = as_edited(result, prepared.json)
         elif prepared.read_as or prepared.dropped:
             result = as_read(result, prepared.read_as, prepared.dropped)
-        settled = self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
+        self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
         if job is not None:
             self._jobs.follow(job)
             if inspected:
                 self._inspection.later(job.over)
-        await self._environment.hooks.after_tool(call, settled.result)
-        return settled
+        await self._environment.hooks.after_tool(call, result)
+        return result
 
     def _begin(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> CallWork:
         """Start the tool's work, under the call's token and its time limit."""
@@ -348,7 +349,7 @@ class Executor:
         *,
         started_at: float | None = None,
         duration_ms: int = 0,
-    ) -> SettledCall:
+    ) -> Result:
         sandboxed = started_at is not None and self._environment.tools.get(call.name).sandboxed
         added = ToolResultAdded(
             call_id=call.id,
@@ -368,8 +369,14 @@ class Executor:
         )
         self._emitter.emit(added)
         self._jobs.answered(added)
-        message = ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
-        return SettledCall(message, result)
+        return result
+
+
+@lru_cache(maxsize=64)
+def _prepared(tool: Tool[Any], call: ToolCall) -> PreparedCall:
+    """The call with its arguments read once, though it is planned, judged and run. Raises ToolError: invalid_args."""
+    read = read_arguments(tool, call.arguments)
+    return PreparedCall(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
 
 
 async def _result(token: CancelToken, work: Coroutine[Any, Any, Result]) -> Result:

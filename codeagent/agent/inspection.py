@@ -7,12 +7,11 @@ work: with a user there it is reported, without one it is undone.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
-from codeagent.agent.approvals import ApprovalRequest, Approvals, fingerprint
+from codeagent.agent.approvals import ApprovalRequest, Approvals, Permissions, fingerprint
+from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
-from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
@@ -21,7 +20,6 @@ from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import UserMessage
 from codeagent.core.policy import SAID_NO, Decision, Verdict
-from codeagent.core.ports import Sandbox, Workspace
 from codeagent.core.tool import Preview
 from codeagent.tools.edit.encoding import shown
 from codeagent.tools.shell.rules import path_key
@@ -33,39 +31,29 @@ _SHARE = 20
 """A look in the background is followed by a rest of so many times its own length."""
 
 
-@dataclass(frozen=True)
-class Contact:
-    """How the user is told and asked, by which rules, and how the model is told."""
-
-    emitter: Emitter
-    permissions: Permissions
-    approvals: Approvals
-    queue: MessageQueue
-    attended: bool
-    """Whether there is a user to ask."""
-
-
 class Inspection:
     """Compares the workspace before and after every call that runs commands which may change files."""
 
     def __init__(
         self,
         store: Checkpoints | None,
-        sandbox: Sandbox | None,
-        workspace: Workspace,
-        contact: Contact,
+        environment: ToolEnvironment,
+        emitter: Emitter,
+        permissions: Permissions,
+        approvals: Approvals,
+        queue: MessageQueue,
         running: Callable[[], bool],
         rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`store` None: nothing is compared. `rest` is awaited between looks in the background."""
         self._store = store
-        self._sandbox = sandbox
-        self._workspace = workspace
-        self._emitter = contact.emitter
-        self._permissions = contact.permissions
-        self._approvals = contact.approvals
-        self._queue = contact.queue
-        self._attended = contact.attended
+        self._sandbox = environment.sandbox
+        self._workspace = environment.workspace
+        self._attended = environment.attended
+        self._emitter = emitter
+        self._permissions = permissions
+        self._approvals = approvals
+        self._queue = queue
         self._running = running
         self._rest = rest
         self._lock = asyncio.Lock()

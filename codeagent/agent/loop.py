@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from codeagent.agent.approvals import ASK_USER
-from codeagent.agent.batches import BatchBoundary, PlannedBatch, Strategy, run_ordered
-from codeagent.agent.calls import CallFlags, CallKind
+from codeagent.agent.approvals import ASK_USER, Permissions
+from codeagent.agent.batches import PauseGate, PlannedBatch, Strategy, run_ordered
+from codeagent.agent.calls import CallFlags, CallKind, StopReport
 from codeagent.agent.checkpoints import Checkpointing
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
@@ -23,10 +23,8 @@ from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, ReachedLimit, RepeatCounter, RunMeter
 from codeagent.agent.model_request import StreamedAnswer
-from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder, mode_note
-from codeagent.agent.queue import MessageQueue, PromptCheck
-from codeagent.agent.results import SettledCall, StopReport
+from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ModelError, RunCancelled
 from codeagent.core.events import (
@@ -39,9 +37,9 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from codeagent.core.model import Model, ModelRequest
-from codeagent.core.tool import Cancelled, Skipped, ToolDefinition
+from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
 
 _NUDGES = 2
 """How often in a row the model is told that its answer was empty or cut off."""
@@ -61,8 +59,7 @@ class RunContext:
     executor: Executor
     emitter: Emitter
     queue: MessageQueue
-    prompt_check: PromptCheck
-    boundary: BatchBoundary
+    gate: PauseGate
     spending: BudgetMeter
     checkpoints: Checkpointing
     inspection: Inspection
@@ -94,7 +91,7 @@ class Loop:
         self._executor = context.executor
         self._emitter = context.emitter
         self._queue = context.queue
-        self._boundary = context.boundary
+        self._gate = context.gate
         self._spending = context.spending
         self._checkpoints = context.checkpoints
         self._call_ids = context.call_ids
@@ -117,7 +114,7 @@ class Loop:
         """
         while True:
             token.raise_if_cancelled()
-            await self._boundary.wait(self._batches + 1, token)
+            await self._gate.wait(self._batches + 1, token)
             if (reason := await self._limited(self.meter.before_request(), token)) is not None:
                 return reason
             await self._within_budget(token)
@@ -158,7 +155,7 @@ class Loop:
         if not self._conversation.attended:
             return "limit"
         text = f"the limit {reached.limit} = {reached.maximum:g} is reached"
-        await self._boundary.hold("limit", text, self._batches + 1, token)
+        await self._gate.hold("limit", text, self._batches + 1, token)
         self.meter.extend(reached)
         return None
 
@@ -169,7 +166,7 @@ class Loop:
             if budget is not None:
                 limit = LimitReached(limit=f"budget_{budget.kind}", maximum=self._spending.allowed)
                 self._emitter.emit(limit)
-            await self._boundary.hold("budget", why, self._batches + 1, token)
+            await self._gate.hold("budget", why, self._batches + 1, token)
             self._spending.extend()
 
     async def _turn(self, token: CancelToken) -> AssistantMessage:
@@ -211,23 +208,23 @@ class Loop:
 
     async def _run_calls(self, answer: AssistantMessage, token: CancelToken) -> None:
         """Run the calls; afterwards the history holds a result for each, in source order, whatever happened."""
-        settled: dict[str, SettledCall] = {}
+        settled: dict[str, ToolResult] = {}
         try:
             await self._run_batches(answer, settled, token)
         finally:
             for call in answer.calls:
                 if call.id not in settled:
                     settled[call.id] = self._executor.refuse(call, Cancelled(token.reason or "the run ended"))
-            self._history += [settled[call.id].message for call in answer.calls]
-            self.stop_report.add((item.result for item in settled.values()), stopped=token.cancelled)
+            self._history += [_message(call, settled[call.id]) for call in answer.calls]
+            self.stop_report.add(settled.values(), stopped=token.cancelled)
             self._note_denials(answer.calls, settled)
 
-    def _note_denials(self, calls: Sequence[ToolCall], settled: dict[str, SettledCall]) -> None:
+    def _note_denials(self, calls: Sequence[ToolCall], settled: dict[str, ToolResult]) -> None:
         """Keep the kinds of calls that were denied; a success in a later answer clears its kind, a change clears both.
 
         Changes denied by plan mode do not count, and neither do the model's own questions.
         """
-        errors = {call.id: settled[call.id].result.error for call in calls}
+        errors = {call.id: settled[call.id].error for call in calls}
         done = {self._executor.kind(call) for call in calls if errors[call.id] is None}
         denied = {
             self._executor.kind(call)
@@ -238,7 +235,7 @@ class Loop:
         expected = {"change"} if self._permissions.mode == "plan" else set()
         self._undone = (self._undone - made_up) | (denied - expected)
 
-    async def _run_batches(self, answer: AssistantMessage, settled: dict[str, SettledCall], token: CancelToken) -> None:
+    async def _run_batches(self, answer: AssistantMessage, settled: dict[str, ToolResult], token: CancelToken) -> None:
         if answer.stop == "length":
             cut_off = Skipped("Not executed: your answer was cut off by the output limit. Ask again with less at once.")
             settled |= {call.id: self._executor.refuse(call, cut_off) for call in answer.calls}
@@ -262,7 +259,7 @@ class Loop:
         over = Skipped(f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached")
         settled |= {call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]}
 
-    def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, SettledCall]:
+    def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
         """The results of the calls that exceed what their tool allows in one run."""
         refused = {}
         for call in calls:
@@ -273,20 +270,20 @@ class Loop:
                 refused[call.id] = self._executor.refuse(call, Skipped(why))
         return refused
 
-    async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, SettledCall], token: CancelToken) -> bool:
+    async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, ToolResult], token: CancelToken) -> bool:
         """Plan the batch, let the user step in, and run it; True where they interrupted and it did not run."""
         self._batches += 1
         number, started = self._batches, time.monotonic()
         planned = PlannedBatch(number, batch, self._executor, self._emitter)
         planned.tell()
         try:
-            await self._boundary.wait(number, token, planned)
+            await self._gate.wait(number, token, planned)
             if await self._queue.admit(token) or self._queue.interrupts:
                 return True
             await self._run_planned(number, planned, settled, token)
         finally:
             settled |= planned.settled
-            ran = sum(settled[call.id].result.executed for call in batch if call.id in settled)
+            ran = sum(settled[call.id].executed for call in batch if call.id in settled)
             self._emitter.emit(
                 BatchFinished(
                     batch=number,
@@ -298,7 +295,7 @@ class Loop:
         return False
 
     async def _run_planned(
-        self, number: int, planned: PlannedBatch, settled: dict[str, SettledCall], token: CancelToken
+        self, number: int, planned: PlannedBatch, settled: dict[str, ToolResult], token: CancelToken
     ) -> None:
         targets = planned.targets
 
@@ -337,3 +334,7 @@ class Loop:
         self._emitter.emit(Notice(level="warning", code="model.nudge", text=said))
         self._emitter.emit(MessageAdded(message=note))
         return True
+
+
+def _message(call: ToolCall, result: ToolResult) -> ToolMessage:
+    return ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)

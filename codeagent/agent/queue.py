@@ -9,53 +9,20 @@ from codeagent.core.acts import Queued, QueueKind
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import MessageAdded, Notice, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
-from codeagent.core.notices import QueueOrdered, RunNotBegun
-
-
-class PromptCheck:
-    """Asks the hooks about text of the user's before it is sent (FEATURES F11)."""
-
-    def __init__(self, hooks: Hooks, emitter: Emitter) -> None:
-        self._hooks = hooks
-        self._emitter = emitter
-
-    @property
-    def judged(self) -> bool:
-        """Whether a hook has to be asked before anything is sent."""
-        return self._hooks.judges_prompts
-
-    async def ask(self, text: str, source: PromptSource, token: CancelToken) -> Deny | tuple[UserMessage, ...]:
-        """The denial, or the notes to send with the text. Raises RunCancelled."""
-        answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
-        if isinstance(answer, Deny):
-            return answer
-        return tuple(UserMessage.from_text(added, source="note") for added in answer)
-
-    def tell_denied(self, source: PromptSource, denied: Deny) -> None:
-        """Report the denial of queued text; its `steer.delivered` gives it back."""
-        text = f"a hook denied what you typed, so it was not sent: {denied.reason}"
-        self._emitter.emit(Notice(level="warning", code="prompt.denied", text=text, data={"source": source}))
-
-    def tell_not_begun(self, prompt: str | None, why: str) -> None:
-        """Report that no run begins, and give the prompt back; None where it was queued text, given back already."""
-        self._emitter.emit(RunNotBegun(text=why, prompt=prompt or ""))
+from codeagent.core.notices import QueueOrdered
 
 
 class MessageQueue:
     """Steering, interrupts and follow-ups in the order they were typed, and the notes for the model.
 
-    Text is logged before anybody is told that it is queued.
+    Text is logged before anybody is told that it is queued, and the hooks are asked before it is sent (FEATURES F11).
     """
 
     def __init__(
-        self,
-        emitter: Emitter,
-        prompt_check: PromptCheck,
-        waiting: tuple[Queued, ...] = (),
-        notes: tuple[UserMessage, ...] = (),
+        self, emitter: Emitter, hooks: Hooks, waiting: tuple[Queued, ...] = (), notes: tuple[UserMessage, ...] = ()
     ) -> None:
         self._emitter = emitter
-        self._prompt_check = prompt_check
+        self._hooks = hooks
         self._waiting = list(waiting)
         self._notes = list(notes)
         self._waking: list[UserMessage] = []
@@ -149,6 +116,13 @@ class MessageQueue:
         steering = [item for item in self._waiting if item.kind != "follow_up"]
         return any(self._may_go(item) for item in steering or self._waiting[:1])
 
+    async def check(self, text: str, source: PromptSource, token: CancelToken) -> Deny | tuple[UserMessage, ...]:
+        """Ask the hooks about text: their denial, or the notes to send with it. Raises RunCancelled."""
+        answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
+        if isinstance(answer, Deny):
+            return answer
+        return tuple(UserMessage.from_text(added, source="note") for added in answer)
+
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
         """Ask the hooks about the text that is due, and give back what they deny; call it before delivering.
 
@@ -157,13 +131,15 @@ class MessageQueue:
         """
         interrupted = False
         while (item := self._unasked(follow_up)) is not None:
-            answer = await self._prompt_check.ask(item.text, item.kind, token)
+            answer = await self.check(item.text, item.kind, token)
             if item not in self._waiting:
                 continue
             if isinstance(answer, Deny):
                 interrupted |= item.kind == "interrupt"
                 self._remove(item, taken_back=True)
-                self._prompt_check.tell_denied(item.kind, answer)
+                said = f"a hook denied what you typed, so it was not sent: {answer.reason}"
+                data = {"source": item.kind}
+                self._emitter.emit(Notice(level="warning", code="prompt.denied", text=said, data=data))
             else:
                 self._admitted[item] = answer
         return interrupted
@@ -192,7 +168,7 @@ class MessageQueue:
         return next((item for item in due if not self._may_go(item)), None)
 
     def _may_go(self, item: Queued) -> bool:
-        return not self._prompt_check.judged or item in self._admitted
+        return not self._hooks.judges_prompts or item in self._admitted
 
     def _update_typed(self) -> None:
         if any(item.kind != "follow_up" for item in self._waiting):

@@ -2,21 +2,42 @@
 
 import asyncio
 import time
+from dataclasses import dataclass, field
 
 from codeagent import __version__
+from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.hooks.hook import Deny, Hooks
 from codeagent.agent.limits import Deadline
 from codeagent.agent.loop import Conversation, Loop, RunContext
-from codeagent.agent.pause import PauseGate, WorkspaceLock
 from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
+from codeagent.core.acts import Queued
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
-from codeagent.core.messages import UserMessage
-from codeagent.core.notices import SessionNotSaved
+from codeagent.core.history import BranchingHistory, CheckpointTimeline
+from codeagent.core.jobs import EndedJob
+from codeagent.core.messages import Message, UserMessage
+from codeagent.core.notices import RunNotBegun, SessionNotSaved
 
 _CLOSED = "this conversation is closed"
+
+
+@dataclass(frozen=True)
+class RestoredSession:
+    """What an earlier process left of a conversation, by the session's log; empty for a new session."""
+
+    line: BranchingHistory[Message] = field(default_factory=BranchingHistory)
+    """A valid transcript: every call in it has its result."""
+    call_ids: frozenset[str] = frozenset()
+    """Of every call there ever was, also of those that were taken back."""
+    timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
+    queued: tuple[Queued, ...] = ()
+    """Typed and never delivered."""
+    notes: tuple[UserMessage, ...] = ()
+    """Of shared commands and ends of jobs, never delivered."""
+    jobs: tuple[EndedJob, ...] = ()
+    """All there ever were."""
 
 
 class Run:
@@ -35,7 +56,7 @@ class Run:
             await context.queue.admit(self.token, follow_up=True)
             begins = context.queue.deliverable or context.queue.wakes
             return None if begins else "none of the queued text was sent"
-        answer = await context.prompt_check.ask(prompt, "prompt", self.token)
+        answer = await context.queue.check(prompt, "prompt", self.token)
         if isinstance(answer, Deny):
             return f"a hook denied the prompt, so it was not sent: {answer.reason}"
         self._notes = answer
@@ -113,21 +134,16 @@ def _first_queued(queue: MessageQueue) -> str:
 class Runs:
     """The runs of one conversation, one at a time."""
 
-    def __init__(self, conversation: Conversation, hooks: Hooks, gate: PauseGate, lock: WorkspaceLock) -> None:
+    def __init__(self, conversation: Conversation, context: RunContext, hooks: Hooks, lock: WorkspaceLock) -> None:
         self.conversation = conversation
         """The model, prompt and limits of the next run."""
+        self._context = context
         self._hooks = hooks
-        self._gate = gate
         self._lock = lock
-        self._context: RunContext | None = None
         self._token = CancelToken()
         self._current: Run | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Task[None] | None = None
-
-    def connect(self, context: RunContext) -> None:
-        """Give the runs what they share; call it before the first one."""
-        self._context = context
 
     @property
     def going_on(self) -> bool:
@@ -144,7 +160,7 @@ class Runs:
             raise CodeagentError(_CLOSED)
         if self._current is not None:
             raise CodeagentError("this agent is already running; steer it, or wait for the end")
-        if prompt is None and not self._shared.queue.waiting:
+        if prompt is None and not self._context.queue.waiting:
             raise CodeagentError("nothing is queued, so there is nothing to begin with")
         return self._begin(prompt)
 
@@ -169,13 +185,8 @@ class Runs:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    @property
-    def _shared(self) -> RunContext:
-        assert self._context is not None  # connected where the agent is made
-        return self._context
-
     def _begin(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
-        run = self._current = Run(self.conversation, self._shared, self._token.child())
+        run = self._current = Run(self.conversation, self._context, self._token.child())
         if not self._hooks.judges_prompts:
             self._enter(run, prompt)
         work = self._submit(run, prompt) if self._hooks.judges_prompts else self._work(run)
@@ -197,19 +208,19 @@ class Runs:
             why = await run.submit(prompt)
         except (RunCancelled, asyncio.CancelledError):
             why = "stopped before the prompt was sent; it is kept"
-            self._shared.queue.take_back_all()
+            self._context.queue.take_back_all()
         if why is None:
             self._enter(run, prompt)
             await self._work(run)
             return
         self._leave(run)
-        self._shared.prompt_check.tell_not_begun(prompt, why)
+        self._context.emitter.emit(RunNotBegun(text=why, prompt=prompt or ""))
 
     async def _work(self, run: Run) -> None:
-        emitter = self._shared.emitter
+        emitter = self._context.emitter
         finished = await run.work()
         if finished.reason not in ("done", "denied"):
-            self._shared.queue.rest()
+            self._context.queue.rest()
         self._leave(run)
         finished = emitter.emit(finished)
         try:
@@ -222,11 +233,11 @@ class Runs:
     async def _wake_up(self) -> None:
         await self._lock.enter(alone=False)
         self._lock.leave(alone=False)
-        queue = self._shared.queue
+        queue = self._context.queue
         if queue.wakes and not queue.waiting and self._current is None and not self.closed:
             self._begin(None)
 
     def _leave(self, run: Run) -> None:
         run.token.close()
-        self._gate.end()
+        self._context.gate.end()
         self._current = None

@@ -2,23 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Literal
 
+from codeagent.agent.calls import ToolEnvironment, result_of_error
+from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.jobs.work import OutputThrottle
-from codeagent.agent.pause import WorkspaceLock
-from codeagent.agent.results import result_of_error
+from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
-from codeagent.core.messages import OutputStream, UserMessage
+from codeagent.core.messages import OutputStream
 from codeagent.core.notes import SHELL, shell_note
-from codeagent.core.ports import Command, OutputStore, Sandbox
+from codeagent.core.ports import Command, Sandbox
 from codeagent.core.tool import ToolResult
 from codeagent.tools.shell.run import run_command
-
-Kind = Literal["docker", "host"]
 
 
 class Shell:
@@ -28,25 +25,19 @@ class Shell:
     """
 
     def __init__(
-        self,
-        sandbox: tuple[Sandbox, Kind] | None,
-        outputs: OutputStore,
-        emitter: Emitter,
-        lock: WorkspaceLock,
-        deliver: Callable[[UserMessage], None],
+        self, environment: ToolEnvironment, emitter: Emitter, lock: WorkspaceLock, queue: MessageQueue
     ) -> None:
-        """`deliver` gets the notes for the model."""
-        self._sandbox = sandbox
-        self._outputs = outputs
+        """`queue` gets the notes for the model."""
+        self._environment = environment
         self._emitter = emitter
         self._lock = lock
-        self._deliver = deliver
+        self._queue = queue
         self._running: dict[str, CancelToken] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, command: str, *, shared: bool) -> asyncio.Task[None]:
         """Begin it; the task is its end, however it ends. Raises CodeagentError where it cannot even be tried."""
-        if self._sandbox is None:
+        if self._environment.sandbox is None:
             raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
         if not command.strip() or "\0" in command:
             raise CodeagentError("there is no command to run" if not command.strip() else "a command cannot hold a NUL")
@@ -56,7 +47,7 @@ class Shell:
             call_id=call_id, name=SHELL, target=command, arguments={"command": command, "shared": shared}
         )
         self._emitter.emit(started)
-        task = asyncio.create_task(self._work(self._sandbox, call_id, command, shared, token))
+        task = asyncio.create_task(self._work(self._environment.sandbox, call_id, command, shared, token))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -81,11 +72,9 @@ class Shell:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    async def _work(
-        self, sandbox: tuple[Sandbox, Kind], call_id: str, command: str, shared: bool, token: CancelToken
-    ) -> None:
+    async def _work(self, sandbox: Sandbox, call_id: str, command: str, shared: bool, token: CancelToken) -> None:
         started_at, started = time.time(), time.monotonic()
-        result = await self._result(sandbox[0], Command(command, call_id), token)
+        result = await self._result(sandbox, Command(command, call_id), token)
         del self._running[call_id]
         duration_ms = round((time.monotonic() - started) * 1000)
         self._emitter.emit(ToolFinished(call_id=call_id, name=SHELL, is_error=result.is_error, duration_ms=duration_ms))
@@ -101,11 +90,11 @@ class Shell:
             started_at=started_at,
             duration_ms=duration_ms,
             approval="user",
-            sandbox=sandbox[1],
+            sandbox=self._environment.sandbox_kind,
         )
         self._emitter.emit(added)
         if (note := shell_note(added)) is not None:
-            self._deliver(note)
+            self._queue.add_note(note)
 
     async def _result(self, sandbox: Sandbox, command: Command, token: CancelToken) -> ToolResult:
         if self._lock.taken:
@@ -124,7 +113,7 @@ class Shell:
 
         try:
             await self._emitter.sync()
-            run = await token.guard(run_command(sandbox, command, self._outputs, update, timeout=None))
+            run = await token.guard(run_command(sandbox, command, self._environment.outputs, update, timeout=None))
             return run.answer({})
         except Exception as error:
             return result_of_error(error, executed=True, cancelled_because=token.reason)

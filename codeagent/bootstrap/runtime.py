@@ -17,7 +17,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import PromptBuilder
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.tools import ToolMakings, prompt_for, tracked_reads

@@ -15,15 +15,13 @@ from typing import Generic, Literal, TypeVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Rule
+from codeagent.core.policy import Objection, Rule
 from codeagent.core.sanitize import one_line, visible
 from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
 LASTS = timedelta(days=90)
 """How long a rule is kept. Use does not renew it: after that the user is asked again."""
-Objection = Callable[[Rule], str | None]
-"""Returns why a rule is too broad to be kept, as a phrase; None if it is not."""
 
 
 class _Entry(BaseModel):

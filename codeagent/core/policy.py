@@ -1,6 +1,7 @@
 """Who may do what without being asked: a pure function of call, rules and mode."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
@@ -145,6 +146,10 @@ class Rule:
         if text[:1] not in (HOLE, pattern[0]) and pattern[0] not in "*?":
             return False
         return any(map(partial(_meets, text=text), {pattern, pattern.removesuffix(" *")}))
+
+
+Objection = Callable[[Rule], str | None]
+"""Why an answer must not become this rule, as a phrase; None where it may."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Act, Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints

@@ -6,7 +6,7 @@ from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Answer, Pause, Prompt, Queued, Resume, RunShell, SetMode, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock

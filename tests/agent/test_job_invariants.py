@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Answer, Background, FollowUp, Prompt, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded

@@ -5,7 +5,7 @@ from typing import ClassVar
 import pytest
 
 from codeagent.agent.limits import Limits
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError, SessionWriteError

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import FollowUp, Interrupt, Prompt, Queued, Rewrite, Steer, Stop, TakeBack
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from codeagent.agent.restored import RestoredSession
+from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import FollowUp, Interrupt, Queued, Steer, Stop, TakeBack
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
 from codeagent.core.messages import UserMessage, text_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codeagent.agent.results import cap_output
+from codeagent.agent.calls import cap_output
 from codeagent.core.messages import text_of
 from codeagent.core.tool import ToolResult
 from tests.agent.doubles import MemoryOutputs

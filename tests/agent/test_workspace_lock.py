@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.pause import WorkspaceLock
+from codeagent.agent.checkpoints import WorkspaceLock
 from tests.effort import times
 
 visitor = st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 3), st.booleans())

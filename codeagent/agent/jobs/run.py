@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from codeagent.agent.jobs.output import JobOutput, end_of
-from codeagent.agent.jobs.work import CallWork
+from codeagent.agent.jobs.work import CallWork, JobOutput, end_of
 from codeagent.core.events import JobFinished
 from codeagent.core.jobs import Job
 from codeagent.core.messages import text_of

@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.agent.hooks.command import CommandHook, command_hooks
-from codeagent.agent.hooks.contract import ANSWERS, TOLD, AnswerAllow, AnswerDeny, contract_schema, parse_answer
+from codeagent.agent.hooks.command import (
+    ANSWERS,
+    TOLD,
+    AnswerAllow,
+    AnswerDeny,
+    CommandHook,
+    command_hooks,
+    contract_schema,
+    parse_answer,
+)
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, HookSession, SubmittedPrompt
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.jobs.output import JobOutput
+from codeagent.agent.jobs.work import JobOutput
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
 from tests.effort import times

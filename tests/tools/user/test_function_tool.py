@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.agent.results import result_of_error
+from codeagent.agent.calls import result_of_error
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.messages import text_of
