@@ -40,7 +40,7 @@ PRELOADED = (
     "codeagent.commands.run",
     "codeagent.tui.app",
     "codeagent.tui.session_client",
-    "codeagent.tui.rendering.markdown_parser",
+    "markdown_it",
     "codeagent.tui.pages.opening",
     "codeagent.llm.litellm_model",
     "codeagent.sandbox.launch",

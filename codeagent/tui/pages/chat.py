@@ -31,7 +31,7 @@ from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import StatusLine
 from codeagent.tui.ports import AppFolders, LaunchOptions
 from codeagent.tui.prompt_history import PromptHistory
-from codeagent.tui.rendering.first_use import load
+from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import PlanReady, UiState
 from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.transcript.blocks import Detail
@@ -167,7 +167,7 @@ class ChatScreen(Screen[None]):
                 self._failed(error)
             self.state.status.set(phase="idle", sandbox="none")
         self.run_worker(self.outbox.begin(client, refused), exit_on_error=True)
-        await asyncio.to_thread(load)
+        await asyncio.to_thread(warm_up)
 
     @on(events.Resize)
     def _sync_composer(self) -> None:

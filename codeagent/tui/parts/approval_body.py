@@ -16,12 +16,12 @@ from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.pieces import blank, diff_piece, marked_piece
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.parts.status import duration
-from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line, flat
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import ASK_USER
+from codeagent.tui.transcript.render_call import text_of_block
 
 _CONTEXT = 2
 """Unchanged lines above the first change and below the last."""

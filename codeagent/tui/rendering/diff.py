@@ -1,7 +1,10 @@
 """What changes between two texts, as rows, and as lines: below each other or side by side."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import groupby, pairwise, zip_longest
 from typing import Literal
 
@@ -12,7 +15,6 @@ from textual.strip import Strip
 from codeagent.core.display import matching
 from codeagent.tui.rendering.code import StyledLine, highlight
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, segment, wrap
-from codeagent.tui.rendering.matching import Span, changed_words, paired
 from codeagent.tui.rendering.palette import Palette
 
 LINES_BY_WORD = 5_000
@@ -25,6 +27,13 @@ _COLOURED = 1_000
 _DIGITS = 4
 _BETWEEN = " │ "
 _NARROWEST_HALF = 2 * NARROWEST
+_WORD = re.compile(r"\w+|[ \t]+|.", re.DOTALL)
+_WORDS = 400
+_ALIKE = 0.4
+_PAIRED = 400
+"""Pairs of lines tried at most where it is not plain which line became which."""
+Span = tuple[int, int]
+"""The first character, and the one behind the last."""
 _Pieces = list[tuple[str, Style | None]]
 
 
@@ -120,6 +129,60 @@ def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
     for at, to in paired([row.text for row in removed], [row.text for row in added]):
         gone, come = changed_words(removed[at].text, added[to].text)
         removed[at], added[to] = replace(removed[at], changed=gone), replace(added[to], changed=come)
+
+
+def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """The parts of two lines that differ; none where the lines have little in common."""
+    left, right = _WORD.findall(old), _WORD.findall(new)
+    if max(len(left), len(right)) > _WORDS:
+        return (), ()
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return (), ()
+    blocks = matcher.get_matching_blocks()
+    gone = _between(left, [(block.a, block.a + block.size) for block in blocks])
+    return gone, _between(right, [(block.b, block.b + block.size) for block in blocks])
+
+
+def paired(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Which of the old lines became which of the new ones, in order; those with most words in common."""
+    if len(old) == len(new) or len(old) * len(new) > _PAIRED:
+        return list(zip(range(len(old)), range(len(new)), strict=False))
+    left, right = [[Counter(_WORD.findall(line)) for line in side] for side in (old, new)]
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for at in range(len(old) - 1, -1, -1):
+        for to in range(len(new) - 1, -1, -1):
+            together = best[at + 1][to + 1] + _in_common(left[at], right[to])
+            best[at][to] = max(together, best[at + 1][to], best[at][to + 1])
+    found = []
+    at = to = 0
+    while at < len(old) and to < len(new):
+        if best[at][to] == best[at + 1][to]:
+            at += 1
+        elif best[at][to] == best[at][to + 1]:
+            to += 1
+        else:
+            found.append((at, to))
+            at, to = at + 1, to + 1
+    return found
+
+
+def _in_common(old: Counter[str], new: Counter[str]) -> float:
+    whole = old.total() + new.total()
+    return 2 * (old & new).total() / whole if whole else 0.0
+
+
+def _between(words: Sequence[str], kept: Sequence[Span]) -> tuple[Span, ...]:
+    offsets = [0]
+    for word in words:
+        offsets.append(offsets[-1] + len(word))
+    found: list[Span] = []
+    at = 0
+    for first, end in kept:
+        if first > at:
+            found.append((offsets[at], offsets[first]))
+        at = end
+    return tuple(found)
 
 
 def _folded(rows: Sequence[DiffRow], context: int, *, to_the_end: bool) -> Iterator[DiffRow]:

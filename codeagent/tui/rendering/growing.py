@@ -4,18 +4,17 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 
 from codeagent.tui.rendering.code import Highlighter, highlight
-from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, paragraph
 from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
-from codeagent.tui.rendering.markdown_blocks import (
+from codeagent.tui.rendering.markdown_parser import (
     ParsedBlock,
-    Piece,
-    Token,
     blocks_of,
+    inline_parts,
     normalized,
     piece_end,
     piece_of,
@@ -23,6 +22,9 @@ from codeagent.tui.rendering.markdown_blocks import (
     stays,
 )
 from codeagent.tui.rendering.palette import Palette
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 AT_ONCE = 100
 """Lines of a code block that are coloured while it grows; longer ones wait for `work`."""
@@ -165,8 +167,8 @@ class GrowingMarkdown:
     def _draw(self, block: ParsedBlock, source: Sequence[str], *, final: bool) -> None:
         if self._flow is not None and block.start == 0:
             rows = [self._flow]
-            for piece in pieces_of(block.tokens[1].content.removeprefix(_CUT)):
-                rows = self._extended(rows, piece)
+            for joint, piece in pieces_of(block.tokens[1].content.removeprefix(_CUT)):
+                rows = self._extended(rows, joint, piece)
             self._lines += map(draw, rows)
             return
         self._begin(block.gap if block.start else self._gap)
@@ -184,9 +186,8 @@ class GrowingMarkdown:
         if gap and self._lines:
             self._lines.append(BLANK)
 
-    def _extended(self, rows: list[Row], piece: Piece) -> list[Row]:
-        parts = inline_parts(piece.text, self._palette, self._palette.text)
-        return extended(rows, piece.joint, parts, self._width)
+    def _extended(self, rows: list[Row], joint: str, piece: str) -> list[Row]:
+        return extended(rows, joint, inline_parts(piece, self._palette, self._palette.text), self._width)
 
     def _freeze_rows(self, text: str) -> None:
         """Freeze the rows of a paragraph that no text to come changes: all but the last of its finished pieces."""
@@ -195,7 +196,7 @@ class GrowingMarkdown:
             text, lead = text.removeprefix(_CUT), 1
         at, rows = 0, [] if self._flow is None else [self._flow]
         while (end := piece_end(text, at)) is not None and stays(text, at, end):
-            rows = self._extended(rows, piece_of(text[at:end]))
+            rows = self._extended(rows, *piece_of(text[at:end]))
             at = end
         if not at:
             return
@@ -216,7 +217,7 @@ class GrowingMarkdown:
         self._freeze("\n".join(source[block.start + 1 :]), gap=True)
         return True
 
-    def _fence_of(self, token: Token) -> _Fence:
+    def _fence_of(self, token: "Token") -> _Fence:
         """Draw the row above a code block."""
         language = language_of(token.info)
         if language:

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.tui.rendering.code import StyledLine, highlight
-from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import NARROWEST, Line, Parts, Row, draw, segment, wrap
-from codeagent.tui.rendering.markdown_blocks import (
+from codeagent.tui.rendering.markdown_parser import (
     ParsedBlock,
-    Token,
     blank,
     blocks_of,
+    inline_parts,
     is_too_deep,
     normalized,
     piece_end,
@@ -23,7 +23,11 @@ from codeagent.tui.rendering.markdown_blocks import (
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.rendering.table import table_lines
 
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
 BLANK = Line(Strip([]))
+_SAMPLE = "# a\n\n- b `c`\n\n| d |\n| - |\n| e |\n\n```python\nf = 1\n```\n"
 _BAR = "▎ "
 _GUTTER = "│ "
 
@@ -37,6 +41,14 @@ class Level:
     marker: str = ""
     """Drawn instead, in front of the first row; empty once it was."""
     copied: bool = False
+
+
+def warm_up() -> None:
+    """Do before the first answer what its first rows would wait for: loading libraries, compiling a lexer.
+
+    Belongs into a thread, once there is something on screen.
+    """
+    render_markdown(_SAMPLE, 80, Palette())
 
 
 def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
@@ -76,8 +88,8 @@ def extended(rows: list[Row], joint: str, parts: Parts, width: int) -> list[Row]
 def running_rows(text: str, width: int, palette: Palette, base: Style) -> list[Row]:
     """Running text with its inline Markdown; there is at least one row."""
     rows: list[Row] = []
-    for piece in pieces_of(text):
-        rows = extended(rows, piece.joint, inline_parts(piece.text, palette, base), width)
+    for joint, piece in pieces_of(text):
+        rows = extended(rows, joint, inline_parts(piece, palette, base), width)
     return rows
 
 
@@ -128,7 +140,7 @@ class _Drawing:
         """Cells for text behind the levels: never less than half of the width."""
         return max(self._width - sum(len(level.drawn) for level in self._levels), self._least())
 
-    def blocks(self, tokens: Sequence[Token]) -> None:
+    def blocks(self, tokens: "Sequence[Token]") -> None:
         """Draw blocks that follow each other, with blank rows where the source has them."""
         index = 0
         while index < len(tokens):
@@ -144,7 +156,7 @@ class _Drawing:
             gutter, start, copied = self._gutter(row.joins is not None)
             self.lines.append(draw(row, gutter=gutter, start=start, copied=copied, exact=exact))
 
-    def _block(self, tokens: Sequence[Token]) -> None:
+    def _block(self, tokens: "Sequence[Token]") -> None:
         first, inner = tokens[0], tokens[1:-1]
         palette = self._palette
         match first.type:
@@ -171,12 +183,12 @@ class _Drawing:
             case _:
                 self.rows(wrap([(first.content, palette.text)], self.room))
 
-    def _item(self, token: Token, inner: Sequence[Token]) -> None:
+    def _item(self, token: "Token", inner: "Sequence[Token]") -> None:
         marker = f"{token.info}{token.markup} " if token.info else "• "
         level = Level(" " * len(marker), self._palette.accent, marker, copied=True)
         self._within(level, inner)
 
-    def _within(self, level: Level, inner: Sequence[Token]) -> None:
+    def _within(self, level: Level, inner: "Sequence[Token]") -> None:
         self._levels.append(level)
         if inner:
             self.blocks(inner)
@@ -208,7 +220,7 @@ class _Drawing:
         strip = Strip([*gutter, segment("─" * self.room, self._palette.rule)])
         self.lines.append(Line(strip, copied + "---", start))
 
-    def _table(self, tokens: Sequence[Token]) -> None:
+    def _table(self, tokens: "Sequence[Token]") -> None:
         for row in table_lines(tokens, self.room, self._palette):
             gutter, start, copied = self._gutter(False)
             self.lines.append(Line(Strip([*gutter, *row.strip]), copied + row.text, start, row.joins))
@@ -251,7 +263,7 @@ class _Drawing:
         return max(self._width // 2, NARROWEST)
 
 
-def _end_of(tokens: Sequence[Token], start: int) -> int:
+def _end_of(tokens: "Sequence[Token]", start: int) -> int:
     depth = 0
     for index in range(start, len(tokens)):
         depth += tokens[index].nesting

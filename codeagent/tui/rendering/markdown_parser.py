@@ -1,45 +1,238 @@
-"""The Markdown library, set up so that text to come never changes what was read before."""
+"""Parses Markdown into top-level blocks, each drawn by itself and never changed later, and into text in styles.
 
-from collections.abc import Sequence
-from typing import Any
+Differences from CommonMark, all so that what is finished never looks different later: no link reference
+definitions (both ends are shown as written), a list comes item by item (its numbers as written, blank rows
+where the source has them), no HTML (shown as text), and text of more than `PIECE` characters without a blank
+line is taken in pieces, across which no emphasis, code or link reaches.
+"""
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, table
-from markdown_it.rules_block.table import escapedSplit, getLine
-from markdown_it.token import Token
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-_LONGEST = "longest"
+from rich.style import Style
+
+from codeagent.tui.rendering.palette import Palette
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
+
+PIECE = 4_000
+"""Characters of a paragraph that are taken at once, at least."""
+NESTING = 40
+"""Blocks deeper than this are shown as they are written."""
+_SPACES = " \t\n"
+_SPACE = re.compile(f"[{_SPACES}]")
 _CONTINUED = "continued"
+_STRUCK = Style(strike=True)
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]*[^\s<>\"'`|\\^{}\[\].,;:!?()*_~]")
+_OPENED = ("http", "https", "mailto")
 
 
-class LibraryParser:
-    """Reads CommonMark with tables and strikethrough, without HTML and link reference definitions."""
+@dataclass(frozen=True)
+class ParsedBlock:
+    """One top-level block, or one item of a top-level list."""
 
-    def __init__(self, nesting: int) -> None:
-        """Blocks deeper than `nesting` are not read."""
-        self._library = MarkdownIt("commonmark", {"html": False, "maxNesting": nesting})
-        self._library.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
-        self._library.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
-
-    def blocks(self, text: str, *, longest: int, continued: bool) -> Sequence[Token]:
-        """A table does not begin with lines of more than `longest` characters, nor with one that began earlier."""
-        tokens: list[Token] = []
-        env: dict[str, Any] = {_LONGEST: longest, _CONTINUED: continued}
-        self._library.block.parse(text, self._library, env, tokens)
-        return tokens
-
-    def inline(self, text: str) -> Sequence[Token]:
-        """What stands within running text."""
-        tokens: list[Token] = []
-        self._library.inline.parse(text, self._library, {}, tokens)
-        return tokens
+    tokens: "Sequence[Token]"
+    start: int
+    """Its first line in the source, from 0."""
+    end: int
+    gap: bool
+    """A blank row comes before it, unless it is the first."""
 
 
-def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+def normalized(text: str) -> str:
+    """With newlines as the only line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def blocks_of(text: str, *, continued: bool = False) -> list[ParsedBlock]:
+    """The top-level blocks of normalized text; `continued` says that its first line began earlier."""
+    parser, tokens = _parser(), list["Token"]()
+    parser.block.parse(text, parser, {_CONTINUED: continued}, tokens)
+    return list(_blocks(tokens, text.split("\n")))
+
+
+def pieces_of(text: str) -> list[tuple[str, str]]:
+    """Running text in the pieces that are taken at once, each with what joins it to the one before.
+
+    Where they end does not change when text is added.
+    """
+    found: list[tuple[str, str]] = []
+    at = 0
+    while (end := piece_end(text, at)) is not None:
+        found.append(piece_of(text[at:end]))
+        at = end
+    return [*found, piece_of(text[at:])]
+
+
+def piece_of(text: str) -> tuple[str, str]:
+    """What joins a piece to the one before, and its text; from its source, with the white space in front of it."""
+    return " " if text[:1] in _SPACES else "", text.strip(_SPACES)
+
+
+def piece_end(text: str, at: int) -> int | None:
+    """Where the piece that begins at `at` ends; None where that is not known yet.
+
+    At a line end if there is one soon, else at a space; white space begins the next piece.
+    """
+    newline = text.find("\n", at + PIECE, at + 2 * PIECE)
+    if newline >= 0:
+        return newline
+    if len(text) <= at + 4 * PIECE:
+        return None
+    space = _SPACE.search(text, at + 2 * PIECE, at + 4 * PIECE)
+    return space.start() if space else at + 4 * PIECE
+
+
+def stays(text: str, at: int, end: int) -> bool:
+    """Whether a piece of a paragraph that still grows ends there whatever comes.
+
+    The last two lines may yet turn out to be something else, such as the head of a table; long ones never do.
+    """
+    known = end if text[end] == "\n" and end < at + 2 * PIECE else at + 4 * PIECE
+    if known > end and text.find("\n", end, known + 1) < 0:
+        return True
+    newline = text.find("\n", known)
+    return newline >= 0 and text.find("\n", newline + 1) >= 0
+
+
+def blank(line: str) -> bool:
+    """Nothing is on the line, but what nests it."""
+    return not line.strip(" \t>")
+
+
+def is_too_deep(block: ParsedBlock) -> bool:
+    """The parser gave up somewhere within the block."""
+    return max(token.level for token in block.tokens) >= NESTING - 1
+
+
+def inline_parts(text: str, palette: Palette, base: Style) -> list[tuple[str, Style | None]]:
+    """Running text as (text, style); a newline is a hard line break."""
+    parser, tokens = _parser(), list["Token"]()
+    parser.inline.parse(text, parser, {}, tokens)
+    return list(_parts(tokens, palette, base))
+
+
+def link_style(url: str, palette: Palette) -> Style:
+    """How a link looks; its address is in the style's `meta` under `link` where it may be opened.
+
+    That is for web and mail addresses and for paths; never as a sequence of the terminal's own.
+    """
+    if not _may_open(url):
+        return palette.link
+    return palette.link + Style.from_meta({"link": url})
+
+
+def _blocks(tokens: "Sequence[Token]", lines: list[str]) -> Iterator[ParsedBlock]:
+    first = 0
+    for index, token in enumerate(tokens):
+        if token.level or token.nesting > 0:
+            continue
+        yield from _split(tokens[first : index + 1], lines)
+        first = index + 1
+
+
+def _split(tokens: "Sequence[Token]", lines: list[str]) -> Iterator[ParsedBlock]:
+    start, end = _lines_of(tokens[0])
+    if tokens[0].type not in ("bullet_list_open", "ordered_list_open"):
+        yield ParsedBlock(tokens, start, end, True)
+        return
+    opened = [index for index, token in enumerate(tokens) if token.type == "list_item_open" and token.level == 1]
+    for index, stop in zip(opened, [*opened[1:], len(tokens) - 1], strict=True):
+        start, end = _lines_of(tokens[index])
+        yield ParsedBlock(tokens[index:stop], start, end, index == opened[0] or blank(lines[start - 1]))
+
+
+def _lines_of(token: "Token") -> tuple[int, int]:
+    start, end = token.map or (0, 0)
+    return start, end
+
+
+def _may_open(url: str) -> bool:
+    try:
+        address = urlsplit(url)
+    except ValueError:
+        return False
+    return address.scheme in _OPENED or not (address.scheme or address.netloc)
+
+
+def _parts(tokens: "Sequence[Token]", palette: Palette, base: Style) -> Iterator[tuple[str, Style | None]]:
+    styles = [base]
+    links: list[tuple[str, list[str]]] = []
+    for token in tokens:
+        style = styles[-1]
+        if links and token.content:
+            links[-1][1].append(token.content)
+        match token.type:
+            case "text" | "text_special":
+                yield from [(token.content, style)] if links else _with_addresses(token.content, style, palette)
+            case "code_inline":
+                yield token.content, style + palette.code
+            case "softbreak":
+                yield " ", style
+            case "hardbreak":
+                yield "\n", style
+            case "em_open":
+                styles.append(style + palette.emphasis)
+            case "strong_open":
+                styles.append(style + palette.strong)
+            case "s_open":
+                styles.append(style + _STRUCK)
+            case "link_open":
+                url = str(token.attrs.get("href", ""))
+                links.append((url, []))
+                styles.append(style + link_style(url, palette))
+            case "link_close":
+                url, texts = links.pop()
+                styles.pop()
+                if url.removeprefix("mailto:") != "".join(texts):
+                    yield f" ({url})", styles[-1] + palette.muted
+            case "em_close" | "strong_close" | "s_close":
+                styles.pop()
+            case "image":
+                yield f"{token.content} ({token.attrs.get('src', '')})".lstrip(), style + palette.muted
+            case _:
+                yield token.content, style
+
+
+def _with_addresses(text: str, style: Style, palette: Palette) -> Iterator[tuple[str, Style | None]]:
+    """Text in which web addresses are links."""
+    if "://" not in text:
+        yield text, style
+        return
+    at = 0
+    for found in _ADDRESS.finditer(text):
+        yield text[at : found.start()], style
+        yield found[0], style + link_style(found[0], palette)
+        at = found.end()
+    yield text[at:], style
+
+
+@lru_cache(1)
+def _parser() -> "MarkdownIt":
+    """CommonMark with tables and strikethrough, without HTML and link reference definitions."""
+    # the library takes longer to load than all of the first frame's drawing
+    from markdown_it import MarkdownIt
+
+    library = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
+    library.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
+    library.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+    return library
+
+
+def _table(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
+    """A table does not begin with lines of more than `PIECE` characters, nor with one that began earlier."""
+    from markdown_it.rules_block import table  # loaded by the parser
+
     if start == 0 and state.env[_CONTINUED]:
         return False
-    longest = state.env[_LONGEST]
-    if start + 1 < end and any(state.eMarks[line] - state.bMarks[line] > longest for line in (start, start + 1)):
+    if start + 1 < end and any(state.eMarks[line] - state.bMarks[line] > PIECE for line in (start, start + 1)):
         return False
     first = len(state.tokens)
     if not table(state, start, end, silent):
@@ -49,20 +242,18 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return True
 
 
-def _keep_rest(state: StateBlock, first: int) -> None:
+def _keep_rest(state: "StateBlock", first: int) -> None:
     """Put the cells that a row has more than the heading, which the library drops, into its last one."""
+    from markdown_it.rules_block.table import escapedSplit, getLine  # loaded by the parser
+
     cells: list[Token] = []
     for token in state.tokens[first:]:
         if token.type == "inline":
             cells.append(token)
         elif token.type == "tr_close":
-            row = getLine(state, _line_of(cells[0])).strip(" \t")
+            row = getLine(state, _lines_of(cells[0])[0]).strip(" \t")
             if row.strip(" \t|").count("|") >= len(cells):
                 columns = [column.strip() for column in escapedSplit(row.removeprefix("|"))]
                 rest = columns[len(cells) : -1 if not columns[-1] else None]
                 cells[-1].content = " | ".join([cells[-1].content, *rest])
             cells = []
-
-
-def _line_of(token: Token) -> int:
-    return token.map[0] if token.map else 0

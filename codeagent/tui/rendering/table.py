@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.inline import inline_parts
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, cells, draw, segment, wrap
-from codeagent.tui.rendering.markdown_blocks import Token
+from codeagent.tui.rendering.markdown_parser import inline_parts
 from codeagent.tui.rendering.palette import Palette
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 _BETWEEN = " │ "
 Cell = list[tuple[str, Style | None]]
@@ -25,7 +28,7 @@ class _Table:
     """The first one is the heading; all have as many cells."""
 
 
-def table_lines(tokens: Sequence[Token], width: int, palette: Palette) -> Iterator[Line]:
+def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> Iterator[Line]:
     """The rows of a table in at most `width` cells; copied, they are Markdown where no cell wraps."""
     table = _read(tokens, palette)
     natural = [max(_width(row[column]) for row in table.rows) for column in range(len(table.aligned))]
@@ -40,7 +43,7 @@ def table_lines(tokens: Sequence[Token], width: int, palette: Palette) -> Iterat
             yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
 
 
-def _read(tokens: Sequence[Token], palette: Palette) -> _Table:
+def _read(tokens: "Sequence[Token]", palette: Palette) -> _Table:
     table = _Table()
     head = True
     for token in tokens:

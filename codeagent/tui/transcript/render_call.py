@@ -1,16 +1,26 @@
 """A tool call as rows: one line that says what it is and how it went, below it what it printed or changed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal, assert_never
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from codeagent.core.display import DiffBlock, DisplayBlock, MarkdownBlock, TerminalBlock
+from codeagent.core.display import (
+    DiffBlock,
+    DisplayBlock,
+    FilesBlock,
+    ImageBlock,
+    MarkdownBlock,
+    QuestionBlock,
+    TerminalBlock,
+    TextBlock,
+    UnknownBlock,
+)
 from codeagent.tui.rendering.ansi import ansi_line
-from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
 from codeagent.tui.rendering.lines import Line, cut_end, flat, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
@@ -52,6 +62,13 @@ _STATES: dict[CallState, tuple[str, str, str]] = {
 """The mark of a call, its style in the palette, and its words: none where the call's note says how it went."""
 
 
+@dataclass(frozen=True)
+class StyledText:
+    text: str
+    style: Literal["text", "muted", "error"] = "text"
+    """Of the palette."""
+
+
 def draw_cards(
     cards: Sequence[CallCard], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False
 ) -> Drawn:
@@ -71,6 +88,27 @@ def draw_cards(
             drawn.add(Drawn([indented(row, deeper) for row in below.lines], below.spots))
         drawn.spots.append(Spot(first, len(drawn.lines) - 1, card.call_id))
     return drawn
+
+
+def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
+    """All of the block in words; whoever draws a diff, Markdown or printed output in a way of its own does not ask."""
+    match block:
+        case TextBlock(text=text) | MarkdownBlock(text=text):
+            return (StyledText(text),)
+        case DiffBlock(path=path, after=after):
+            return (StyledText(path), StyledText(after))
+        case TerminalBlock(command=command, output=output):
+            return (StyledText(f"$ {command}"), *((StyledText(output, "muted"),) if output else ()))
+        case FilesBlock(paths=paths):
+            return tuple(map(StyledText, paths))
+        case ImageBlock(path=path, media_type=media_type):
+            return (StyledText(f"image {path} ({media_type})"),)
+        case QuestionBlock(question=question, options=options):
+            return (StyledText("\n".join((question, *options))),)
+        case UnknownBlock(type=kind):
+            return (StyledText(f"a block of the kind {kind}, which this version cannot show", "error"),)
+        case _:
+            assert_never(block)
 
 
 def state_words(card: CallCard, now: float) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from codeagent.core.display import TerminalBlock
-from codeagent.tui.rendering.block_text import text_of_block
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.transcript.blocks import (
     AnswerBlock,
@@ -21,6 +20,7 @@ from codeagent.tui.transcript.blocks import (
     Remark,
     Thoughts,
 )
+from codeagent.tui.transcript.render_call import text_of_block
 
 
 def wording(block: AnyBlock) -> str:

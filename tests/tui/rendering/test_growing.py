@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codeagent.tui.rendering import growing, markdown_blocks
+from codeagent.tui.rendering import growing, markdown_parser
 from codeagent.tui.rendering.growing import GrowingMarkdown
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.markdown import render_markdown
@@ -118,7 +118,7 @@ def test_also_with_long_paragraphs_and_code_blocks(
     text: str, places: list[int], width: int, piece: int, lines: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markdown_blocks, "PIECE", piece)
+        patch.setattr(markdown_parser, "PIECE", piece)
         patch.setattr(growing, "AT_ONCE", lines)
         drawing = grown(cut(text, places), width)
         assert shown(drawing.lines) == shown(render_markdown(text, width, PALETTE))
@@ -130,7 +130,7 @@ def test_also_with_long_paragraphs_and_code_blocks(
 @given(TEXTS, st.integers(4, 40), st.integers(2, 20))
 def test_stable_lines_never_change(text: str, width: int, piece: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markdown_blocks, "PIECE", piece)
+        patch.setattr(markdown_parser, "PIECE", piece)
         patch.setattr(growing, "AT_ONCE", 1)
         drawing = GrowingMarkdown(width, PALETTE)
         before: list[Line] = []

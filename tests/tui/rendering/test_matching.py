@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.rendering.matching import changed_words, paired
+from codeagent.tui.rendering.diff import changed_words, paired
 
 
 def test_lines_are_paired_with_what_they_have_most_words_of() -> None:
