@@ -13,9 +13,9 @@ from codeagent.core.checkpoints import FileChange, Node, Snapshot
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
-from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
@@ -32,7 +32,6 @@ from codeagent.workspace.snapshots.restore import (
 )
 from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanOptions, ScanResult, SizeLimits
 from codeagent.workspace.snapshots.store import GitRefused, SnapshotStore
-from codeagent.workspace.snapshots.writer import FileState, FileWriter
 
 _T = TypeVar("_T")
 

@@ -6,34 +6,28 @@ The files are read beneath the workspace's own descriptor: git opens none of the
 import os
 import posixpath
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.commits import CommitRefused
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
 from codeagent.disk.opens import open_folder
-from codeagent.workspace.snapshots.contents import NotCovered, read_content
+from codeagent.workspace.snapshots.nodes import Content, NotCovered, read_content
 
 if TYPE_CHECKING:  # it loads GitPython
     from codeagent.workspace.repository import ShadowGit
 
 _MOST_FILES = 1000
-_FOLDER, _LINK, _SUBMODULE = "040000", "120000", "160000"
+_SUBMODULE = "160000"
 _NOTHING = "0" * 40
 LARGEST_FILE = 100 << 20
 """Bytes; anything larger hardly belongs in a repository."""
 _MODES = {"file": "100644", "executable": "100755", "link": "120000"}
 
 
-@dataclass(frozen=True)
-class OnDisk:
-    """What is at a path now."""
-
-    mode: str
-    """As git writes it; `040000` for a folder."""
-    data: bytes = b""
+Found = Content | Literal["folder"] | None
+"""What is at a path now."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +36,13 @@ class Selection:
 
     entries: tuple[tuple[str, str, str], ...]
     """Path, mode and blob; mode `0` for a deleted file."""
-
     prefix: str
     """See CommitRepository; the paths are the workspace's, without it."""
 
     def index_info(self) -> bytes:
         """Return input for `git update-index -z --index-info`; deletions first, so that a folder can replace a file."""
         rows = sorted(self.entries, key=lambda entry: entry[1] != "0")
-        return b"".join(f"{mode} {blob}\t".encode() + _raw(self.prefix + path) + b"\0" for path, mode, blob in rows)
+        return b"".join(os.fsencode(f"{mode} {blob}\t{self.prefix}{path}\0") for path, mode, blob in rows)
 
 
 def select(git: "ShadowGit", workspace: Workspace, paths: tuple[str, ...], parent: str, prefix: str) -> Selection:
@@ -57,11 +50,12 @@ def select(git: "ShadowGit", workspace: Workspace, paths: tuple[str, ...], paren
     named = list(dict.fromkeys(workspace.relative(path) for path in paths))
     _refuse_names(named)
     known = _known(git, named, parent)
-    found: dict[str, OnDisk | None] = {}
+    found: dict[str, Content | None] = {}
     for path in named:
-        there = on_disk(workspace, path)
-        if there is not None and there.mode == _FOLDER:
-            found |= {inside: _file(workspace, inside) for inside in _below(git, path, parent)}
+        there = _on_disk(workspace, path)
+        if there == "folder":
+            inside = {file: _on_disk(workspace, file) for file in _below(git, path, parent)}
+            found |= {file: None if there == "folder" else there for file, there in inside.items()}
             continue
         if there is None and path not in known:
             raise CommitRefused(f"{path} does not exist and git does not know it; check the path")
@@ -74,18 +68,12 @@ def select(git: "ShadowGit", workspace: Workspace, paths: tuple[str, ...], paren
     return Selection(tuple(_entry(git, path, there) for path, there in found.items()), prefix)
 
 
-def _file(workspace: Workspace, path: str) -> OnDisk | None:
-    """Read a file; a folder in its place means that the file is gone."""
-    there = on_disk(workspace, path)
-    return None if there is None or there.mode == _FOLDER else there
-
-
-def _entry(git: "ShadowGit", path: str, there: OnDisk | None) -> tuple[str, str, str]:
+def _entry(git: "ShadowGit", path: str, there: Content | None) -> tuple[str, str, str]:
     if there is None:
         return path, "0", _NOTHING
-    how = ("--no-filters",) if there.mode == _LINK else (f"--path={path}",)
-    blob = git.run("hash-object", "-w", "--stdin", *how, stdin=there.data).decode().strip()
-    return path, there.mode, blob
+    how = "--no-filters" if there.kind == "link" else f"--path={path}"
+    blob = git.run("hash-object", "-w", "--stdin", how, stdin=there.data).decode().strip()
+    return path, _MODES[there.kind], blob
 
 
 def _refuse_names(named: list[str]) -> None:
@@ -103,7 +91,7 @@ def _known(git: "ShadowGit", named: list[str], parent: str) -> frozenset[str]:
     for row in filter(None, rows):
         facts, _, raw = row.partition(b"\t")
         tag, mode = facts.decode().split(" ")[:2]
-        path = _text(raw)
+        path = os.fsdecode(raw)
         if path in named and mode == _SUBMODULE:
             raise CommitRefused(f"{path} is a submodule; ask the user to commit it")
         if path in named and tag == "S":
@@ -120,7 +108,7 @@ def _below(git: "ShadowGit", folder: str, parent: str) -> list[str]:
         out += git.run("diff-index", "--cached", "-z", *names, parent, "--", folder)
     else:
         out += git.run("ls-files", "-z", "--", folder)
-    paths = sorted({_text(raw) for raw in out.split(b"\0") if raw})
+    paths = sorted({os.fsdecode(raw) for raw in out.split(b"\0") if raw})
     for path in paths:
         if path.endswith("/"):
             raise CommitRefused(f"{path} is a repository of its own; name the files beside it one by one")
@@ -131,40 +119,29 @@ def _below(git: "ShadowGit", folder: str, parent: str) -> list[str]:
 
 
 def _refuse_ignored(git: "ShadowGit", paths: list[str]) -> None:
-    out = git.run("check-ignore", "-z", "--stdin", stdin=_lines(f"./{path}" for path in paths), codes=(0, 1))
+    lines = os.fsencode("".join(f"./{path}\0" for path in paths))
+    out = git.run("check-ignore", "-z", "--stdin", stdin=lines, codes=(0, 1))
     for path in filter(None, out.split(b"\0")):
-        raise CommitRefused(
-            f"{_text(path).removeprefix('./')} is ignored (.gitignore); leave it out, or ask the user to add it"
-        )
+        name = os.fsdecode(path).removeprefix("./")
+        raise CommitRefused(f"{name} is ignored (.gitignore); leave it out, or ask the user to add it")
 
 
 def _refuse_filtered(git: "ShadowGit", paths: list[str]) -> None:
     """Refuse files with a filter: their content would have to be run through a program."""
-    out = git.run("check-attr", "-z", "--stdin", "filter", stdin=_lines(paths)).split(b"\0")
+    lines = os.fsencode("".join(f"{path}\0" for path in paths))
+    out = git.run("check-attr", "-z", "--stdin", "filter", stdin=lines).split(b"\0")
     for path, value in zip(out[0::3], out[2::3], strict=False):
         if value not in (b"unspecified", b"unset"):
-            problem = (
-                f"{_text(path)} is stored through a filter ({value.decode('utf-8', 'replace')}), which is not run here"
+            name, through = os.fsdecode(path), value.decode("utf-8", "replace")
+            raise CommitRefused(
+                f"{name} is stored through a filter ({through}), which is not run here; ask the user to commit it"
             )
-            raise CommitRefused(f"{problem}; ask the user to commit it")
 
 
-def _lines(paths: Iterable[str]) -> bytes:
-    return b"".join(_raw(path) + b"\0" for path in paths)
-
-
-def _raw(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def on_disk(workspace: Workspace, path: str) -> OnDisk | None:
+def _on_disk(workspace: Workspace, path: str) -> Found:
     """Read what is at the path, None if nothing; no link is followed in it. Raises CommitRefused, WorkspaceError."""
     if path == ".":
-        return OnDisk("040000")
+        return "folder"
     head, name = posixpath.split(path)
     folder = os.dup(workspace.descriptor())
     try:
@@ -174,8 +151,14 @@ def on_disk(workspace: Workspace, path: str) -> OnDisk | None:
                 raise CommitRefused(f"{path} is in a repository of its own; ask the user to commit it there")
         content = read_content(folder, name, LARGEST_FILE)
         if content is not None:
-            return OnDisk(_MODES[content.kind], content.data)
-        return _folder(folder, name, path)
+            return content
+        inner = open_folder(name, within=folder)
+        try:
+            if _holds_repository(inner):
+                raise CommitRefused(f"{path} is a repository of its own (a submodule?); ask the user to commit it")
+        finally:
+            os.close(inner)
+        return "folder"
     except (FileNotFoundError, NotADirectoryError):
         return None
     except NotCovered as reason:
@@ -184,19 +167,6 @@ def on_disk(workspace: Workspace, path: str) -> OnDisk | None:
         raise CommitRefused(f"{path} cannot be read: {error.strerror}") from None
     finally:
         os.close(folder)
-
-
-def _folder(parent: int, name: str, path: str) -> OnDisk | None:
-    try:
-        fd = open_folder(name, within=parent)
-    except FileNotFoundError:
-        return None
-    try:
-        if _holds_repository(fd):
-            raise CommitRefused(f"{path} is a repository of its own (a submodule?); ask the user to commit it")
-    finally:
-        os.close(fd)
-    return OnDisk("040000")
 
 
 def _holds_repository(folder: int) -> bool:

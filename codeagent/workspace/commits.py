@@ -4,10 +4,10 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Committed
 from codeagent.core.errors import ContentChanged
@@ -28,15 +28,6 @@ _LARGEST_READ = 512 << 10
 _LINK, _EXECUTABLE = "120000", "100755"
 _SECONDS = 300.0
 _MOST_SAID = 2000
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A commit that lacks only its last three steps."""
-
-    plan: CommitPlan
-    tree: str
-    selection: Selection
 
 
 class GitCommitter:
@@ -66,24 +57,25 @@ class GitCommitter:
         if os.path.lexists(repository.git / "index.lock"):
             raise _locked(repository.git)
         with repository.shadow(self._environment) as git:
-            return self._prepare(git, repository, message, paths).plan
+            plan, _, _ = self._prepare(git, repository, message, paths)
+            return plan
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
         repository = self._open()
         hooks = CommitHooks(repository, self._environment) if self._hooks else None
         with _index_lock(repository.git) as lock, repository.shadow(self._environment) as git:
-            prepared = self._prepare(git, repository, message, paths)
-            plan = prepared.plan
+            plan, tree, selection = self._prepare(git, repository, message, paths)
             if base is not None and base != plan.base:
                 raise ContentChanged("what would be committed is not what was shown; nothing was committed")
             text = _tidied(message)
             final = text if hooks is None else hooks.before(git, text)
             parents = ("-p", plan.parent) if plan.parent else ()
-            commit = _line(git.run("commit-tree", prepared.tree, *parents, "-F", "-", stdin=final.encode()))
-            lock.fill(_new_index(git, prepared.selection))
+            commit = _line(git.run("commit-tree", tree, *parents, "-F", "-", stdin=final.encode()))
+            lock.write(_new_index(git, selection))
+            lock.flush()
+            os.fsync(lock.fileno())
             _keep_objects(git)
             _move_branch(git, repository, plan, commit, final)
-            lock.replace_index()
         notices = () if final == text else ("a hook changed the message",)
         return Committed(commit, plan, notices + (() if hooks is None else hooks.after()))
 
@@ -99,7 +91,8 @@ class GitCommitter:
 
     def _prepare(
         self, git: "ShadowGit", repository: "CommitRepository", message: str, paths: tuple[str, ...]
-    ) -> _Prepared:
+    ) -> tuple[CommitPlan, str, Selection]:
+        """Return a commit that lacks only its last three steps: what it will be, its tree and its files."""
         _tidied(message)
         parent = _line(git.run("rev-parse", "--verify", "-q", f"refs/heads/{repository.branch}", codes=(0, 1)))
         if parent:
@@ -125,45 +118,29 @@ class GitCommitter:
         skipped = () if self._hooks else repository.hooks()
         unsigned, around = repository.is_on("commit.gpgsign"), str(repository.top) if repository.prefix else ""
         plan = CommitPlan(repository.branch, parent, author, changes, skipped, unsigned, base, around)
-        return _Prepared(plan, tree, selection)
-
-
-class _IndexLock:
-    """Git's own lock of the index, held so that no other git writes it in the meantime."""
-
-    def __init__(self, git: Path) -> None:
-        self._path, self._index = git / "index.lock", git / "index"
-        try:
-            self._fd = create_file(self._path, 0o666)
-        except FileExistsError:
-            raise _locked(git) from None
-        except OSError as error:
-            raise CommitRefused(f"{git} cannot be written to ({error.strerror}); ask the user to commit") from None
-
-    def fill(self, data: bytes) -> None:
-        with os.fdopen(os.dup(self._fd), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def replace_index(self) -> None:
-        self._path.replace(self._index)
-
-    def release(self, *, kept: bool) -> None:
-        os.close(self._fd)
-        if not kept:
-            self._path.unlink(missing_ok=True)
+        return plan, tree, selection
 
 
 @contextmanager
-def _index_lock(git: Path) -> Iterator[_IndexLock]:
-    lock = _IndexLock(git)
+def _index_lock(git: Path) -> Iterator[BinaryIO]:
+    """Hold git's own lock of the index, so that no other git writes it in the meantime.
+
+    The file becomes the new index, or is removed where the block raises.
+    """
+    path = git / "index.lock"
     try:
-        yield lock
-    except BaseException:
-        lock.release(kept=False)
-        raise
-    lock.release(kept=True)
+        fd = create_file(path, 0o666)
+    except FileExistsError:
+        raise _locked(git) from None
+    except OSError as error:
+        raise CommitRefused(f"{git} cannot be written to ({error.strerror}); ask the user to commit") from None
+    with os.fdopen(fd, "wb") as lock:
+        try:
+            yield lock
+            path.replace(git / "index")
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
 
 
 def _locked(git: Path) -> CommitRefused:
@@ -175,7 +152,7 @@ def _refuse_in_place(staged: bytes, repository: "CommitRepository") -> None:
     """Refuse if git knows the workspace's folder, or one above it, as something else, which would be lost."""
     parts = repository.prefix.split("/")[:-1]
     above = {"/".join(parts[: end + 1]) for end in range(len(parts))}
-    known = (row.partition(b"\t")[2].decode("utf-8", "surrogateescape") for row in staged.split(b"\0") if above)
+    known = (os.fsdecode(row.partition(b"\t")[2]) for row in staged.split(b"\0") if above)
     for path in known:
         if path in above:
             raise _replaced(path)
@@ -188,7 +165,7 @@ def _replaced(path: str) -> CommitRefused:
 def _changes(git: "ShadowGit", parent: str, tree: str, prefix: str) -> Iterator[CommitChange]:
     """Yield the commit's changes, with paths of the workspace. Raises CommitRefused if one is outside it."""
     raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True)
-    words = raw.decode("utf-8", "surrogateescape").split("\0")
+    words = os.fsdecode(raw).split("\0")
     rows = [(*facts.lstrip(":").split(" "), path) for facts, path in zip(words[0::2], words[1::2], strict=False)]
     wanted = {blob for row in rows[:_MOST_READ] for blob in row[2:4] if blob != _NOTHING}
     contents = git.contents(sorted(wanted), _LARGEST_READ)

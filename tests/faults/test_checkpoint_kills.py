@@ -14,7 +14,7 @@ import pytest
 
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
-from codeagent.workspace.snapshots.writer import FileWriter
+from codeagent.workspace.snapshots.nodes import FileWriter
 from tests.effort import times
 
 KILLS = times(5)

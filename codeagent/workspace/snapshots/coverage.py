@@ -12,8 +12,8 @@ from codeagent.disk.opens import read_regular
 from codeagent.disk.private import write_private
 from codeagent.disk.repository import isolated_environment, repository_of, work_tree_of
 from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope
-from codeagent.workspace.snapshots.contents import stamp_of
 from codeagent.workspace.snapshots.index import Stamp
+from codeagent.workspace.snapshots.nodes import stamp_of
 from codeagent.workspace.snapshots.store import UMASK, SnapshotStore
 
 _MOST_PHRASES = 50

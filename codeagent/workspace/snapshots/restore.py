@@ -12,10 +12,9 @@ from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
 from codeagent.core.errors import CheckpointError, CodeagentError
 from codeagent.disk.opens import sync_folder
 from codeagent.disk.private import replace_private
-from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import Coverage, decode
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
-from codeagent.workspace.snapshots.writer import FileState, FileWriter
 
 _KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
 _MODES = {kind: mode for mode, kind in _KINDS.items()}

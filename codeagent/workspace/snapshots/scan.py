@@ -13,9 +13,9 @@ from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_par
 from codeagent.disk.atomic import LEFTOVER, is_leftover
 from codeagent.disk.opens import open_below, open_folder
 from codeagent.workspace.ignore import IgnoreScope
-from codeagent.workspace.snapshots.contents import NotCovered, read_content, shown_size, stamp_of, trusted
 from codeagent.workspace.snapshots.coverage import SnapshotRecord
 from codeagent.workspace.snapshots.index import NO_STAMP, Folder, IndexEntry, Stamp
+from codeagent.workspace.snapshots.nodes import NotCovered, read_content, shown_size, stamp_of, trusted
 from codeagent.workspace.snapshots.objects import blob_name
 
 _OURS = frozenset({".git", ".codeagent"})
