@@ -1,22 +1,21 @@
 """Warns the author of a tool about weaknesses that do not keep it from working."""
 
+import pkgutil
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.schema import arguments_schema
+from codeagent.tools import builtin
+from codeagent.tools.jobs import JOB_TOOLS
+from codeagent.tools.schema import tool_schema
 
 _VAGUE_NAMES = """
     run do tool data x y f fn func function execute exec call handle process stuff thing helper util utils main test
     my_tool mytool action task command script foo bar
 """
 _VAGUE = frozenset(_VAGUE_NAMES.split())
-_BUILT_IN_NAMES = """
-    askuser bash edit gitcommit info joblist jobread jobsend jobstop jobwait list outputread read search write
-"""
-_BUILT_IN = frozenset(_BUILT_IN_NAMES.split())
-"""Without case, - and _."""
 _FEWEST_WORDS = 4
 _MOST_PARAMETERS = 20
 _MOST_NAMED = 5
@@ -27,17 +26,29 @@ def lint(tool: Tool[Any], where: str) -> tuple[ToolProblem, ...]:
 
     `where` is `file:line`, or the name of a package.
     """
-    schema = tool.schema or arguments_schema(tool.Args)
+    schema = tool_schema(tool)
     texts = [*_of_name(tool.name), *_of_description(tool), *_of_parameters(tool.name, schema)]
     return tuple(ToolProblem(where, text, "warning") for text in texts)
 
 
 def _of_name(name: str) -> Iterator[str]:
-    plain = name.lower().replace("-", "").replace("_", "")
+    plain = _plain(name)
     if name.lower() in _VAGUE or len(plain) < 2:
         yield f"the name {name} does not say what the tool does; the model chooses by the name"
-    if plain in _BUILT_IN:
+    if plain in _built_in():
         yield f"the name {name} is easily mixed up with a built-in tool; choose another one"
+
+
+@cache
+def _built_in() -> frozenset[str]:
+    """The plain names of all built-in tools: each has a module of its name, but for those of jobs."""
+    modules = [module.name for module in pkgutil.iter_modules(builtin.__path__)]
+    return frozenset(_plain(name) for name in [*modules, *(tool.name for tool in JOB_TOOLS)])
+
+
+def _plain(name: str) -> str:
+    """Without case, - and _."""
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def _of_description(tool: Tool[Any]) -> Iterator[str]:

@@ -20,9 +20,15 @@ from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.lint import lint
 from codeagent.tools.user.shell_script import DECIDES
 from codeagent.tools.user.templates import ArgvTemplate, Parameters, ShellTemplate, flaws_of_names, placeholders
-from codeagent.tools.user.yaml_model import VARIABLE_NAME, ToolFields, YamlReport
-from codeagent.tools.user.yaml_parameters import YamlArguments, narrowed_arguments, own_arguments
-from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, documents
+from codeagent.tools.user.yaml_model import (
+    VARIABLE_NAME,
+    ToolFields,
+    YamlArguments,
+    narrowed_arguments,
+    own_arguments,
+    report_invalid,
+)
+from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents
 from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Recipe, Restrictions, hosts_beyond
 
 _TIMEOUT = 120.0
@@ -90,7 +96,7 @@ class YamlLoader:
             fields = ToolFields.model_validate(value)
         except ValidationError as error:
             for details in error.errors(include_url=False):
-                report.invalid(path, details)
+                report_invalid(details, path, report)
             _check_names(value, path, report)
             return None
         if fields.builtin is not None:

@@ -1,25 +1,27 @@
-"""The keys that are allowed in a YAML tool file, and how a problem with one of them is reported.
+"""The keys that are allowed in a YAML tool file, and the arguments that its parameters make.
 
 Errors, documentation and the editors' schema come from this one model.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from codeagent.core.hosts import HostRule
-from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import ToolFile
-from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
-from codeagent.tools.user.templates import Flaw
-from codeagent.tools.user.yaml_text import Path, YamlDocument
+from codeagent.core.tool import Tool
+from codeagent.tools.schema import faults_of, kind_of, nearest_or_all, problems_of, quoted, text_or_json, tool_schema
+from codeagent.tools.user.templates import Parameter
+from codeagent.tools.user.yaml_text import Path, YamlReport
+from codeagent.tools.user.yaml_tools import AccessWord
 
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+_SAY_THE_TYPE = frozenset({"enum", "const", "anyOf", "oneOf", "allOf", "$ref"})
 _SHAPES = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -32,18 +34,18 @@ _SHAPES = {
 }
 
 
+def _is_texts(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
 def _network(value: Any) -> bool | list[str]:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+    if isinstance(value, bool) or _is_texts(value):
         return value
     raise ValueError("write true, false, or a list of host names")
 
 
 def _argv_item(value: Any) -> str | list[str]:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+    if isinstance(value, str) or _is_texts(value):
         return value
     if isinstance(value, bool | int | float):
         raise ValueError("an item is text; put it in quotes")
@@ -59,7 +61,7 @@ def _paths(value: Any) -> Any:
     """Take a list of globs for both reading and changing."""
     if not isinstance(value, list):
         return value
-    if value and all(isinstance(item, str) and item for item in value):
+    if _is_texts(value) and all(value):
         return {"read": value, "write": value}
     raise ValueError("write a list of globs, or read and write with a list each")
 
@@ -69,7 +71,7 @@ def _restrictions(value: Any) -> Any:
     return {"paths": value} if isinstance(value, list) else value
 
 
-def _schema(value: Any) -> dict[str, Any]:
+def _mapping(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise ValueError("a schema is a mapping")
@@ -126,7 +128,7 @@ class ParameterFields(YamlSection):
         description="`path` is a text that names a file in the workspace. Default: what the schema says, or string.",
     )
     required: bool | None = Field(default=None, description="Default: true, unless there is a default.")
-    schema_: Annotated[dict[str, Any], BeforeValidator(_schema)] | None = Field(
+    schema_: Annotated[dict[str, Any], BeforeValidator(_mapping)] | None = Field(
         default=None, alias="schema", description="Further JSON Schema keywords: enum, minimum, pattern, items, …"
     )
     default: Any = Field(default=None, description="What holds where the model leaves it out.")
@@ -196,59 +198,13 @@ def file_schema() -> dict[str, Any]:
     }
 
 
-class YamlReport:
-    """Collects the problems of one document, in the order of the lines."""
-
-    def __init__(self, file: ToolFile, document: YamlDocument) -> None:
-        self._shown = file.shown
-        self._lines = file.content.decode("utf-8", "replace").split("\n")
-        self._document = document
-        self._found: dict[tuple[int, str, str], ToolProblem] = {}
-
-    @property
-    def problems(self) -> tuple[ToolProblem, ...]:
-        return tuple(self._found[key] for key in sorted(self._found, key=lambda key: key[0]))
-
-    @property
-    def has_errors(self) -> bool:
-        return any(problem.level == "error" for problem in self._found.values())
-
-    def where(self, path: Path) -> str:
-        return f"{self._shown}:{self._document.line(path)}"
-
-    def error(self, path: Path, text: str, *, source: str = "") -> None:
-        """`source` is what to look for in the lines below the key, to point at the very line."""
-        self._add(path, text, source, warning=False)
-
-    def warn(self, path: Path, text: str, *, source: str = "") -> None:
-        self._add(path, text, source, warning=True)
-
-    def flaw(self, path: Path, flaw: Flaw) -> None:
-        self._add((*path, *flaw.at), flaw.text, flaw.source, warning=flaw.warning)
-
-    def invalid(self, path: Path, error: ErrorDetails) -> None:
-        """Report an error that pydantic found below the path."""
-        own = tuple(error["loc"])
-        if error["type"] == "missing":
-            self.error((*path, *own[:-1]), f"{own[-1]} is missing")
-            return
-        self.error((*path, *own), _phrase(error, own))
-
-    def _add(self, path: Path, text: str, source: str, *, warning: bool) -> None:
-        line = self._line(path, source)
-        key = _written(path)
-        where = f"{self._shown}:{line}: {key}" if key else f"{self._shown}:{line}"
-        self._found.setdefault((line, key, text), ToolProblem(where, text, "warning" if warning else "error"))
-
-    def _line(self, path: Path, source: str) -> int:
-        first = self._document.line(path)
-        if not source:
-            return first
-        return next((n for n in range(first, len(self._lines) + 1) if source in self._lines[n - 1]), first)
-
-
-def _written(path: Path) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+def report_invalid(error: ErrorDetails, path: Path, report: YamlReport) -> None:
+    """Report an error that pydantic found below the path."""
+    own = tuple(error["loc"])
+    if error["type"] == "missing":
+        report.error((*path, *own[:-1]), f"{own[-1]} is missing")
+    else:
+        report.error((*path, *own), _phrase(error, own))
 
 
 def _phrase(error: ErrorDetails, path: tuple[int | str, ...]) -> str:
@@ -257,7 +213,8 @@ def _phrase(error: ErrorDetails, path: tuple[int | str, ...]) -> str:
         case "extra_forbidden":
             return "no such key" + _nearest(path)
         case "literal_error":
-            return f"write {_unquoted(str(context['expected']))}, not {quoted(text_or_json(error['input']))}"
+            wanted = str(context["expected"]).replace("'", "")
+            return f"write {wanted}, not {quoted(text_or_json(error['input']))}"
         case "string_pattern_mismatch" if path[-1:] == ("name",):
             most = "letters, digits, _ or -" + (", and no digit or - first" if len(path) > 1 else "")
             return f"{quoted(str(error['input']))} is not a name; use 1 to 64 {most}"
@@ -274,10 +231,6 @@ def _phrase(error: ErrorDetails, path: tuple[int | str, ...]) -> str:
             return message[:1].lower() + message[1:]
 
 
-def _unquoted(expected: str) -> str:
-    return expected.replace("'", "")
-
-
 def _nearest(path: tuple[int | str, ...]) -> str:
     sections: dict[str, type[BaseModel]] = {
         "parameters": ParameterFields, "restrictions": RestrictionFields, "paths": PathRules,
@@ -286,3 +239,141 @@ def _nearest(path: tuple[int | str, ...]) -> str:
     section = sections.get(names[-1], ToolFields) if names else ToolFields
     known = [field.alias or name for name, field in section.model_fields.items()]
     return nearest_or_all(str(path[-1]), known, most=1)
+
+
+@dataclass(frozen=True)
+class YamlArguments:
+    """The arguments that a tool takes."""
+
+    schema: dict[str, Any]
+    parameters: dict[str, Parameter]
+    paths: dict[str, AccessWord | None]
+    preset: dict[str, Any]
+
+
+def own_arguments(fields: Sequence[ParameterFields], path: Path, report: YamlReport) -> YamlArguments:
+    """The arguments of a tool with a template."""
+    properties: dict[str, Any] = {}
+    parameters: dict[str, Parameter] = {}
+    paths: dict[str, AccessWord | None] = {}
+    for at, one in enumerate(fields):
+        here = (*path, at)
+        if one.name in properties:
+            report.error((*here, "name"), f"there is another parameter {one.name}")
+        if "value" in one.model_fields_set:
+            report.error((*here, "value"), "only a tool with builtin has set values; write it into the template")
+        properties[one.name] = _property(one, here, report)
+        kind = _type_of(properties[one.name])
+        if "array" in kind and kind != ["array"]:
+            report.error((*here, "schema"), "a parameter is either a list or not a list; give one type")
+        parameters[one.name] = Parameter(
+            one.name,
+            "path" if one.type == "path" else kind[0] if len(kind) == 1 else "mixed",
+            may_be_missing=not _is_required(one) and "default" not in one.model_fields_set,
+            allow_dash=one.allow_dash,
+        )
+        if one.type == "path":
+            paths[one.name] = one.access
+        elif one.access is not None:
+            report.error((*here, "access"), "only a parameter of type path has it")
+    required = [one.name for one in fields if _is_required(one)]
+    return YamlArguments(_object(properties, required), parameters, paths, {})
+
+
+def narrowed_arguments(
+    fields: Sequence[ParameterFields], inner: Tool[Any], path: Path, report: YamlReport
+) -> YamlArguments:
+    """The arguments of a tool made from a built-in one: those listed, or all of them if none is."""
+    schema = tool_schema(inner)
+    known: Mapping[str, Any] = schema.get("properties", {})
+    needed: list[str] = schema.get("required", [])
+    properties: dict[str, Any] = {} if fields else dict(known)
+    preset: dict[str, Any] = {}
+    required = [] if fields else list(needed)
+    for at, one in enumerate(fields):
+        here = (*path, at)
+        if one.name not in known:
+            hint = nearest_or_all(one.name, known)
+            report.error((*here, "name"), f"{inner.name} has no argument {one.name}{hint}")
+            continue
+        if one.access is not None or one.allow_dash:
+            key = "access" if one.access is not None else "allow_dash"
+            report.error((*here, key), "only a tool with argv or command has it")
+        if one.name in properties or one.name in preset:
+            report.error((*here, "name"), f"there is another parameter {one.name}")
+        narrowed = {**known[one.name], **_narrowing(one, known[one.name], here, report)}
+        if "value" in one.model_fields_set:
+            preset[one.name] = one.value
+            _check_fits(narrowed, one.name, one.value, (*here, "value"), report)
+            continue
+        properties[one.name] = narrowed
+        if (one.name in needed and "default" not in one.model_fields_set) or one.required:
+            required.append(one.name)
+    lacking = [name for name in needed if fields and name not in properties and name not in preset]
+    if lacking and not report.has_errors:
+        report.error(path, f"{inner.name} needs {', '.join(lacking)}: list it, or set it with value")
+    return YamlArguments(_object(properties, required), {}, {}, preset)
+
+
+def _narrowing(one: ParameterFields, known: dict[str, Any], here: Path, report: YamlReport) -> dict[str, Any]:
+    """What the file adds to a property of a built-in tool."""
+    kind = "string" if one.type == "path" else one.type
+    if kind is not None and known.get("type") not in (None, kind):
+        report.error((*here, "type"), f"it is {known['type']} in the built-in tool")
+    added = dict(one.schema_ or {})
+    _check_schema({**known, **added}, (*here, "schema"), report)
+    return _with_default(added, one, here, report)
+
+
+def _property(one: ParameterFields, here: Path, report: YamlReport) -> dict[str, Any]:
+    written = dict(one.schema_ or {})
+    kind = "string" if one.type == "path" else one.type
+    if kind is not None and written.get("type", kind) != kind:
+        report.error((*here, "schema", "type"), f"it says {written['type']}, and type says {one.type}")
+    if kind is None and not (_SAY_THE_TYPE | {"type"}) & written.keys():
+        kind = "string"
+    schema = ({"type": kind} if kind is not None else {}) | written
+    if one.type == "path":
+        schema.setdefault("minLength", 1)
+    _check_schema(schema, (*here, "schema"), report)
+    return _with_default(schema, one, here, report)
+
+
+def _with_default(schema: dict[str, Any], one: ParameterFields, here: Path, report: YamlReport) -> dict[str, Any]:
+    """The schema with the parameter's description and default."""
+    if one.description:
+        schema["description"] = one.description
+    if "default" in one.model_fields_set:
+        if one.required:
+            report.error((*here, "required"), "what is required has no default")
+        _check_fits(schema, one.name, one.default, (*here, "default"), report)
+        schema["default"] = one.default
+    return schema
+
+
+def _check_schema(schema: dict[str, Any], here: Path, report: YamlReport) -> None:
+    for problem in problems_of(schema):
+        report.error(here, problem)
+
+
+def _check_fits(schema: dict[str, Any], name: str, value: Any, here: Path, report: YamlReport) -> None:
+    if problems_of(schema):
+        return
+    for fault in faults_of(_object({name: schema}, []), {name: value}):
+        report.error(here, f"it {fault.text.removeprefix('Input ')}")
+
+
+def _is_required(one: ParameterFields) -> bool:
+    return one.required if one.required is not None else "default" not in one.model_fields_set
+
+
+def _type_of(schema: dict[str, Any]) -> list[str]:
+    """Without null."""
+    kind = schema.get("type", "mixed")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return [str(one) for one in kinds if one != "null"] or ["mixed"]
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    needed = {"required": required} if required else {}
+    return {"type": "object", "properties": properties, **needed, "additionalProperties": False}

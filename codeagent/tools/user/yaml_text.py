@@ -1,9 +1,13 @@
-"""Reads untrusted YAML into plain values: bounded, safe types only, unique keys, every value with its line."""
+"""Reads untrusted YAML into plain values, bounded and of safe types only, and reports problems with their lines."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.catalog import ToolFile
+from codeagent.tools.user.templates import Flaw
 
 LARGEST = 256 * 1024
 _DEEPEST = 24
@@ -168,3 +172,50 @@ class _Construction:
 
 def _short(tag: str) -> str:
     return tag.replace("tag:yaml.org,2002:", "!!")[:60]
+
+
+class YamlReport:
+    """Collects the problems of one document, in the order of the lines."""
+
+    def __init__(self, file: ToolFile, document: YamlDocument) -> None:
+        self._shown = file.shown
+        self._lines = file.content.decode("utf-8", "replace").split("\n")
+        self._document = document
+        self._found: dict[tuple[int, str, str], ToolProblem] = {}
+
+    @property
+    def problems(self) -> tuple[ToolProblem, ...]:
+        return tuple(self._found[key] for key in sorted(self._found, key=lambda key: key[0]))
+
+    @property
+    def has_errors(self) -> bool:
+        return any(problem.level == "error" for problem in self._found.values())
+
+    def where(self, path: Path) -> str:
+        return f"{self._shown}:{self._document.line(path)}"
+
+    def error(self, path: Path, text: str, *, source: str = "") -> None:
+        """`source` is what to look for in the lines below the key, to point at the very line."""
+        self._add(path, text, source, warning=False)
+
+    def warn(self, path: Path, text: str, *, source: str = "") -> None:
+        self._add(path, text, source, warning=True)
+
+    def flaw(self, path: Path, flaw: Flaw) -> None:
+        self._add((*path, *flaw.at), flaw.text, flaw.source, warning=flaw.warning)
+
+    def _add(self, path: Path, text: str, source: str, *, warning: bool) -> None:
+        line = self._line(path, source)
+        key = _written(path)
+        where = f"{self._shown}:{line}: {key}" if key else f"{self._shown}:{line}"
+        self._found.setdefault((line, key, text), ToolProblem(where, text, "warning" if warning else "error"))
+
+    def _line(self, path: Path, source: str) -> int:
+        first = self._document.line(path)
+        if not source:
+            return first
+        return next((n for n in range(first, len(self._lines) + 1) if source in self._lines[n - 1]), first)
+
+
+def _written(path: Path) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

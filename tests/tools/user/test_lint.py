@@ -38,7 +38,7 @@ def test_a_name_that_says_nothing_is_named(name: str) -> None:
     assert text == f"the name {name} does not say what the tool does; the model chooses by the name"
 
 
-@for_each("name", ["Bash", "read_", "ask-user", "outputRead"])
+@for_each("name", ["Bash", "read_", "ask-user", "outputRead", "search-memory", "joblist"])
 def test_a_name_close_to_that_of_a_built_in_tool_is_named(name: str) -> None:
     [text] = said(name)
     assert "easily mixed up with a built-in tool" in text
