@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.formats import protocol_named
+from codeagent.llm.protocols.formats import PROTOCOLS
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Text
 
 CLAIMED = {
@@ -157,7 +157,7 @@ def cuts(row: Row) -> list[list[str]]:
 
 
 def read(protocol: str, tools: list[ToolDefinition], chunks: list[str]) -> Outcome:
-    parser = protocol_named(protocol).parser(tools)
+    parser = PROTOCOLS[protocol].parser(tools)
     pieces: list[AnswerPiece] = [piece for chunk in chunks for piece in parser.feed(chunk)]
     pieces += parser.close()
     calls = [(piece.name, decoded(piece.arguments)) for piece in pieces if isinstance(piece, ParsedCall)]

@@ -7,7 +7,7 @@ from codeagent.core.budget import Effort
 from codeagent.core.model import Model
 from codeagent.llm.demo import demo_model
 from codeagent.llm.litellm_model import LitellmModel
-from codeagent.llm.protocols.protocol import TextProtocol, TextTools
+from codeagent.llm.protocols.protocol import TextTools
 from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script
@@ -62,14 +62,8 @@ def _with_tools(model: Model, tools: TextTools) -> Model:
     """Apply the user's choice of protocol; without one, text replaces native tools once the provider refuses them."""
     choice = tools.choice(model.name)
     if choice is None:
-        return NativeFirstModel(model, lambda: _protocol_when_refused(tools))
+        return NativeFirstModel(model, tools.when_refused)
     from codeagent.llm.protocols.formats import protocol_of  # parsers that most models never need
 
     protocol = protocol_of(choice)
     return model if protocol is None else TextToolModel(model, protocol)
-
-
-def _protocol_when_refused(tools: TextTools) -> TextProtocol:
-    from codeagent.llm.protocols.formats import protocol_named  # as above
-
-    return protocol_named(tools.when_refused)

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from codeagent.core.messages import ToolCall
-from codeagent.llm.protocols.formats import HermesProtocol, JsonProtocol
-from codeagent.llm.protocols.protocol import TextProtocol
+from codeagent.llm.protocols.formats import HERMES, JSON, TextProtocol
 from tests.e2e.product import Done, Event, Product, Turn, bash, calls, of, read, results, say, text_of
 
 EDIT = ("edit", {"path": "sums.py", "old_string": "a - b", "new_string": "a + b"})
@@ -65,7 +64,7 @@ def test_the_events_of_a_model_that_speaks_hermes_are_those_of_native_calls(bug:
     native = fixed(bug, *STEPS)
     (bug.workspace / "sums.py").write_text("def add(a, b):\n    return a - b\n")
     settle(bug)
-    text = fixed(bug, *(as_text(turn, HermesProtocol()) for turn in STEPS))
+    text = fixed(bug, *(as_text(turn, HERMES) for turn in STEPS))
     assert [result["name"] for result in results(text.events)] == ["bash", "read", "read", "edit", "bash"]
     assert [result["error"] is not None for result in results(text.events)] == [True, False, True, False, False]
     assert "tool_call" not in "".join(delta["text"] for delta in of(text.events, "text.delta"))
@@ -77,7 +76,7 @@ def test_the_events_of_a_model_that_speaks_hermes_are_those_of_native_calls(bug:
 
 def test_a_refusal_of_native_tools_is_said_and_the_run_goes_on_as_text(bug: Product) -> None:
     refused = {"error": {"status": 400, "message": "gemma does not support tools"}}
-    done = fixed(bug, refused, *(as_text(turn, JsonProtocol()) for turn in STEPS))
+    done = fixed(bug, refused, *(as_text(turn, JSON) for turn in STEPS))
     [notice] = [event for event in of(done.events, "notice") if event["code"] == "model.retry"]
     assert "gemma does not support tools; tools are written as text from here on (json)" in notice["text"]
     assert len(results(done.events)) == 5
@@ -85,9 +84,9 @@ def test_a_refusal_of_native_tools_is_said_and_the_run_goes_on_as_text(bug: Prod
 
 def test_a_block_that_is_cut_off_never_runs_and_the_model_repairs_it(bug: Product) -> None:
     settle(bug)
-    whole = as_text(calls(EDIT), HermesProtocol())
+    whole = as_text(calls(EDIT), HERMES)
     cut = {"text": whole["text"].removesuffix("\n</tool_call>")}
-    seen = as_text(calls(read("sums.py")), HermesProtocol())
+    seen = as_text(calls(read("sums.py")), HERMES)
     done = fixed(bug, seen, cut, {**whole, "expect": "never closed"}, say("Done."))
     _, first, second = results(done.events)
     assert first["error"]["kind"] == "invalid_args" and not first["executed"]

@@ -1,17 +1,27 @@
 """Reads a block with one tag per argument, as XML, Qwen's and GLM's formats have it."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 from xml.sax.saxutils import unescape
 
 from codeagent.core.coercion import as_json, as_said, as_string
-from codeagent.llm.protocols.json_blocks import NO_CALL, UNCLOSED
+from codeagent.llm.protocols.json_blocks import UNCLOSED, unreadable
 from codeagent.llm.protocols.json_calls import is_object
-from codeagent.llm.protocols.marks import Characters, Mark, MarkPart
-from codeagent.llm.protocols.protocol import BlockStep, BrokenCall, ParsedCall
+from codeagent.llm.protocols.marks import (
+    AnswerEnded,
+    Block,
+    BlockEnd,
+    Characters,
+    Literals,
+    Mark,
+    MarkPart,
+    Source,
+    more,
+)
+from codeagent.llm.protocols.protocol import BrokenCall, ParsedCall
 
 ENTITIES = {"&quot;": '"', "&#10;": "\n"}
 _KEY = Characters(r"[^<>\n]", 1, 1000, name="key")
@@ -21,9 +31,7 @@ _ALL_ARGUMENTS = ("arguments", "input", "parameters")
 _SPACE = re.compile(r"\s*")
 _STATED_TYPE = re.compile(r"""\b(?:type|string)=["'](\w+)["']""")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
-_CDATA_BEGINS = re.compile(r"\s{0,64}<!\[CDATA\[")
 _SHORT_SPACE = re.compile(r"\s{0,64}")
-_State = Literal["between", "first", "value", "behind", "cdata", "behind cdata", "broken"]
 
 
 @dataclass(frozen=True)
@@ -46,13 +54,9 @@ class Tags:
         return Mark((self.argument_head, *self.argument_rest), None)
 
     @cached_property
-    def literals(self) -> tuple[str, ...]:
+    def in_value(self) -> Literals:
         """The marks that count within a value."""
-        return (self.argument_end, self.end, self.nested, "\n" + self.argument_head)
-
-    @cached_property
-    def in_value(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(re.escape, self.literals)))
+        return Literals((self.argument_end, self.end, self.nested, "\n" + self.argument_head))
 
 
 def attribute_tags(block: str, argument: str) -> Tags:
@@ -90,203 +94,152 @@ class _Argument:
     """The value came as CDATA: nothing is trimmed."""
 
 
+class _Malformed(Exception):
+    """What is in the block is not an argument."""
+
+
 class ArgumentBlock:
-    """Reads one block; values are taken as they are.
+    """One block; values are taken as they are.
 
     A value ends at its closing tag if another argument or the end of the block follows. If that tag
     was forgotten, it ends at a line that begins another argument of the tool.
     """
 
-    def __init__(
-        self, tags: Tags, opened: str, name: str, schema: Mapping[str, Any], *, well_formed: bool = True
-    ) -> None:
-        """`opened` is the opening mark as the model wrote it, `schema` that of the tool's arguments.
-
-        A block whose opening is not `well_formed` is only searched for its end.
-        """
-        self._tags, self._opened, self._name, self._schema = tags, opened, name, schema
-        self._raw: list[str] = []
+    def __init__(self, source: Source, tags: Tags, opened: str, name: str, schema: Mapping[str, Any]) -> None:
+        """`opened` is the opening mark as the model wrote it, `schema` that of the tool's arguments."""
+        self._source, self._tags, self._opened, self._name, self._schema = source, tags, opened, name, schema
         self._arguments: list[_Argument] = []
-        self._now = _Argument()
-        self._behind: list[str] = []
-        self._depth = 0
-        self._tail = ""
-        self._state: _State = "between" if well_formed else "broken"
-        self._outcome: BlockStep | None = None
 
-    def read(self, data: str, position: int) -> BlockStep:
-        while self._outcome is None:
-            moved = self._advance(data, position)
-            if moved is None:
-                return BlockStep(position)
-            self._raw.append(data[position:moved])
-            position = moved
-        return replace(self._outcome, position=position)
+    def read(self, *, well_formed: bool = True) -> Block:
+        """A block whose opening is not `well_formed` is only searched for its end."""
+        taken = ""
+        try:
+            try:
+                if well_formed:
+                    return (yield from self._read_arguments())
+            except _Malformed:
+                taken = self._source.block()
+            return (yield from self._read_malformed(taken))
+        except AnswerEnded:
+            raw = taken + self._source.block() + self._source.rest
+            return BlockEnd((BrokenCall(self._name, self._opened + raw, UNCLOSED),))
 
-    def close(self, rest: str) -> BlockStep:
-        return BlockStep(0, (BrokenCall(self._name, self._opened + "".join(self._raw) + rest, UNCLOSED),), ended=True)
+    def _read_malformed(self, taken: str) -> Block:
+        """Read up to the first closing tag: that is the raw text of a call."""
+        source, tail = self._source, taken
+        while self._tags.end not in (searched := tail + source.take(len(source.data))):
+            tail = searched[-len(self._tags.end) :]
+            yield from more()
+        body, _, rest = (taken + source.block()).partition(self._tags.end)
+        return BlockEnd((unreadable(self._name, self._opened, body),), again=rest, doubt=True)
 
-    def _advance(self, data: str, position: int) -> int | None:
-        """Return how far it got, None if more text is needed; the state or the position changes."""
-        match self._state:
-            case "between":
-                return self._between(data, position)
-            case "first":
-                return self._first(data, position)
-            case "value":
-                return self._value(data, position)
-            case "behind":
-                return self._behind_value(data, position)
-            case "cdata":
-                return self._cdata(data, position)
-            case "behind cdata":
-                return self._behind_cdata(data, position)
-            case "broken":
-                return self._broken(data, position)
+    def _read_arguments(self) -> Block:
+        source = self._source
+        while True:
+            end = _skip(source.data, source.at)
+            found = self._tags.argument.match(source.data, end)
+            if source.data.startswith(self._tags.end, end):
+                source.skip(end + len(self._tags.end))
+                return BlockEnd((self._call(),))
+            if found is not None:
+                groups = found.groupdict()
+                stated = _STATED_TYPE.search(groups.get("rest") or "")
+                argument = _Argument(unescape(groups["key"], ENTITIES), stated[1] if stated else "")
+                source.take(found.end())
+                yield from self._read_value(argument)
+                self._arguments.append(argument)
+            elif self._may_go_on(end):
+                source.take(end)
+                yield from more()
+            else:
+                source.take(end)
+                raise _Malformed
 
-    def _between(self, data: str, position: int) -> int | None:
-        end = _skip(data, position)
-        if data.startswith(self._tags.end, end):
-            self._outcome = BlockStep(0, (self._call(),), ended=True)
-            return end + len(self._tags.end)
-        found = self._tags.argument.match(data, end)
-        if found is not None:
-            groups = found.groupdict()
-            stated = _STATED_TYPE.search(groups.get("rest") or "")
-            self._now = _Argument(unescape(groups["key"], ENTITIES), stated[1] if stated else "")
-            self._state = "first"
-            return found.end()
-        if self._may_go_on(data, end):
-            return end if end > position else None
-        self._break()
-        return end
-
-    def _may_go_on(self, data: str, position: int) -> bool:
+    def _may_go_on(self, position: int) -> bool:
         """Tell whether the end of the block or an argument could still begin here."""
+        data = self._source.data
         return self._tags.end.startswith(data[position:]) or self._tags.argument.may_begin(data, position)
 
-    def _first(self, data: str, position: int) -> int | None:
-        """Read the beginning of a value."""
-        self._state = "value"
-        if not self._tags.cdata:
-            return position
-        found = _CDATA_BEGINS.match(data, position)
-        if found is not None:
-            self._state, self._now.exact = "cdata", True
-            return found.end()
-        space = _SHORT_SPACE.match(data, position)
-        assert space is not None
-        if _CDATA.startswith(data[space.end() :]):
-            self._state = "first"
-            return None
-        return position
+    def _read_value(self, argument: _Argument) -> Generator[str, bool, None]:
+        source, tags, depth = self._source, self._tags, 0
+        if tags.cdata and (yield from self._begins_cdata()):
+            argument.exact = True
+            yield from self._read_cdata(argument)
+            return
+        while True:
+            found, certain = tags.in_value.find(source.data, source.at)
+            argument.parts.append(source.take(certain))
+            if found is None:
+                yield from more()
+            elif found[0].startswith("\n"):
+                if not depth and (yield from self._begins_another(argument)):
+                    return
+                argument.parts.append(source.take(source.at + len(found[0])))
+            elif found[0] == tags.argument_end and not depth:
+                closing = source.take(found.end())
+                if (yield from self._is_closed(behind := [closing])):
+                    return
+                argument.parts += behind
+            else:
+                depth += (found[0] == tags.nested) - (found[0] == tags.end and depth > 0)
+                argument.parts.append(source.take(found.end()))
 
-    def _value(self, data: str, position: int) -> int | None:
-        found = self._tags.in_value.search(data, position)
-        if found is None:
-            end = self._certain(data, position)
-            self._now.parts.append(data[position:end])
-            return end if end > position else None
-        mark = found[0]
-        if mark.startswith("\n"):
-            return self._forgotten_end(data, position, found.start())
-        if mark == self._tags.argument_end and not self._depth:
-            self._now.parts.append(data[position : found.start()])
-            self._behind, self._state = [mark], "behind"
-            return found.end()
-        if mark == self._tags.nested:
-            self._depth += 1
-        elif mark == self._tags.end and self._depth:
-            self._depth -= 1
-        self._now.parts.append(data[position : found.end()])
-        return found.end()
-
-    def _certain(self, data: str, position: int) -> int:
-        """Return the end of the text in which no mark can have begun."""
-        start = max(position, len(data) - max(map(len, self._tags.literals)))
-        for at in range(start, len(data)):
-            if any(literal.startswith(data[at:]) for literal in self._tags.literals):
-                return at
-        return len(data)
-
-    def _forgotten_end(self, data: str, position: int, line_break: int) -> int | None:
-        found = self._tags.argument.match(data, line_break + 1)
-        if found is None and self._tags.argument.may_begin(data, line_break + 1):
-            self._now.parts.append(data[position:line_break])
-            return line_break if line_break > position else None
-        if found is not None and not self._depth and self._is_another(unescape(found["key"], ENTITIES)):
-            self._now.parts.append(data[position:line_break])
-            self._end_value()
-            return line_break
-        self._now.parts.append(data[position : line_break + 1])
-        self._now.parts.append(self._tags.argument_head)
-        return line_break + 1 + len(self._tags.argument_head)
-
-    def _is_another(self, key: str) -> bool:
-        known = self._schema.get("properties")
-        given = [argument.key for argument in self._arguments] + [self._now.key]
+    def _begins_another(self, now: _Argument) -> Generator[str, bool, bool]:
+        """Tell whether the next line begins another argument, so that the closing tag of this one was forgotten."""
+        source, argument = self._source, self._tags.argument
+        while (found := argument.match(source.data, source.at + 1)) is None:
+            if not argument.may_begin(source.data, source.at + 1):
+                return False
+            yield from more()
+        known, key = self._schema.get("properties"), unescape(found["key"], ENTITIES)
+        given = [each.key for each in (*self._arguments, now)]
         return isinstance(known, Mapping) and key in known and key not in given
 
-    def _behind_value(self, data: str, position: int) -> int | None:
-        """Read on after a closing tag: it counts unless what follows is still the value."""
-        end = _skip(data, position)
-        if data.startswith(self._tags.end, end) or self._tags.argument.match(data, end) is not None:
-            self._end_value()
-            return end
-        if end > position:
-            self._behind.append(data[position:end])
-            return end
-        if self._may_go_on(data, end):
-            return None
-        self._now.parts += self._behind
-        self._state = "value"
-        return end
+    def _is_closed(self, behind: list[str]) -> Generator[str, bool, bool]:
+        """Tell whether a closing tag counts, unless what follows is still the value; `behind` takes in the blanks."""
+        source = self._source
+        while True:
+            end = _skip(source.data, source.at)
+            behind.append(source.take(end))
+            if source.data.startswith(self._tags.end, end) or self._tags.argument.match(source.data, end) is not None:
+                return True
+            if not self._may_go_on(end):
+                return False
+            yield from more()
 
-    def _cdata(self, data: str, position: int) -> int | None:
-        found = data.find(_CDATA_END, position)
-        if found >= 0:
-            self._now.parts.append(data[position:found])
-            self._state = "behind cdata"
-            return found + len(_CDATA_END)
-        end = len(data) - next(size for size in (2, 1, 0) if data.endswith(_CDATA_END[:size], position))
-        self._now.parts.append(data[position:end])
-        return end if end > position else None
+    def _begins_cdata(self) -> Generator[str, bool, bool]:
+        source = self._source
+        while True:
+            space = _SHORT_SPACE.match(source.data, source.at)
+            assert space is not None
+            if source.data.startswith(_CDATA, space.end()):
+                source.take(space.end() + len(_CDATA))
+                return True
+            if not _CDATA.startswith(source.data[space.end() :]):
+                return False
+            yield from more()
 
-    def _behind_cdata(self, data: str, position: int) -> int | None:
-        if data.startswith(_CDATA, position):
-            self._state = "cdata"
-            return position + len(_CDATA)
-        end = _skip(data, position)
-        if data.startswith(self._tags.argument_end, end):
-            self._end_value()
-            return end + len(self._tags.argument_end)
-        if end > position:
-            return end
-        if _CDATA.startswith(data[end:]) or self._tags.argument_end.startswith(data[end:]):
-            return None
-        self._break()
-        return end
-
-    def _end_value(self) -> None:
-        self._arguments.append(self._now)
-        self._state = "between"
-
-    def _break(self) -> None:
-        self._state, self._tail = "broken", "".join(self._raw)
-
-    def _broken(self, data: str, position: int) -> int | None:
-        """Read a malformed block: up to the first closing tag it is the raw text of a call."""
-        if position == len(data):
-            return None
-        searched = self._tail + data[position:]
-        self._tail = searched[-len(self._tags.end) :]
-        if self._tags.end not in searched:
-            return len(data)
-        body, _, rest = ("".join(self._raw) + data[position:]).partition(self._tags.end)
-        readable = body.strip() and not is_object(body)
-        piece = ParsedCall(self._name, body) if readable else BrokenCall(self._name, self._opened + body, NO_CALL)
-        self._outcome = BlockStep(0, (piece,), ended=True, again=rest, doubt=True)
-        return len(data)
+    def _read_cdata(self, argument: _Argument) -> Generator[str, bool, None]:
+        """Read CDATA, or several one after the other, and the closing tag. Raises _Malformed."""
+        source, closing = self._source, self._tags.argument_end
+        while True:
+            found = source.data.find(_CDATA_END, source.at)
+            if found < 0:
+                begun = next(size for size in (2, 1, 0) if source.data.endswith(_CDATA_END[:size], source.at))
+                argument.parts.append(source.take(len(source.data) - begun))
+                yield from more()
+                continue
+            argument.parts.append(source.take(found))
+            source.take(found + len(_CDATA_END))
+            while not source.data.startswith(_CDATA, _skip(source.data, source.at)):
+                source.take(_skip(source.data, source.at))
+                if source.data.startswith(closing, source.at):
+                    source.take(source.at + len(closing))
+                    return
+                if not any(mark.startswith(source.rest) for mark in (_CDATA, closing)):
+                    raise _Malformed
+                yield from more()
+            source.take(source.data.index(_CDATA, source.at) + len(_CDATA))
 
     def _call(self) -> ParsedCall:
         if (whole := self._wrapped()) is not None:

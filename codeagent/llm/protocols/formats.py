@@ -5,9 +5,10 @@ Each writes one format and reads its whole family, since models mix them up.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from re import Match
-from typing import Literal
 from xml.sax.saxutils import escape, unescape
 
 from codeagent.core.coercion import as_said, as_string
@@ -16,8 +17,8 @@ from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentBlock, Tags, attribute_tags
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
 from codeagent.llm.protocols.json_calls import is_object, members
-from codeagent.llm.protocols.marks import SPACE, Ahead, BlockReader, Characters, Mark, MarkPart
-from codeagent.llm.protocols.protocol import AnswerParser, Body, ProtocolChoice, Schemas, TextProtocol, schemas, section
+from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Characters, Mark, MarkPart, Source
+from codeagent.llm.protocols.protocol import Body, ProtocolChoice, Schemas, schemas
 from codeagent.llm.protocols.reader import Reader
 
 _NO_TEXT = "(no output)"
@@ -91,6 +92,8 @@ _AROUND_XML = (
     "minimax:tool_call",
     "dots_function_call",
 )
+_ARGUMENTS = '{"its": "arguments"}'
+_FORM = f'{{"name": "the tool", "arguments": {_ARGUMENTS}}}'
 _XML_FORM = (
     '<invoke name="the tool">\n<parameter name="text argument">its text, as it is</parameter>\n'
     '<parameter name="other argument" type="json">["as", "JSON"]</parameter>\n</invoke>\n\n'
@@ -101,161 +104,165 @@ _CDATA_NEEDED = ("<![CDATA[", "<parameter", "</parameter", "<invoke", "</invoke"
 _WORDS = ("true", "false", "null")
 
 
+@dataclass(frozen=True)
+class TextProtocol:
+    """One way to write tools, calls and results as text.
+
+    Rendering depends on its input alone, so that a provider's cache holds from turn to turn.
+    """
+
+    name: str
+    form: str
+    """How a call looks."""
+    result: str
+    """A sentence on how results look."""
+    render_call: Callable[[ToolCall], str]
+    """Writes a call so that the parser reads the same name, and the same arguments if they are a JSON object."""
+    render_results: Callable[[Sequence[ToolMessage]], str]
+    """Writes one user message for the calls of one answer: each result with its number and its tool's name."""
+    parser: Callable[[Sequence[ToolDefinition]], Reader]
+    """Makes a parser for one answer."""
+
+    def render_tools(self, tools: Sequence[ToolDefinition]) -> str:
+        """Return the last section of the system prompt."""
+        listed = "\n".join(map(_listed, tools))
+        return (
+            "# Tools\n\n"
+            "You act by calling tools. Each line below is one tool, as JSON with the JSON Schema of its arguments:\n\n"
+            f"{listed}\n\n"
+            f"To call a tool, write exactly this, outside of code blocks other than shown here:\n\n{self.form}\n\n"
+            "You may call several tools one after the other. Close every block; one that is not closed is not run. "
+            f"Then end your answer and wait: {self.result} Never write a result yourself. "
+            "When no tool is needed any more, answer without a block."
+        )
+
+
+def _listed(tool: ToolDefinition) -> str:
+    about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return json.dumps(about, ensure_ascii=False)
+
+
+def _wrapped(opening: str, closing: str) -> Callable[[str], str]:
+    return lambda body: f"{opening}\n{body}\n{closing}"
+
+
+def _in_fence(results: Sequence[ToolMessage]) -> str:
+    listed = ",\n".join(_results_json(results))
+    return f'```json\n{{"tool_results": [\n{listed}\n]}}\n```'
+
+
+def _json_parser(tools: Sequence[ToolDefinition]) -> Reader:
+    """Only JSON that has exactly the shape of a call and names a known tool is a call."""
+    return Reader((Mark(LLAMA, llama_block), *AROUND_LLAMA), bare=frozenset(tool.name for tool in tools))
+
+
+def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
+    """Relatives' special tokens are read, too; values in tags of their own get the types of the tool's schema."""
+    marks = [Mark(parts, partial(_json_block, closers, fenced)) for parts, closers, fenced in _BODIES]
+    marks += [Mark(parts, partial(_argument_block, tags, schemas(tools))) for parts, tags in _TAGS]
+    marks += [Mark(LLAMA, llama_block), Mark(_UNFINISHED, _unfinished), *AROUND_LLAMA]
+    marks += [Mark((around,), None) for around in _AROUND_HERMES]
+    return Reader(marks)
+
+
+def _xml_parser(tools: Sequence[ToolDefinition]) -> Reader:
+    """Values are taken byte for byte; types come from `type`, or else from the tool's schema."""
+    known = schemas(tools)
+    formats = [attribute_tags(f"{prefix}invoke", f"{prefix}parameter") for prefix in _PREFIXES]
+    marks: list[Mark] = []
+    for tags in (*formats, attribute_tags("function", "param")):
+        head = (tags.nested, Characters(r"\s", 0), 'name="', _QUOTED_NAME, '"', SPACE, ">")
+        marks.append(Mark((*head, SPACE, _OBJECT), partial(_json_block, (tags.end,), False)))
+        marks.append(Mark(head, partial(_argument_block, tags, known)))
+    dots = partial(_json_block, ("</dots_function_call>",), False)
+    marks.append(Mark(("<dots_function_call>", SPACE, _OBJECT), dots))
+    marks += [Mark((f"<{slash}{name}>",), None) for name in _AROUND_XML for slash in ("", "/")]
+    return Reader(marks)
+
+
+def _xml_call(call: ToolCall) -> str:
+    given = members(call.arguments.strip() or "{}")
+    lines = "".join(_parameter(key, value) + "\n" for key, value in given.items()) if given is not None else ""
+    body = lines if given is not None else f"{call.arguments}\n"
+    return f'<invoke name="{_attribute(call.name)}">\n{body}</invoke>'
+
+
+JSON = TextProtocol(
+    name="json",
+    form=_wrapped("```json", "```")(_FORM),
+    result="the next message holds the results, in the order of the calls.",
+    render_call=lambda call: _wrapped("```json", "```")(_call_json(call)),
+    render_results=_in_fence,
+    parser=_json_parser,
+)
+"""Calls as JSON in a fence or bare, for models without a format of their own."""
+HERMES = TextProtocol(
+    name="hermes",
+    form=_wrapped("<tool_call>", "</tool_call>")(_FORM),
+    result="the next message holds each result in <tool_response> tags, in the order of the calls.",
+    render_call=lambda call: _wrapped("<tool_call>", "</tool_call>")(_call_json(call)),
+    render_results=lambda results: "\n".join(
+        map(_wrapped("<tool_response>", "</tool_response>"), _results_json(results))
+    ),
+    parser=_hermes_parser,
+)
+"""Calls in `<tool_call>` tags, as Hermes and Qwen models write them."""
+XML = TextProtocol(
+    name="xml",
+    form=_XML_FORM,
+    result="the next message holds each result in <result> tags, in the order of the calls.",
+    render_call=_xml_call,
+    render_results=lambda results: "\n".join(starmap(_result_tag, enumerate(results, start=1))),
+    parser=_xml_parser,
+)
+"""Calls as XML-like tags, one per argument."""
+PROTOCOLS = {protocol.name: protocol for protocol in (JSON, HERMES, XML)}
+
+
+def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
+    """Return the protocol of calls between two marks of the user's choice.
+
+    The body is JSON with name and arguments, or the name and then the arguments as JSON. White space around the marks
+    does not count. Raises ValueError if one is empty.
+    """
+    opening, closing = opening.strip(), closing.strip()
+    if not opening or not closing:
+        raise ValueError("a mark is empty")
+    wrapped, in_json = _wrapped(opening, closing), body == "json"
+    parts = (_JSON,) if in_json else (_DELIMITED_NAME, SPACE, _OBJECT)
+    mark = Mark((opening, SPACE, *parts), partial(_json_block, (closing,), False))
+
+    def render_call(call: ToolCall) -> str:
+        return wrapped(_call_json(call) if in_json else f"{call.name}\n{call.arguments.strip() or '{}'}")
+
+    return TextProtocol(
+        name="delimited",
+        form=wrapped(_FORM if in_json else f"the_tool\n{_ARGUMENTS}"),
+        result="the next message holds each result between the same marks, in the order of the calls.",
+        render_call=render_call,
+        render_results=lambda results: "\n".join(map(wrapped, _results_json(results))),
+        parser=lambda tools: Reader((mark,)),
+    )
+
+
 def protocol_of(choice: ProtocolChoice) -> TextProtocol | None:
-    """The chosen protocol; None for native calls. Raises ValueError for `delimited` without its marks."""
-    match choice.protocol:
-        case "native":
-            return None
-        case "delimited":
-            return DelimitedProtocol(choice.opening, choice.closing, choice.body)
-        case name:
-            return protocol_named(name)
+    """Return the chosen protocol; None for native calls. Raises ValueError for `delimited` without its marks."""
+    if choice.protocol == "delimited":
+        return delimited(choice.opening, choice.closing, choice.body)
+    return PROTOCOLS.get(choice.protocol)
 
 
-def protocol_named(name: Literal["json", "xml", "hermes"]) -> TextProtocol:
-    protocols: dict[str, Callable[[], TextProtocol]] = {
-        "json": JsonProtocol,
-        "xml": XmlProtocol,
-        "hermes": HermesProtocol,
-    }
-    return protocols[name]()
+def _json_block(closers: tuple[str, ...], fenced: bool, source: Source, opened: Match[str]) -> Block:
+    return JsonBlock(source, opened[0], closers, name=_name(opened), fenced=fenced).read()
 
 
-class JsonProtocol:
-    """Calls as JSON in a fence or bare, for models without a format of their own.
-
-    Only JSON that has exactly the shape of a call and names a known tool is a call.
-    """
-
-    name = "json"
-
-    def render_tools(self, tools: Sequence[ToolDefinition]) -> str:
-        form = '```json\n{"name": "the tool", "arguments": {"its": "arguments"}}\n```'
-        return section(form, tools, result="the next message holds the results, in the order of the calls.")
-
-    def render_call(self, call: ToolCall) -> str:
-        return f"```json\n{_call_json(call)}\n```"
-
-    def render_results(self, results: Sequence[ToolMessage]) -> str:
-        listed = ",\n".join(_results_json(results))
-        return f'```json\n{{"tool_results": [\n{listed}\n]}}\n```'
-
-    def parser(self, tools: Sequence[ToolDefinition]) -> AnswerParser:
-        return Reader((Mark(LLAMA, llama_block), *AROUND_LLAMA), bare=frozenset(tool.name for tool in tools))
-
-
-class DelimitedProtocol:
-    """Calls between two marks of the user's choice.
-
-    The body is JSON with name and arguments, or the name and then the arguments as JSON.
-    """
-
-    name = "delimited"
-
-    def __init__(self, opening: str, closing: str, body: Body = "json") -> None:
-        """White space around the marks does not count; neither may be empty."""
-        self._opening, self._closing, self._body = opening.strip(), closing.strip(), body
-        if not self._opening or not self._closing:
-            raise ValueError("a mark is empty")
-
-    def render_tools(self, tools: Sequence[ToolDefinition]) -> str:
-        arguments = '{"its": "arguments"}'
-        call = f'{{"name": "the tool", "arguments": {arguments}}}' if self._body == "json" else f"the_tool\n{arguments}"
-        result = "the next message holds each result between the same marks, in the order of the calls."
-        return section(self._wrapped(call), tools, result=result)
-
-    def render_call(self, call: ToolCall) -> str:
-        named = f"{call.name}\n{call.arguments.strip() or '{}'}"
-        return self._wrapped(_call_json(call) if self._body == "json" else named)
-
-    def render_results(self, results: Sequence[ToolMessage]) -> str:
-        return "\n".join(map(self._wrapped, _results_json(results)))
-
-    def parser(self, tools: Sequence[ToolDefinition]) -> AnswerParser:
-        body = (_JSON,) if self._body == "json" else (_DELIMITED_NAME, SPACE, _OBJECT)
-        return Reader((Mark((self._opening, SPACE, *body), partial(_json_block, (self._closing,), False)),))
-
-    def _wrapped(self, body: str) -> str:
-        return f"{self._opening}\n{body}\n{self._closing}"
-
-
-class HermesProtocol:
-    """Calls in `<tool_call>` tags, as Hermes and Qwen models write them; reads their relatives' special tokens, too.
-
-    Values in tags of their own get the types of the tool's schema.
-    """
-
-    name = "hermes"
-
-    def render_tools(self, tools: Sequence[ToolDefinition]) -> str:
-        form = '<tool_call>\n{"name": "the tool", "arguments": {"its": "arguments"}}\n</tool_call>'
-        result = "the next message holds each result in <tool_response> tags, in the order of the calls."
-        return section(form, tools, result=result)
-
-    def render_call(self, call: ToolCall) -> str:
-        return f"<tool_call>\n{_call_json(call)}\n</tool_call>"
-
-    def render_results(self, results: Sequence[ToolMessage]) -> str:
-        return "\n".join(f"<tool_response>\n{result}\n</tool_response>" for result in _results_json(results))
-
-    def parser(self, tools: Sequence[ToolDefinition]) -> AnswerParser:
-        marks = [Mark(parts, partial(_json_block, closers, fenced)) for parts, closers, fenced in _BODIES]
-        marks += [Mark(parts, partial(_argument_block, tags, schemas(tools))) for parts, tags in _TAGS]
-        marks += [Mark(LLAMA, llama_block), Mark(_UNFINISHED, _unfinished), *AROUND_LLAMA]
-        marks += [Mark((around,), None) for around in _AROUND_HERMES]
-        return Reader(marks)
-
-
-class XmlProtocol:
-    """Calls as XML-like tags, one per argument.
-
-    Values are taken byte for byte; types come from `type`, or else from the tool's schema.
-    """
-
-    name = "xml"
-
-    def render_tools(self, tools: Sequence[ToolDefinition]) -> str:
-        result = "the next message holds each result in <result> tags, in the order of the calls."
-        return section(_XML_FORM, tools, result=result)
-
-    def render_call(self, call: ToolCall) -> str:
-        name = _attribute(call.name)
-        if not call.arguments.strip():
-            return f'<invoke name="{name}">\n</invoke>'
-        given = members(call.arguments)
-        if given is None:
-            return f'<invoke name="{name}">\n{call.arguments}\n</invoke>'
-        lines = "".join(_parameter(key, value) + "\n" for key, value in given.items())
-        return f'<invoke name="{name}">\n{lines}</invoke>'
-
-    def render_results(self, results: Sequence[ToolMessage]) -> str:
-        return "\n".join(_result_tag(number, result) for number, result in enumerate(results, start=1))
-
-    def parser(self, tools: Sequence[ToolDefinition]) -> AnswerParser:
-        known = schemas(tools)
-        formats = [attribute_tags(f"{prefix}invoke", f"{prefix}parameter") for prefix in _PREFIXES]
-        marks: list[Mark] = []
-        for tags in (*formats, attribute_tags("function", "param")):
-            head = (tags.nested, Characters(r"\s", 0), 'name="', _QUOTED_NAME, '"', SPACE, ">")
-            marks.append(Mark((*head, SPACE, _OBJECT), partial(_json_block, (tags.end,), False)))
-            marks.append(Mark(head, partial(_argument_block, tags, known)))
-        dots = partial(_json_block, ("</dots_function_call>",), False)
-        marks.append(Mark(("<dots_function_call>", SPACE, _OBJECT), dots))
-        marks += [Mark((f"<{slash}{name}>",), None) for name in _AROUND_XML for slash in ("", "/")]
-        return Reader(marks)
-
-
-def _json_block(closers: tuple[str, ...], fenced: bool, opened: Match[str]) -> BlockReader:
-    return JsonBlock(opened[0], closers, name=_name(opened), fenced=fenced)
-
-
-def _argument_block(tags: Tags, known: Schemas, opened: Match[str]) -> BlockReader:
+def _argument_block(tags: Tags, known: Schemas, source: Source, opened: Match[str]) -> Block:
     name = _name(opened)
-    return ArgumentBlock(tags, opened[0], name, known.get(name, {}))
+    return ArgumentBlock(source, tags, opened[0], name, known.get(name, {})).read()
 
 
-def _unfinished(opened: Match[str]) -> BlockReader:
-    return ArgumentBlock(QWEN, opened[0], opened["name"], {}, well_formed=False)
+def _unfinished(source: Source, opened: Match[str]) -> Block:
+    return ArgumentBlock(source, QWEN, opened[0], opened["name"], {}).read(well_formed=False)
 
 
 def _name(opened: Match[str]) -> str:

@@ -15,14 +15,12 @@ _ARGUMENTS = ("arguments", "parameters")
 _NAME = re.compile(r'"name"\s*:\s*"((?:[^"\\]|\\.){1,128})"')
 _NAME_IS_WITHIN = 2000
 _SPACE = re.compile(r"[ \t\n\r]*")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_CHARACTERS = re.compile(r'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*')
+_ESCAPE_BEGINS = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _ATOM = re.compile(r"[-+.\w]*")
 _ATOM_STARTS = frozenset("-0123456789tfnNI")
-_ESCAPES = frozenset('"\\/bfnrt')
-_HEX = frozenset("0123456789abcdefABCDEF")
 _LONGEST_KEPT = 256
 _Expect = Literal["value", "value or end", "key", "key or end", "colon", "comma"]
-_Part = Literal["structure", "string", "escape", "unicode", "atom"]
 _decoder = JSONDecoder()
 
 
@@ -43,77 +41,50 @@ class JsonScanner:
         """An array holds something that is not an object."""
         self._open: list[str] = []
         self._expect: _Expect = "value"
-        self._part: _Part = "structure"
-        self._is_key = False
-        self._hex = 0
+        self._in_atom = self._is_key = False
         self._kept: list[str] | None = None
 
     def feed(self, data: str, position: int) -> int:
-        """Return where it stopped: after the value, at the character that is not JSON, or at the end of `data`."""
+        """Return where it stopped: after the value, at what is not JSON, or before what is left for later."""
         while position < len(data) and self.state == "more":
-            match self._part:
-                case "string":
-                    position = self._string(data, position)
-                case "escape":
-                    position = self._escape(data, position)
-                case "unicode":
-                    position = self._unicode(data, position)
-                case "atom":
-                    found = _ATOM.match(data, position)
-                    assert found is not None
-                    position = found.end()
-                    if position < len(data):
-                        self._part, self._expect = "structure", "comma"
-                case "structure":
-                    position = self._structure(data, position)
-        self.in_string = self._part in ("string", "escape", "unicode")
+            if self.in_string:
+                end = self._string(data, position)
+                if end == position:
+                    break
+                position = end
+                continue
+            found = (_ATOM if self._in_atom else _SPACE).match(data, position)
+            assert found is not None
+            position = found.end()
+            if position == len(data):
+                break
+            if self._in_atom:
+                self._in_atom, self._expect = False, "comma"
+            elif self._takes(data[position]):
+                position += 1
+            else:
+                self.state = "bad"
         return position
 
     def _string(self, data: str, position: int) -> int:
-        found = _PLAIN.match(data, position)
+        found = _CHARACTERS.match(data, position)
         assert found is not None
-        self._keep(found[0])
+        if self._kept is not None and len(self._kept) < _LONGEST_KEPT:
+            self._kept.append(found[0][:_LONGEST_KEPT])
         end = found.end()
-        if end == len(data):
+        if end == len(data) or _ESCAPE_BEGINS.match(data, end):
             return end
-        if data[end] == "\\":
-            self._part = "escape"
-        elif data[end] == '"':
-            self._close_string()
-        else:
-            return self._bad(end)
+        if data[end] != '"':
+            self.state = "bad"
+            return end
+        self.in_string, self._expect = False, "colon" if self._is_key else "comma"
+        if self._kept is not None:
+            text = "".join(self._kept)[:_LONGEST_KEPT]
+            if self._is_key:
+                self.keys.append(text)
+            elif self.keys:
+                self.strings.append((self.keys[-1], text))
         return end + 1
-
-    def _escape(self, data: str, position: int) -> int:
-        character = data[position]
-        if character == "u":
-            self._part, self._hex = "unicode", 4
-        elif character in _ESCAPES:
-            self._part = "string"
-        else:
-            return self._bad(position)
-        self._keep("\\" + character)
-        return position + 1
-
-    def _unicode(self, data: str, position: int) -> int:
-        if data[position] not in _HEX:
-            return self._bad(position)
-        self._keep(data[position])
-        self._hex -= 1
-        if not self._hex:
-            self._part = "string"
-        return position + 1
-
-    def _structure(self, data: str, position: int) -> int:
-        found = _SPACE.match(data, position)
-        assert found is not None
-        position = found.end()
-        if position == len(data):
-            return position
-        character = data[position]
-        if not self._takes(character):
-            return self._bad(position)
-        return position + 1
 
     def _takes(self, character: str) -> bool:
         """Take the character; False if it is not allowed here."""
@@ -121,7 +92,8 @@ class JsonScanner:
         if self._open == ["["] and character not in "{],":
             self.plain_items = True
         if character == '"' and expect in ("value", "value or end", "key", "key or end"):
-            self._begin_string(expect.startswith("key"))
+            self.in_string, self._is_key = True, expect.startswith("key")
+            self._kept = [] if self._open in (["{"], ["[", "{"]) else None
         elif character in "{[" and expect.startswith("value"):
             self._open.append(character)
             self._expect = "key or end" if character == "{" else "value or end"
@@ -134,7 +106,7 @@ class JsonScanner:
         elif character == "," and expect == "comma":
             self._expect = "key" if self._open[-1] == "{" else "value"
         elif character in _ATOM_STARTS and expect.startswith("value"):
-            self._part = "atom"
+            self._in_atom = True
         else:
             return False
         return True
@@ -148,32 +120,6 @@ class JsonScanner:
         if not self._open:
             self.state = "whole"
         return True
-
-    def _begin_string(self, is_key: bool) -> None:
-        self._part, self._is_key = "string", is_key
-        outer = self._open in (["{"], ["[", "{"])
-        self._kept = [] if outer else None
-
-    def _close_string(self) -> None:
-        self._part = "structure"
-        self._expect = "colon" if self._is_key else "comma"
-        if self._kept is None:
-            return
-        text = "".join(self._kept)[:_LONGEST_KEPT]
-        self._kept = None
-        if self._is_key:
-            self.keys.append(text)
-        elif self.keys:
-            self.strings.append((self.keys[-1], text))
-
-    def _keep(self, text: str) -> None:
-        """Keep enough of the string to recognise it."""
-        if self._kept is not None and len(self._kept) < _LONGEST_KEPT:
-            self._kept.append(text[:_LONGEST_KEPT])
-
-    def _bad(self, position: int) -> int:
-        self.state = "bad"
-        return position
 
 
 def calls_in(text: str, *, known: Collection[str] | None = None) -> list[Call] | None:

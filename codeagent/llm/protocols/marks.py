@@ -1,13 +1,16 @@
-"""How a block begins and a code fence ends, recognised while the text is still coming."""
+"""How a block begins and a code fence ends, recognised while the text is still coming, and how blocks are read."""
 
 import re
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
-from codeagent.llm.protocols.protocol import BlockStep
+from codeagent.llm.protocols.protocol import AnswerPiece
 
+_SLICE = 4096
+"""Characters read at a time: this bounds the cost of reading text again."""
 _LONGEST = 1500
 """Characters: no mark is longer, with the tool's name in it."""
 _MARGIN = re.compile(r" *")
@@ -47,14 +50,81 @@ SPACE = Characters(r"\s")
 MarkPart = str | Characters | Ahead
 
 
-class BlockReader(Protocol):
-    """Reads what lies between a mark and its end."""
+class AnswerEnded(Exception):
+    """The answer ended in the middle of a block."""
 
-    def read(self, data: str, position: int) -> BlockStep:
-        """Take text. Unless the block ends, it may leave no more than a mark's length."""
 
-    def close(self, rest: str) -> BlockStep:
-        """End the block with the answer; `rest` is what it had not taken. The step's `position` means nothing."""
+class Source:
+    """The text of one answer as it comes in, and how far it was read."""
+
+    def __init__(self) -> None:
+        self.data = ""
+        """What can be read now."""
+        self.at = 0
+        self.pending: deque[str] = deque()
+        """What comes next."""
+        self._taken: list[str] = []
+
+    def feed(self, text: str) -> None:
+        self.pending.extend(_slices(text))
+
+    def next_slice(self) -> None:
+        self.data, self.at = self.data[self.at :] + self.pending.popleft(), 0
+
+    @property
+    def rest(self) -> str:
+        return self.data[self.at :]
+
+    def skip(self, end: int) -> str:
+        """Read on to `end`, and return what is before it."""
+        text, self.at = self.data[self.at : end], end
+        return text
+
+    def take(self, end: int) -> str:
+        """Read on to `end`, as a part of the block that is being read."""
+        text = self.skip(end)
+        self._taken.append(text)
+        return text
+
+    def block(self) -> str:
+        """Return what was taken since the last time."""
+        text = "".join(self._taken)
+        self._taken.clear()
+        return text
+
+    def again(self, text: str) -> None:
+        """Put text back, to be read before the rest."""
+        self.pending.extendleft(reversed([*_slices(text), self.rest]))
+        self.data, self.at = "", 0
+
+
+@dataclass(frozen=True)
+class BlockEnd:
+    """What a block turned out to be."""
+
+    pieces: tuple[AnswerPiece, ...] = ()
+    again: str = ""
+    """Text the block had taken that must be read again, before the rest."""
+    doubt: bool = False
+    """It is uncertain where the block ended: no later block of the answer may run."""
+    tentative: str = ""
+    """What the calls become, as text, if the answer has any other text."""
+    fence: int = 0
+    """The block was an ordinary code fence of that many backticks, and what follows is inside."""
+
+
+Block = Generator[str, bool, BlockEnd]
+"""Reads what lies between a mark and its end.
+
+It yields what is text in any case, mostly nothing, where it needs more of the answer; it is sent False if there is no
+more. It may leave no more than a mark's length unread then.
+"""
+
+
+def more() -> Generator[str, bool, None]:
+    """Wait for more of the answer. Raises AnswerEnded if there is no more."""
+    if not (yield ""):
+        raise AnswerEnded
 
 
 @dataclass(frozen=True)
@@ -62,8 +132,8 @@ class Mark:
     """The opening mark of a block."""
 
     parts: tuple[MarkPart, ...]
-    make: Callable[[re.Match[str]], BlockReader] | None
-    """None: it only stands around blocks and is dropped there; elsewhere it is text."""
+    read: Callable[[Source, re.Match[str]], Block] | None
+    """Begins to read the block. None: it only stands around blocks and is dropped there; elsewhere it is text."""
     thinking: Literal["", "begins", "ends"] = ""
     """It begins thinking, or ends thinking whose beginning is not in the answer."""
 
@@ -119,6 +189,27 @@ def _beginnings(literal: str, rest: str) -> str:
     return f"(?:{re.escape(literal)}{rest}|{shorter}|)" if shorter else f"(?:{re.escape(literal)}{rest}|)"
 
 
+class Literals:
+    """Finds the first of several literals in text that comes in pieces."""
+
+    def __init__(self, literals: Iterable[str], *others: str) -> None:
+        """`others` are regular expressions of what is found, too, and not cut off at the end of the text."""
+        known = sorted(set(literals), key=len, reverse=True)
+        self._pattern = re.compile("|".join([*map(re.escape, known), *others]))
+        self._begun = {literal[:size] for literal in known for size in range(1, len(literal))}
+        self._longest = len(known[0])
+        self._ends: tuple[str, list[int]] = "", []
+
+    def find(self, data: str, position: int) -> tuple[re.Match[str] | None, int]:
+        """Return the first and its place, or None and the end of the text in which none can have begun."""
+        if data is not self._ends[0]:
+            last = range(max(0, len(data) - self._longest), len(data))
+            self._ends = data, [at for at in last if data[at:] in self._begun]
+        begun = next((at for at in self._ends[1] if at >= position), len(data))
+        found = self._pattern.search(data, position)
+        return (None, begun) if found is None or begun <= found.start() else (found, found.start())
+
+
 class FenceEnd:
     """Finds the line that closes a code fence, as CommonMark defines it.
 
@@ -169,3 +260,7 @@ class FenceEnd:
         assert found is not None
         self._count += found.end() - position
         return found.end()
+
+
+def _slices(text: str) -> list[str]:
+    return [text[start : start + _SLICE] for start in range(0, len(text), _SLICE)]

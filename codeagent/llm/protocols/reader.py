@@ -2,21 +2,18 @@
 
 import json
 import re
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
 
-from codeagent.llm.protocols.json_blocks import INFOS, UNCLOSED, BareJson, FencedJson
-from codeagent.llm.protocols.marks import BlockReader, FenceEnd, Mark
-from codeagent.llm.protocols.protocol import AnswerPiece, BlockStep, BrokenCall, ParsedCall, Retracted, Text
-from codeagent.llm.protocols.thinking import ThinkingBlock, thinking_marks
+from codeagent.llm.protocols.json_blocks import INFOS, UNCLOSED, FencedJson, bare_json
+from codeagent.llm.protocols.marks import Block, BlockEnd, FenceEnd, Literals, Mark, Source
+from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
+from codeagent.llm.protocols.thinking import thinking_marks
 
 UNSURE = "the thinking before this block was never closed and continues after it, so nothing ran"
 DOUBT = "a block before this one was broken, so it is uncertain where this one begins; nothing ran"
-_SLICE = 4096
-"""Characters read at a time: this bounds the cost of reading text again."""
 _LONGEST_INFO = 20
 _SMALLEST_FENCE = 3
 _DEEPEST_MARGIN = 3
@@ -27,6 +24,8 @@ _BARE_HEADS = ('{"', "```json")
 """The usual beginnings of calls as plain JSON."""
 _RUNS = {"`": re.compile("`*"), "~": re.compile("~*")}
 _INLINE = re.compile(r"[`\n]")
+_Reading = Generator[None, bool, None]
+"""Waits for more of the answer where it yields; it is sent False if there is no more."""
 
 
 @dataclass(frozen=True)
@@ -46,53 +45,49 @@ class Reader:
 
     def __init__(self, marks: Sequence[Mark], *, bare: Collection[str] | None = None) -> None:
         """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None if no tool's may."""
-        calls = [mark.head for mark in marks if mark.make is not None]
-        self._marks = (*marks, *thinking_marks([*calls, *_BARE_HEADS] if bare else calls))
-        self._heads = sorted({mark.head for mark in self._marks}, key=len, reverse=True)
-        self._by_head = {
-            head: tuple(mark for mark in self._marks if head.startswith(mark.head)) for head in self._heads
-        }
-        self._begun_heads = {head[:size] for head in self._heads for size in range(1, len(head))}
+        calls = [mark.head for mark in marks if mark.read is not None]
+        self._call_heads = tuple(calls)
+        marks = (*marks, *thinking_marks([*calls, *_BARE_HEADS] if bare else calls))
+        heads = {mark.head for mark in marks}
+        self._by_head = {head: tuple(mark for mark in marks if head.startswith(mark.head)) for head in heads}
+        self._interest = Literals(heads, "[`~{[]" if bare else "[`~]")
         self._bare = bare
         self._as_written = {json.dumps(name, ensure_ascii=False)[1:-1] for name in bare or ()}
-        self._interest = re.compile("|".join([*map(re.escape, self._heads), "[`~{[]" if bare else "[`~]"]))
+        self._source = Source()
         self._out: list[AnswerPiece] = []
-        self._pending: deque[str] = deque()
-        self._tail = ""
-        self._state: Literal["text", "run", "info", "fence", "inline", "inline run", "block"] = "text"
-        self._block: BlockReader | None = None
         self._space: list[str] = []
-        self._after_block = self._begun = self._doubt = False
+        self._after_block = self._doubt = False
         self._is_thinking = False
+        self._unsure: int | None = None
+        """Where in the output thinking ended that was never closed."""
         self._worded = False
         self._held: list[_Held] = []
-        self._ends_of: tuple[str, list[int]] = ("", [])
         self._margin, self._last = 0, "\n"
-        self._run_character, self._run, self._run_in_margin, self._inline = "`", 0, False, 0
-        self._info, self._holds_info = "", False
-        self._fence = FenceEnd("`", _SMALLEST_FENCE)
+        self._answer = self._read()
+        next(self._answer)
 
     def feed(self, text: str) -> list[AnswerPiece]:
-        self._pending.extend(_slices(text))
-        self._drive()
+        self._source.feed(text)
+        self._read_pending()
         return self._taken()
 
     def close(self) -> list[AnswerPiece]:
         """End the answer: open blocks are reported, what was held back becomes text."""
-        unsure = None
-        while self._block is not None:
-            if unsure is None and isinstance(self._block, ThinkingBlock):
-                unsure = len(self._out)
-            rest, self._tail = self._tail, ""
-            self._take(self._block.close(rest), "")
-            self._drive()
-        self._close_text()
+        with suppress(StopIteration):
+            while True:
+                self._read_pending()
+                self._answer.send(False)
         self._settle_held(as_text=False)
-        if unsure is not None and _goes_on(self._out[unsure:]):
-            self._out[unsure:] = [_unsure(piece) for piece in self._out[unsure:]]
+        if self._unsure is not None and _goes_on(self._out[self._unsure :]):
+            self._out[self._unsure :] = [_unsure(piece) for piece in self._out[self._unsure :]]
         if not self._after_block:
             self._release("")
         return self._taken()
+
+    def _read_pending(self) -> None:
+        while self._source.pending:
+            self._source.next_slice()
+            self._answer.send(True)
 
     def _taken(self) -> list[AnswerPiece]:
         """Return what was found, with the text between two blocks in one piece."""
@@ -104,41 +99,174 @@ class Reader:
         self._out.clear()
         return found
 
-    def _drive(self) -> None:
-        while self._pending:
-            data, position = self._tail + self._pending.popleft(), 0
-            self._tail = ""
-            while position < len(data):
-                if self._state == "block":
-                    assert self._block is not None
-                    step = self._block.read(data, position)
-                    rest = data[step.position :] if step.ended else ""
-                    self._take(step, rest)
-                    if not step.ended:
-                        self._tail = data[step.position :]
-                    break
-                moved = self._advance(data, position)
-                if moved is None:
-                    self._tail = data[position:]
-                    break
-                position = moved
-
-    def _take(self, step: BlockStep, rest: str) -> None:
-        if step.tentative and self._worded:
-            self._emit(step.tentative)
-        elif step.tentative:
-            self._hold(step.tentative, step.pieces)
+    def _read(self) -> _Reading:
+        """Read the answer: words, code and blocks."""
+        source = self._source
+        while True:
+            found, certain = self._interest.find(source.data, source.at)
+            self._emit(source.skip(certain))
+            waits = found is None
+            if found is not None and (mark := self._mark(found[0])) is None:
+                waits = yield from self._read_character(found[0][0])
+            elif found is not None and mark is not None:
+                opened = mark.match(source.data, source.at)
+                waits = opened is None
+                if opened is not None:
+                    yield from self._open(mark, opened)
+            if waits and not (yield):
+                break
+        tail = source.rest
+        if tail.startswith(self._call_heads):
+            self._give(BrokenCall("", tail, UNCLOSED))
         else:
-            for piece in step.pieces:
+            self._emit(tail)
+
+    def _mark(self, head: str) -> Mark | None:
+        """Return the first mark that is there, or that may be coming."""
+        data, at = self._source.data, self._source.at
+        known = self._by_head.get(head, ())
+        return next((mark for mark in known if mark.match(data, at) or mark.may_begin(data, at)), None)
+
+    def _open(self, mark: Mark, opened: re.Match[str]) -> _Reading:
+        self._source.skip(opened.end())
+        self._is_thinking = mark.thinking == "begins"
+        if mark.read is not None:
+            yield from self._read_block(mark.read(self._source, opened))
+        elif mark.thinking == "ends":
+            self._emit(opened[0])
+            self._last = "\n"
+            self._worded = False
+            self._out.append(Retracted())
+        else:
+            self._space.append("" if self._after_block else opened[0])
+
+    def _read_character(self, character: str) -> Generator[None, bool, bool]:
+        """Read what no mark begins with: code, plain JSON, or only the character; True if more must be known first."""
+        source = self._source
+        if character in "`~":
+            yield from self._read_code(character)
+            return False
+        if character in "{[" and self._bare and (self._last.isspace() or self._last in _BEFORE_JSON):
+            if _BARE_MAY_BEGIN.match(source.data, source.at):
+                return True
+            if _BARE_BEGINS.match(source.data, source.at):
+                yield from self._read_block(bare_json(source, self._bare, self._as_written))
+                return False
+        self._emit(source.skip(source.at + 1))
+        return False
+
+    def _read_block(self, block: Block) -> _Reading:
+        more = True
+        self._source.block()
+        try:
+            self._emit(next(block))
+            while True:
+                more = yield
+                self._emit(block.send(more))
+        except StopIteration as stop:
+            end: BlockEnd = stop.value
+        if not more:
+            self._source.skip(len(self._source.data))
+        if not more and self._is_thinking and self._unsure is None:
+            self._unsure = len(self._out)
+        if end.tentative and self._worded:
+            self._emit(end.tentative)
+        elif end.tentative:
+            self._hold(end.tentative, end.pieces)
+        else:
+            for piece in end.pieces:
                 self._give(piece)
-        if step.ended:
-            self._block, self._state = None, "text"
-            self._last = "\n" if self._is_thinking else self._last
-            self._is_thinking = False
-            if step.fence:
-                self._state, self._fence = "fence", FenceEnd("`", step.fence)
-            self._pending.extendleft(reversed([*_slices(step.again), rest] if rest else _slices(step.again)))
-        self._doubt = self._doubt or step.doubt
+        self._last = "\n" if self._is_thinking else self._last
+        self._is_thinking = False
+        self._doubt = self._doubt or end.doubt
+        if end.again:
+            self._source.again(end.again)
+        if end.fence:
+            yield from self._read_fence("`", end.fence)
+
+    def _read_code(self, character: str) -> _Reading:
+        """Read what begins with backticks or tildes: a code fence, code within a line, or words."""
+        source, in_margin, run = self._source, self._margin <= _DEEPEST_MARGIN, 0
+        while True:
+            run += len(source.skip(_past(source.data, source.at, character)))
+            if source.at < len(source.data):
+                break
+            if not (yield):
+                self._emit(character * run)
+                return
+        if run >= _SMALLEST_FENCE and in_margin:
+            yield from self._read_info(character * run)
+            return
+        self._emit(character * run)
+        if character == "`":
+            yield from self._read_inline(run)
+
+    def _read_info(self, run: str) -> _Reading:
+        """Read the line that opens a code fence, behind its `run`; it is held back while the fence may be a call."""
+        source, info = self._source, ""
+        held = run if self._bare and run[0] == "`" else ""
+        if not held:
+            self._emit(run)
+        while True:
+            line_break = source.data.find("\n", source.at)
+            part = source.data[source.at : line_break if line_break >= 0 else len(source.data)]
+            part, tick, _ = part.partition("`") if run[0] == "`" else (part, "", "")
+            source.skip(source.at + len(part))
+            info += part
+            if held and len(info) <= _LONGEST_INFO:
+                held += part
+            else:
+                self._emit(held + part)
+                held = ""
+            if tick:
+                self._emit(held)
+                yield from self._read_inline(len(run))
+                return
+            if line_break >= 0:
+                break
+            if not (yield):
+                self._emit(held)
+                return
+        source.skip(line_break + 1)
+        if held and info.strip().lower() in INFOS:
+            fenced = FencedJson(source, held + "\n", len(run), self._bare or (), self._as_written)
+            yield from self._read_block(fenced.read())
+        else:
+            self._emit(held + "\n")
+            yield from self._read_fence(run[0], len(run))
+
+    def _read_fence(self, character: str, size: int) -> _Reading:
+        source, fence, ended = self._source, FenceEnd(character, size), False
+        while not ended:
+            end, ended = fence.read(source.data, source.at)
+            self._emit(source.skip(end))
+            if not ended and not (yield):
+                return
+
+    def _read_inline(self, size: int) -> _Reading:
+        """Read code within a line, up to the next run of `size` backticks or to the end of the line."""
+        source, run = self._source, 0
+        while True:
+            found = _INLINE.search(source.data, source.at)
+            self._emit(source.skip(found.start() if found else len(source.data)))
+            if found is None:
+                if not (yield):
+                    return
+                continue
+            if found[0] == "\n":
+                self._emit(source.skip(found.end()))
+                return
+            run = 0
+            while True:
+                ticks = source.skip(_past(source.data, source.at, "`"))
+                run += len(ticks)
+                self._emit(ticks)
+                if source.at < len(source.data):
+                    break
+                if not (yield):
+                    return
+            if run == size:
+                return
 
     def _give(self, piece: AnswerPiece) -> None:
         if isinstance(piece, Text):
@@ -149,9 +277,7 @@ class Reader:
             return
         if self._doubt and isinstance(piece, ParsedCall):
             piece = BrokenCall(piece.name, f"{piece.name} {piece.arguments}", DOUBT)
-        self._space.clear()
-        self._after_block = self._begun = True
-        self._margin, self._last = 0, "\n"
+        self._after_a_block()
         self._out.append(piece)
 
     def _emit(self, text: str) -> None:
@@ -175,13 +301,17 @@ class Reader:
             self._settle_held(as_text=True)
         self._release(kept)
         self._space.append(text[len(kept) :])
-        self._begun, self._after_block = True, False
+        self._after_block = False
 
     def _hold(self, text: str, pieces: tuple[AnswerPiece, ...]) -> None:
         """Keep the pieces until it is known whether words follow, which makes them `text`."""
         self._held.append(_Held("".join(self._space), text, pieces))
+        self._after_a_block()
+
+    def _after_a_block(self) -> None:
+        """Drop the white space before it; a line may begin."""
         self._space.clear()
-        self._after_block = self._begun = True
+        self._after_block = True
         self._margin, self._last = 0, "\n"
 
     def _settle_held(self, *, as_text: bool) -> None:
@@ -202,151 +332,6 @@ class Reader:
         if whole:
             self._out.append(Text(whole))
 
-    def _advance(self, data: str, position: int) -> int | None:
-        """Return how far the text was taken, None if a mark may be coming."""
-        match self._state:
-            case "text":
-                return self._text(data, position)
-            case "run":
-                return self._count_run(data, position)
-            case "info":
-                return self._read_info(data, position)
-            case "fence":
-                end, ended = self._fence.read(data, position)
-                self._emit(data[position:end])
-                self._state = "text" if ended else "fence"
-                return end
-            case "inline":
-                return self._read_inline(data, position)
-            case "inline run":
-                return self._count_inline_run(data, position)
-            case "block":
-                raise AssertionError("blocks are read by _drive")
-
-    def _text(self, data: str, position: int) -> int | None:
-        found = self._interest.search(data, position)
-        begun = self._begun_at(data, position)
-        if found is None or begun <= found.start():
-            self._emit(data[position:begun])
-            return begun if begun > position else None
-        at, character = found.start(), data[found.start()]
-        self._emit(data[position:at])
-        for mark in self._by_head.get(found[0], ()):
-            opened = mark.match(data, at)
-            if opened is not None:
-                self._open(mark, opened)
-                return opened.end()
-            if mark.may_begin(data, at):
-                return at if at > position else None
-        if character in "`~":
-            self._state, self._run, self._run_character = "run", 0, character
-            self._run_in_margin = self._margin <= _DEEPEST_MARGIN
-            return at
-        if character in "{[" and self._bare and (self._last.isspace() or self._last in _BEFORE_JSON):
-            if _BARE_MAY_BEGIN.match(data, at):
-                return at if at > position else None
-            if _BARE_BEGINS.match(data, at):
-                self._block, self._state = BareJson(self._bare, self._as_written), "block"
-                return at
-        self._emit(character)
-        return at + 1
-
-    def _begun_at(self, data: str, position: int) -> int:
-        """Return where a mark may have begun that is cut off by the end of the data; else the data's length."""
-        if data is not self._ends_of[0]:
-            start = max(0, len(data) - len(self._heads[0]))
-            ends = [at for at in range(start, len(data)) if data[at:] in self._begun_heads]
-            self._ends_of = (data, ends)
-        return next((at for at in self._ends_of[1] if at >= position), len(data))
-
-    def _open(self, mark: Mark, opened: re.Match[str]) -> None:
-        self._is_thinking = mark.thinking == "begins"
-        if mark.make is not None:
-            self._block, self._state = mark.make(opened), "block"
-        elif mark.thinking == "ends":
-            self._emit(opened[0])
-            self._last = "\n"
-            self._worded = False
-            self._out.append(Retracted())
-        else:
-            self._space.append("" if self._after_block else opened[0])
-
-    def _count_run(self, data: str, position: int) -> int:
-        end = _past(data, position, self._run_character)
-        self._run += end - position
-        if end == len(data):
-            return end
-        if self._run >= _SMALLEST_FENCE and self._run_in_margin:
-            self._state, self._info = "info", ""
-            self._holds_info = bool(self._bare) and self._run_character == "`"
-            if self._holds_info:
-                return end
-        else:
-            self._state, self._inline = ("inline" if self._run_character == "`" else "text"), self._run
-        self._emit(self._run_character * self._run)
-        return end
-
-    def _read_info(self, data: str, position: int) -> int:
-        line_break = data.find("\n", position)
-        part = data[position : line_break if line_break >= 0 else len(data)]
-        tick = part.find("`") if self._run_character == "`" else -1
-        if tick >= 0:
-            self._emit_info(part[:tick])
-            self._state, self._inline = "inline", self._run
-            return position + tick
-        end = position + len(part)
-        if self._holds_info and len(self._info) + len(part) <= _LONGEST_INFO:
-            self._info += part
-        else:
-            self._emit_info(part)
-        if line_break < 0:
-            return end
-        if self._holds_info and self._info.strip().lower() in INFOS:
-            opened = self._run_character * self._run + self._info + "\n"
-            self._block, self._state = FencedJson(opened, self._run, self._bare or (), self._as_written), "block"
-        else:
-            self._emit_info("\n")
-            self._state, self._fence = "fence", FenceEnd(self._run_character, self._run)
-        return line_break + 1
-
-    def _emit_info(self, part: str) -> None:
-        held = self._run_character * self._run + self._info if self._holds_info else ""
-        self._holds_info = False
-        self._emit(held + part)
-
-    def _read_inline(self, data: str, position: int) -> int:
-        found = _INLINE.search(data, position)
-        if found is None:
-            self._emit(data[position:])
-            return len(data)
-        at = found.start()
-        if found[0] == "\n":
-            self._emit(data[position : at + 1])
-            self._state = "text"
-            return at + 1
-        self._emit(data[position:at])
-        self._state, self._run = "inline run", 0
-        return at
-
-    def _count_inline_run(self, data: str, position: int) -> int:
-        end = _past(data, position, "`")
-        self._run += end - position
-        self._emit(data[position:end])
-        if end < len(data):
-            self._state = "text" if self._run == self._inline else "inline"
-        return end
-
-    def _close_text(self) -> None:
-        tail, self._tail = self._tail, ""
-        if self._state == "run":
-            self._emit(self._run_character * self._run)
-        if self._state == "info":
-            self._emit_info("")
-        if any(tail.startswith(mark.head) for mark in self._marks if mark.make is not None and not mark.thinking):
-            self._give(BrokenCall("", tail, UNCLOSED))
-        else:
-            self._emit(tail)
-
 
 def _goes_on(pieces: Sequence[AnswerPiece]) -> bool:
     """Tell whether words follow a call."""
@@ -362,10 +347,6 @@ def _unsure(piece: AnswerPiece) -> AnswerPiece:
     if isinstance(piece, ParsedCall):
         return BrokenCall(piece.name, f"{piece.name} {piece.arguments}", UNSURE)
     return piece
-
-
-def _slices(text: str) -> list[str]:
-    return [text[start : start + _SLICE] for start in range(0, len(text), _SLICE)]
 
 
 def _past(data: str, position: int, character: str) -> int:

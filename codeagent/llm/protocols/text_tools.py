@@ -1,9 +1,9 @@
 """Gives tools to a model as text, when it has no native calls or its provider refuses them."""
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import (
@@ -29,16 +29,12 @@ from codeagent.core.model import (
     TextPiece,
 )
 from codeagent.llm.errors import refuses_tools
-from codeagent.llm.protocols.protocol import (
-    AnswerParser,
-    AnswerPiece,
-    BrokenCall,
-    ParsedCall,
-    Retracted,
-    Text,
-    TextProtocol,
-)
+from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
 from codeagent.llm.wrapper import ModelWrapper
+
+if TYPE_CHECKING:  # the parsers, which most models never need
+    from codeagent.llm.protocols.formats import TextProtocol
+    from codeagent.llm.protocols.reader import Reader
 
 _NAMELESS = "tool_call"
 """Replaces the name of the tool in a block that gives none."""
@@ -49,8 +45,8 @@ _WAS_THINKING = "this block was part of your thinking, so nothing ran"
 class NativeFirstModel(ModelWrapper):
     """A model with native calls until its provider refuses them; from then on, the same conversation as text."""
 
-    def __init__(self, inner: Model, protocol: Callable[[], TextProtocol]) -> None:
-        """`protocol` is called only when it is needed."""
+    def __init__(self, inner: Model, protocol: str) -> None:
+        """`protocol` is the name of the one for text."""
         super().__init__(inner)
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
@@ -66,9 +62,10 @@ class NativeFirstModel(ModelWrapper):
             except ModelError as error:
                 if begun or not request.tools or not refuses_tools(error):
                     raise
-                protocol = self._protocol()
-                reason = f"{error}; tools are written as text from here on ({protocol.name})"
-            self._as_text = TextToolModel(self._inner, protocol)
+                reason = f"{error}; tools are written as text from here on ({self._protocol})"
+            from codeagent.llm.protocols.formats import PROTOCOLS  # parsers that most models never need
+
+            self._as_text = TextToolModel(self._inner, PROTOCOLS[self._protocol])
             yield Retrying(reason, 2, 0.0)
         async for event in self._as_text.stream(request):
             yield event
@@ -81,7 +78,7 @@ class TextToolModel(ModelWrapper):
     reason: its error result tells the model, and the user.
     """
 
-    def __init__(self, inner: Model, protocol: TextProtocol) -> None:
+    def __init__(self, inner: Model, protocol: "TextProtocol") -> None:
         super().__init__(inner)
         self._protocol = protocol
 
@@ -110,7 +107,7 @@ class TextToolModel(ModelWrapper):
 class _Answer:
     """One answer as its text comes in."""
 
-    def __init__(self, parser: AnswerParser, *, reads: bool) -> None:
+    def __init__(self, parser: "Reader", *, reads: bool) -> None:
         self._parser, self._reads = parser, reads
         self._text: list[str] = []
         self._calls: list[ToolCall] = []
@@ -153,7 +150,7 @@ def _retracted(call: ToolCall) -> ToolCall:
     return replace(call, arguments=f"{_WAS_THINKING}{_REPORT_ENDS}{call.arguments}")
 
 
-def as_text(request: ModelRequest, protocol: TextProtocol) -> ModelRequest:
+def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:
     """Return the request without native tools; like any other, it only appends to the one before."""
     system = request.system
     if request.tools:
@@ -162,7 +159,7 @@ def as_text(request: ModelRequest, protocol: TextProtocol) -> ModelRequest:
     return ModelRequest(system, tuple(_merged(_rendered(request.messages, protocol))), ())
 
 
-def _rendered(messages: Sequence[Message], protocol: TextProtocol) -> Iterator[Message]:
+def _rendered(messages: Sequence[Message], protocol: "TextProtocol") -> Iterator[Message]:
     results: list[ToolMessage] = []
     for message in messages:
         if results and not isinstance(message, ToolMessage):
@@ -179,13 +176,13 @@ def _rendered(messages: Sequence[Message], protocol: TextProtocol) -> Iterator[M
         yield _results(results, protocol)
 
 
-def _with_blocks(message: AssistantMessage, protocol: TextProtocol) -> AssistantMessage:
+def _with_blocks(message: AssistantMessage, protocol: "TextProtocol") -> AssistantMessage:
     blocks = [protocol.render_call(call) for call in message.calls]
     text = "\n".join([message.text, *blocks] if message.text else blocks)
     return replace(message, text=text, calls=(), stop="end")
 
 
-def _results(results: Sequence[ToolMessage], protocol: TextProtocol) -> UserMessage:
+def _results(results: Sequence[ToolMessage], protocol: "TextProtocol") -> UserMessage:
     content: list[ContentPart] = [TextPart(text=protocol.render_results(results))]
     for result in results:
         images = [part for part in result.content if isinstance(part, ImagePart)]

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from codeagent.core.messages import ToolCall
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.formats import DelimitedProtocol, HermesProtocol, JsonProtocol, XmlProtocol
-from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text, TextProtocol
+from codeagent.llm.protocols.formats import HERMES, JSON, XML, TextProtocol, delimited
+from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
 
-JSON, XML, HERMES = JsonProtocol(), XmlProtocol(), HermesProtocol()
-MARKED = DelimitedProtocol("<<call", ">>")
-NAMED = DelimitedProtocol("@call", "@end", "name and arguments")
+MARKED = delimited("<<call", ">>")
+NAMED = delimited("@call", "@end", "name and arguments")
 PROTOCOLS: tuple[TextProtocol, ...] = (JSON, XML, HERMES, MARKED, NAMED)
 BASH = ToolDefinition(
     "bash",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codeagent.llm.protocols.protocol import TextProtocol
+from codeagent.llm.protocols.formats import TextProtocol
 from tests.effort import FACTOR
 from tests.llm.protocols.reading import PROTOCOLS, broken, calls, read, text
 

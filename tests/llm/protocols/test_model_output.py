@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from codeagent.llm.protocols.protocol import ParsedCall, TextProtocol
+from codeagent.llm.protocols.formats import TextProtocol
+from codeagent.llm.protocols.protocol import ParsedCall
 from tests.effort import part
 from tests.llm.protocols.reading import HERMES, JSON, MARKED, NAMED, TOOLS, XML, broken, calls, read, text
 

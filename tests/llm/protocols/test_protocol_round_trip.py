@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.formats import DelimitedProtocol
-from codeagent.llm.protocols.protocol import ParsedCall, TextProtocol
+from codeagent.llm.protocols.formats import TextProtocol, delimited
+from codeagent.llm.protocols.protocol import ParsedCall
 from tests.effort import times
 from tests.llm.protocols.reading import PROTOCOLS, call, calls, read, text
 
@@ -107,7 +107,7 @@ def test_any_marks_will_do_for_a_delimited_protocol(
     name: str, given_arguments: dict[str, Any], marks: tuple[str, str], sizes: list[int]
 ) -> None:
     opening, closing = (mark if mark.strip() else "::" for mark in marks)
-    protocol = DelimitedProtocol(opening, closing)
+    protocol = delimited(opening, closing)
     raw = json.dumps(given_arguments, ensure_ascii=False)
     assert calls(read(protocol, cut(protocol.render_call(call(name, raw)), sizes))) == [ParsedCall(name, raw)]
 

@@ -19,7 +19,7 @@ from codeagent.core.messages import (
     transcript_problems,
 )
 from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, Retrying, TextPiece
-from codeagent.llm.protocols.protocol import TextProtocol
+from codeagent.llm.protocols.formats import TextProtocol
 from codeagent.llm.protocols.text_tools import TextToolModel, as_text
 from codeagent.llm.scripted import ScriptedModel, Turn
 from tests.llm.asking import ask, request, result
