@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from codeagent.core.errors import ModelError, ModelErrorKind
 
@@ -65,27 +66,42 @@ class NotAStream(Exception):
         super().__init__(f"{what} that begins: {_short(first)}")
 
 
-class Failure:
-    """The pieces of a ModelError: what one exception says, and what the request knew."""
+@dataclass(frozen=True)
+class Asked:
+    """What a request knew, for the message about its failure."""
 
-    def __init__(self, error: BaseException, *, model: str, address: str, owner: str, idle: float) -> None:
-        """`address` is where the request went, `owner` whose key it used; `idle` is the limit of silence in seconds."""
+    model: str
+    address: str
+    """Where the request went."""
+    owner: str
+    """Whose key it used."""
+    idle: float
+    """The limit of silence, in seconds."""
+
+
+def model_error(error: BaseException, asked: Asked, *, streaming: bool, clean: Callable[[str], str]) -> ModelError:
+    """Return what to tell the user; `streaming`: the answer had begun; `clean` takes secrets out of the message."""
+    failure = _Failure(error, asked, clean)
+    return (
+        failure.from_cause(streaming=streaming)
+        or failure.from_status(streaming=streaming)
+        or failure.from_body()
+        or failure.from_stream(streaming=streaming)
+    )
+
+
+class _Failure:
+    """What one exception and its causes say."""
+
+    def __init__(self, error: BaseException, asked: Asked, clean: Callable[[str], str]) -> None:
         self._chain = list(_causes(error))
-        self._model, self._address, self._owner, self._idle = model, address, owner, idle
+        self._asked, self._address, self._clean = asked, asked.address, clean
         self._text = " ".join(str(each) for each in self._chain)
         self._quote = _quote(_provider_words(self._chain))
-        self._status = _status(self._chain)
+        self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)
+        """The innermost: litellm maps what the provider sent to statuses of its own."""
 
-    def model_error(self, *, streaming: bool) -> ModelError:
-        """Return the error; `streaming`: the answer had begun."""
-        return (
-            self._from_cause(streaming)
-            or self._from_status(streaming)
-            or self._from_body()
-            or self._from_stream(streaming)
-        )
-
-    def _from_cause(self, streaming: bool) -> ModelError | None:
+    def from_cause(self, *, streaming: bool) -> ModelError | None:
         for cause in self._chain:
             if isinstance(cause, ImportError):
                 return self._error("bad_request", f"this provider needs a library: {cause}", retryable=False)
@@ -98,12 +114,12 @@ class Failure:
             if isinstance(cause, ConnectionRefusedError):
                 return self._error("connection", f"nothing answers at {self._address}; is the server running?")
         if self._status in (None, 408, 500) and any(_is_timeout(cause) for cause in self._chain):
-            return self._error("timeout", f"{self._address} sent nothing for {self._idle:g} s")
+            return self._error("timeout", f"{self._address} sent nothing for {self._asked.idle:g} s")
         if not streaming and self._status in (None, 500) and any(_is_hang_up(cause) for cause in self._chain):
             return self._error("connection", f"{self._address} closed the connection before it answered")
         return None
 
-    def _from_status(self, streaming: bool) -> ModelError | None:
+    def from_status(self, *, streaming: bool) -> ModelError | None:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
         if "ContextWindowExceededError" in names or (status in (None, 400, 413) and _OVERFLOW.search(self._text)):
@@ -129,7 +145,7 @@ class Failure:
         said = self._quote
         match status:
             case 401:
-                return self._error("auth", f"key refused by {self._owner}: {said}", retryable=False)
+                return self._error("auth", f"key refused by {self._asked.owner}: {said}", retryable=False)
             case 403:
                 return self._error("auth", f"the key may not use this model: {said}", retryable=False)
             case 404:
@@ -139,7 +155,7 @@ class Failure:
             case _:
                 return self._error("bad_request", f"the request was rejected: {said}", retryable=False)
 
-    def _from_body(self) -> ModelError | None:
+    def from_body(self) -> ModelError | None:
         came = next((cause for cause in self._chain if isinstance(cause, NotAStream)), None)
         if came is None:
             return None
@@ -156,7 +172,7 @@ class Failure:
             return self._rate_limited()
         return None
 
-    def _from_stream(self, streaming: bool) -> ModelError:
+    def from_stream(self, *, streaming: bool) -> ModelError:
         if not streaming:
             return self._error("bad_request", f"the request could not be sent: {self._quote}", retryable=False)
         if (passing := self._passing()) is not None:
@@ -168,7 +184,8 @@ class Failure:
     def _error(self, kind: ModelErrorKind, text: str, *, retryable: bool = True) -> ModelError:
         status = None if kind in ("connection", "timeout", "cut") else self._status
         after = retry_after(_header(self._chain, "retry-after"), time.time) if retryable else None
-        return ModelError(f"{self._model}: {text}", kind=kind, status=status, retryable=retryable, retry_after=after)
+        said = self._clean(f"{self._asked.model}: {text}")
+        return ModelError(said, kind=kind, status=status, retryable=retryable, retry_after=after)
 
 
 def refuses_tools(error: ModelError) -> bool:
@@ -204,11 +221,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             continue
         yield current
         current = current.__cause__ or current.__context__
-
-
-def _status(chain: list[BaseException]) -> int | None:
-    """Return the innermost status: litellm maps what the provider sent to statuses of its own."""
-    return next((status for status in map(_status_of, reversed(chain)) if status is not None), None)
 
 
 def _status_of(error: BaseException) -> int | None:

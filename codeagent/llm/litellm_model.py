@@ -16,10 +16,10 @@ from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import Alive, ModelAnswer, ModelEvent, ModelRequest
 from codeagent.core.redact import Redactor
 from codeagent.llm import litellm_setup
-from codeagent.llm.errors import Failure
+from codeagent.llm.errors import Asked, model_error
 from codeagent.llm.provider_stream import StreamPiece, read_stream
+from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Accumulator
-from codeagent.llm.target import Target, resolve_target
 from codeagent.llm.usage import Price, estimated_usage, provider_usage
 from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
 
@@ -35,10 +35,6 @@ _connected: set["LitellmModel"] = set()
 class _Failed:
     error: Exception
     streaming: bool
-
-
-class _Done:
-    pass
 
 
 class LitellmModel:
@@ -106,7 +102,7 @@ class LitellmModel:
             self._target = resolve_target(library, self._name, self._api_base, self._api_key, self._max_tokens)
         arguments = self._arguments(self._target, request)
         _connected.add(self)
-        queue: asyncio.Queue[StreamPiece | _Failed | _Done] = asyncio.Queue()
+        queue: asyncio.Queue[StreamPiece | _Failed | None] = asyncio.Queue()
         reader = asyncio.create_task(_read(library, arguments, queue))
         try:
             async for event in self._events(library, self._target, request, arguments, queue):
@@ -121,7 +117,7 @@ class LitellmModel:
         target: Target,
         request: ModelRequest,
         arguments: dict[str, Any],
-        queue: "asyncio.Queue[StreamPiece | _Failed | _Done]",
+        queue: "asyncio.Queue[StreamPiece | _Failed | None]",
     ) -> AsyncIterator[ModelEvent]:
         answers = (message for message in request.messages if isinstance(message, AssistantMessage))
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
@@ -133,8 +129,9 @@ class LitellmModel:
                     for event in accumulator.add(delta) or [Alive()]:
                         yield event
                 case _Failed(error, streaming):
-                    raise self._model_error(error, target, streaming) from None
-                case _Done():
+                    asked = Asked(self._name, target.address, target.owner, self._idle)
+                    raise model_error(error, asked, streaming=streaming, clean=self._redactor.clean) from None
+                case None:
                     break
         closed, message = accumulator.finish(self._name)
         for call in closed:
@@ -173,20 +170,9 @@ class LitellmModel:
         }
         return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts)
 
-    def _model_error(self, error: Exception, target: Target, streaming: bool) -> ModelError:
-        failure = Failure(error, model=self._name, address=target.address, owner=target.owner, idle=self._idle)
-        made = failure.model_error(streaming=streaming)
-        return ModelError(
-            self._redactor.clean(str(made)),
-            kind=made.kind,
-            status=made.status,
-            retryable=made.retryable,
-            retry_after=made.retry_after,
-        )
 
-
-async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | _Failed | _Done]") -> None:
-    """Send the request and pass every piece on; the queue ends with _Done or _Failed."""
+async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | _Failed | None]") -> None:
+    """Send the request and pass every piece on; the queue ends with None or _Failed."""
     streaming = False
     try:
         wrapper = await library.acompletion(**arguments)
@@ -196,7 +182,7 @@ async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[S
     except Exception as error:
         queue.put_nowait(_Failed(error, streaming))
     else:
-        queue.put_nowait(_Done())
+        queue.put_nowait(None)
 
 
 def _timeout(idle: float) -> Any:

@@ -1,8 +1,9 @@
-"""What is known of model providers before litellm is imported: keys, addresses, windows, and local servers."""
+"""What is known of models: their providers' keys, addresses and limits, what a name stands for, and local servers."""
 
 import asyncio
 import importlib.util
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,21 +11,55 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-_KEYS = {
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "mistral": ("MISTRAL_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "moonshot": ("MOONSHOT_API_KEY",),
-    "together_ai": ("TOGETHERAI_API_KEY",),
-    "fireworks_ai": ("FIREWORKS_AI_API_KEY",),
-    "cerebras": ("CEREBRAS_API_KEY",),
+from codeagent.core.errors import ModelError
+from codeagent.llm.wire import Family
+
+
+@dataclass(frozen=True)
+class _Provider:
+    keys: tuple[str, ...]
+    """The environment variables litellm takes its key from, the usual one first."""
+    address: str = ""
+    """Of its own server; empty if it is not known, so that no key is tried there."""
+    address_variables: tuple[str, ...] = ()
+    """Variables that override the address."""
+    path: str = "/models"
+    """Needs a valid key, and costs nothing."""
+    header: str = "Authorization"
+    """Where the key goes."""
+
+    def custom_base(self, environment: Mapping[str, str]) -> str | None:
+        """Return the address of the server that replaces the provider's own, if a variable names one."""
+        return next((environment[name] for name in self.address_variables if environment.get(name)), None)
+
+
+_PROVIDERS = {
+    "anthropic": _Provider(
+        ("ANTHROPIC_API_KEY",),
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+        "/v1/models",
+        "x-api-key",
+    ),
+    "openai": _Provider(("OPENAI_API_KEY",), "https://api.openai.com/v1", ("OPENAI_API_BASE", "OPENAI_BASE_URL")),
+    "gemini": _Provider(
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "https://generativelanguage.googleapis.com",
+        (),
+        "/v1beta/models",
+        "x-goog-api-key",
+    ),
+    "mistral": _Provider(("MISTRAL_API_KEY",), "https://api.mistral.ai/v1", ("MISTRAL_API_BASE",)),
+    "deepseek": _Provider(("DEEPSEEK_API_KEY",), "https://api.deepseek.com", ("DEEPSEEK_API_BASE",)),
+    "xai": _Provider(("XAI_API_KEY",), "https://api.x.ai/v1", ("XAI_API_BASE",)),
+    "groq": _Provider(("GROQ_API_KEY",), "https://api.groq.com/openai/v1", ("GROQ_API_BASE",)),
+    "openrouter": _Provider(("OPENROUTER_API_KEY",), "https://openrouter.ai/api/v1", ("OPENROUTER_API_BASE",), "/key"),
+    "moonshot": _Provider(("MOONSHOT_API_KEY",)),
+    "together_ai": _Provider(("TOGETHERAI_API_KEY",)),
+    "fireworks_ai": _Provider(("FIREWORKS_AI_API_KEY",)),
+    "cerebras": _Provider(("CEREBRAS_API_KEY",)),
 }
-"""The environment variables litellm takes a provider's key from, the usual one first."""
+_UNKNOWN = _Provider(())
 OFFERED = (
     "anthropic/claude-sonnet-5-5",
     "anthropic/claude-opus-5-5",
@@ -36,24 +71,11 @@ OFFERED = (
     "xai/grok-4.7",
 )
 """Hosted models to offer; each is in litellm's table and supports tool calls."""
-_BEARER = "Authorization"
-_LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
-    "ANTHROPIC_API_KEY": (
-        "https://api.anthropic.com",
-        ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
-        "/v1/models",
-        "x-api-key",
-    ),
-    "OPENAI_API_KEY": ("https://api.openai.com/v1", ("OPENAI_API_BASE", "OPENAI_BASE_URL"), "/models", _BEARER),
-    "GEMINI_API_KEY": ("https://generativelanguage.googleapis.com", (), "/v1beta/models", "x-goog-api-key"),
-    "MISTRAL_API_KEY": ("https://api.mistral.ai/v1", ("MISTRAL_API_BASE",), "/models", _BEARER),
-    "DEEPSEEK_API_KEY": ("https://api.deepseek.com", ("DEEPSEEK_API_BASE",), "/models", _BEARER),
-    "XAI_API_KEY": ("https://api.x.ai/v1", ("XAI_API_BASE",), "/models", _BEARER),
-    "GROQ_API_KEY": ("https://api.groq.com/openai/v1", ("GROQ_API_BASE",), "/models", _BEARER),
-    "OPENROUTER_API_KEY": ("https://openrouter.ai/api/v1", ("OPENROUTER_API_BASE",), "/key", _BEARER),
-}
-"""By the variable of the key: the provider's address, the variables that override it, a path that needs a valid key,
-and the header the key goes in."""
+_DEFAULT_MAX_TOKENS = 8_192
+_LARGEST_DEFAULT = 32_000
+_CLAUDE_HOSTS = {"bedrock", "bedrock_converse", "vertex_ai", "azure_ai"}
+_NO_KEY = "none"
+"""Sent to servers that need no key, since the client libraries insist on one."""
 _TRIAL_SECONDS = 8.0
 _TABLE = "model_prices_and_context_window_backup.json"
 _PORTS = {"Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000, "LM Studio": 1234}
@@ -70,29 +92,16 @@ def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
 
     A self-hosted server (`api_base`) needs none. May read litellm's table (0.1 s).
     """
-    if api_base is not None or model == "demo" or model.startswith("script:"):
+    if api_base is not None or _is_scripted(model):
         return ()
     provider, slash, _ = model.partition("/")
     if not slash:
         provider = str(_entry(model).get("litellm_provider"))
-    return _KEYS.get(provider, ())
+    return _PROVIDERS.get(provider, _UNKNOWN).keys
 
 
-def custom_base(provider: str, environment: Mapping[str, str]) -> str | None:
-    """Return the address of the server that replaces the provider's own, if a variable names one."""
-    return next((base for variable in _KEYS.get(provider, ()) if (base := _custom_base(variable, environment))), None)
-
-
-def usual_host(provider: str) -> str | None:
-    """Return the host of the provider's own server, such as `api.anthropic.com`; None if it is not known."""
-    bases = (_LISTS[variable][0] for variable in _KEYS.get(provider, ()) if variable in _LISTS)
-    return next((urlsplit(base).netloc for base in bases), None)
-
-
-def _custom_base(variable: str, environment: Mapping[str, str]) -> str | None:
-    """Do as `custom_base`, for the provider that takes its key from that variable."""
-    names = _LISTS[variable][1] if variable in _LISTS else ()
-    return next((environment[name] for name in names if environment.get(name)), None)
+def _is_scripted(model: str) -> bool:
+    return model == "demo" or model.startswith("script:")
 
 
 @dataclass(frozen=True)
@@ -107,36 +116,36 @@ class KeyTrial:
 
 async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> KeyTrial:
     """Try the key on the provider of that variable, with a request that costs nothing; it goes nowhere else."""
-    if variable not in _LISTS:
+    provider = next((known for known in _PROVIDERS.values() if variable in known.keys), _UNKNOWN)
+    if not provider.address:
         return KeyTrial("unknown", "not tried")
     import httpx  # not needed before a key is pasted
 
-    usual, _, path, header = _LISTS[variable]
-    base = (_custom_base(variable, environment) or usual).rstrip("/")
+    base = (provider.custom_base(environment) or provider.address).rstrip("/")
     host = urlsplit(base).netloc or base
-    headers = {header: f"Bearer {key}" if header == _BEARER else key, "anthropic-version": "2023-06-01"}
+    sent = f"Bearer {key}" if provider.header == "Authorization" else key
+    headers = {provider.header: sent, "anthropic-version": "2023-06-01"}
     try:
         async with httpx.AsyncClient(timeout=_TRIAL_SECONDS) as client:
-            status = (await client.get(base + path, headers=headers)).status_code
+            status = (await client.get(base + provider.path, headers=headers)).status_code
     except (httpx.HTTPError, httpx.InvalidURL):
         return KeyTrial("unknown", f"not tried: cannot reach {host}")
     if status == 200:
         return KeyTrial("accepted", f"accepted by {host}")
     # Gemini answers 400 to an invalid key.
-    if status in (401, 403) or (status == 400 and header == "x-goog-api-key"):
+    if status in (401, 403) or (status == 400 and provider.header == "x-goog-api-key"):
         return KeyTrial("refused", f"refused by {host} (status {status})")
     return KeyTrial("unknown", f"not tried: {host} answered with status {status}")
 
 
 def context_window(model: str) -> int | None:
     """Return how many tokens a prompt may have, from litellm's table; None if the table does not say."""
-    tokens = _entry(model).get("max_input_tokens")
-    return int(tokens) if isinstance(tokens, int | float) else None
+    return _int(_entry(model).get("max_input_tokens"))
 
 
 def has_price(model: str) -> bool:
     """Tell whether litellm's table has a price, or the model is scripted and costs nothing."""
-    return model == "demo" or model.startswith("script:") or "input_cost_per_token" in _entry(model)
+    return _is_scripted(model) or "input_cost_per_token" in _entry(model)
 
 
 def _entry(model: str) -> dict[str, Any]:
@@ -153,6 +162,99 @@ def _table() -> dict[str, Any]:
         return {}
     table = json.loads((Path(spec.origin).parent / _TABLE).read_bytes())
     return table if isinstance(table, dict) else {}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a request goes, and in which form."""
+
+    wire_name: str
+    provider: str
+    bare_name: str
+    family: Family
+    error_flag: bool
+    """A failed call's result is flagged as such on the wire."""
+    address: str
+    """For messages: the server's address as it was given, else the provider's host, else the name of its API."""
+    owner: str
+    """For messages: who accepts or refuses the key, the provider or the address of a self-hosted server."""
+    api_key: str | None
+    """None: litellm takes it from the environment itself."""
+    context_window: int | None
+    max_tokens: int
+    priced: bool
+    facts: Mapping[str, Any]
+    """litellm's entry for the model; empty if it has none."""
+
+
+def resolve_target(
+    library: Any, name: str, api_base: str | None, api_key: str | None, max_tokens: int | None
+) -> Target:
+    """Find out what `name` stands for; `library` is litellm. Raises ModelError for an unknown name or a missing key."""
+    wire_name = _wire_name(library, name, api_base)
+    try:
+        bare, provider, _, base = library.get_llm_provider(wire_name, api_base=api_base)
+    except Exception:
+        raise ModelError(
+            f"{name}: no provider has this model; write provider/model, as in openai/gpt-5, or give --api-base for"
+            " your own server",
+            kind="bad_request",
+        ) from None
+    info = _library_entry(library, name, wire_name, bare)
+    known_provider = _PROVIDERS.get(provider, _UNKNOWN)
+    own = api_base or known_provider.custom_base(os.environ)
+    host = urlsplit(known_provider.address or base or "").netloc
+    return Target(
+        wire_name=wire_name,
+        provider=provider,
+        bare_name=bare,
+        family=_family(provider, bare),
+        error_flag=not provider.startswith("bedrock"),
+        address=own or host or f"the {provider} API",
+        owner=own or provider,
+        api_key=api_key or _key(library, name, wire_name, provider, api_base),
+        context_window=_int(info.get("max_input_tokens")),
+        max_tokens=max_tokens or min(_int(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT),
+        priced="input_cost_per_token" in info,
+        facts=info,
+    )
+
+
+def _wire_name(library: Any, name: str, api_base: str | None) -> str:
+    """Return litellm's name: an address without a provider is OpenAI-compatible; Ollama's tools need its chat API."""
+    prefix, slash, rest = name.partition("/")
+    if api_base is not None and (not slash or prefix not in {str(p.value) for p in library.provider_list}):
+        return f"openai/{name}"
+    return f"ollama_chat/{rest}" if prefix == "ollama" and slash else name
+
+
+def _family(provider: str, bare: str) -> Family:
+    return "anthropic" if provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare) else "openai"
+
+
+def _library_entry(library: Any, *names: str) -> dict[str, Any]:
+    """Return the entry of litellm's bundled table; its own look-up functions ask local servers over the network."""
+    for name in names:
+        entry = library.model_cost.get(name)
+        if isinstance(entry, dict):
+            return entry
+    return {}
+
+
+def _key(library: Any, name: str, wire_name: str, provider: str, api_base: str | None) -> str | None:
+    """Return the key to send, None if litellm finds one itself. Raises ModelError naming the missing variable."""
+    found = library.validate_environment(wire_name)
+    missing = [key for key in found.get("missing_keys", ()) if key.endswith("_API_KEY")]
+    if found.get("keys_in_environment") or not missing:
+        return None
+    own_address = api_base or os.environ.get("OPENAI_BASE_URL" if provider == "openai" else "")
+    if own_address:
+        return _NO_KEY
+    raise ModelError(f"{name}: no key; set {' or '.join(missing)} in the environment", kind="auth")
+
+
+def _int(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
 
 
 @dataclass(frozen=True)

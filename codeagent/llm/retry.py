@@ -1,4 +1,4 @@
-"""Repeats a request whose failure will pass, and falls back to another model when the first cannot answer."""
+"""Models around models: one repeats a request whose failure will pass, one falls back to another model."""
 
 import asyncio
 import random
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from codeagent.core.errors import ModelError, ModelErrorKind
 from codeagent.core.model import Alive, FellBack, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
-from codeagent.llm.wrapper import ModelWrapper
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
@@ -18,6 +17,36 @@ _PASSED_ON: frozenset[ModelErrorKind] = frozenset(
     {"auth", "rate_limit", "overloaded", "server", "connection", "timeout", "cut", "content_policy"}
 )
 """Failures another model may not have. A request that is wrong, or too long, is wrong for it too."""
+
+
+class ModelWrapper:
+    """Wraps another model and changes how it is asked: it passes everything on but `stream`, which a subclass gives."""
+
+    def __init__(self, inner: Model) -> None:
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self._inner.context_window
+
+    async def prepare(self) -> None:
+        """Start what the wrapped model needs before its first request, if anything."""
+        prepare = getattr(self._inner, "prepare", None)
+        if prepare is not None:
+            await prepare()
+
+    async def ready(self) -> None:
+        """Wait for what `prepare` starts: until then no request is sent, and silence is not the provider's."""
+        ready = getattr(self._inner, "ready", None)
+        if ready is not None:
+            await ready()
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class RetryingModel(ModelWrapper):

@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.llm.provider_stream import to_usage
-from codeagent.llm.target import Target
+from codeagent.llm.providers import Target
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,34 @@ class Price:
         cost += read * (self.input if self.cache_read is None else self.cache_read)
         cost += written * (self.input if self.cache_write is None else self.cache_write)
         return replace(usage, cost_usd=cost / 1_000_000)
+
+
+def field(value: Any, name: str) -> Any:
+    """Return a field of an object or a dictionary; None if it is missing."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def read_usage(chunk: Any) -> Any | None:
+    """Return the usage object of the chunk if the provider sent one."""
+    usage = field(chunk, "usage")
+    if usage is None:
+        usage = field(field(chunk, "x_groq"), "usage")
+    return usage if usage is not None and _count(usage, "prompt_tokens") + _count(usage, "completion_tokens") else None
+
+
+def to_usage(raw: Any, cost: float | None) -> Usage:
+    """Translate the provider's figures: input tokens include those read from and written to the cache."""
+    prompt, completion = field(raw, "prompt_tokens_details"), field(raw, "completion_tokens_details")
+    return Usage(
+        input_tokens=_count(raw, "prompt_tokens"),
+        output_tokens=_count(raw, "completion_tokens"),
+        cache_read_tokens=_count(prompt, "cached_tokens")
+        or _count(raw, "cache_read_input_tokens")
+        or _count(raw, "prompt_cache_hit_tokens"),
+        cache_write_tokens=_count(raw, "cache_creation_input_tokens") or _count(prompt, "cache_creation_tokens"),
+        reasoning_tokens=_count(completion, "reasoning_tokens"),
+        cost_usd=cost,
+    )
 
 
 def provider_usage(library: Any, target: Target, figures: Any) -> Usage:
@@ -62,3 +89,8 @@ def _cost(library: Any, target: Target, figures: Any) -> float | None:
     except Exception:
         return None  # a price table with gaps must not lose the answer
     return float(prompt + completion)
+
+
+def _count(value: Any, name: str) -> int:
+    number = field(value, name)
+    return int(number) if isinstance(number, int | float) else 0

@@ -17,10 +17,10 @@ from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Retrying
 from codeagent.llm import litellm_model
-from codeagent.llm.errors import Failure, retry_after
+from codeagent.llm.errors import Asked, model_error, retry_after
 from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.providers import resolve_target
 from codeagent.llm.retry import RetryingModel
-from codeagent.llm.target import resolve_target
 from tests.llm.asking import Heard, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
@@ -151,8 +151,8 @@ def test_a_refused_key_names_the_provider_it_belongs_to(monkeypatch: pytest.Monk
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     name = "anthropic/claude-sonnet-4-5"
     target = resolve_target(litellm_model._import(), name, None, "k", None)
-    failure = Failure(Refused("no"), model=name, address=target.address, owner=target.owner, idle=1.0)
-    assert str(failure.model_error(streaming=False)) == f"{name}: key refused by anthropic: no"
+    asked = Asked(name, target.address, target.owner, 1.0)
+    assert str(model_error(Refused("no"), asked, streaming=False, clean=str)) == f"{name}: key refused by anthropic: no"
 
 
 @pytest.fixture

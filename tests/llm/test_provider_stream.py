@@ -4,8 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from codeagent.core.messages import Usage
-from codeagent.llm.provider_stream import read_delta, read_usage, to_usage
+from codeagent.llm.provider_stream import read_delta
 from codeagent.llm.stream import CallPiece, Delta, ThinkingPiece
+from codeagent.llm.usage import read_usage, to_usage
 
 
 def chunk(finish: str | None = None, **delta: Any) -> SimpleNamespace:

@@ -11,7 +11,7 @@ import pytest
 
 from codeagent.llm import litellm_model
 from codeagent.llm.providers import (
-    _KEYS,
+    _PROVIDERS,
     OFFERED,
     LocalServer,
     _entry,
@@ -36,7 +36,7 @@ def test_the_variables_are_those_litellm_looks_for(monkeypatch: pytest.MonkeyPat
     litellm = litellm_model._import()
     for name in set(os.environ) - {"PATH", "HOME"}:
         monkeypatch.delenv(name)
-    names = [f"{provider}/some-model" for provider in _KEYS]
+    names = [f"{provider}/some-model" for provider in _PROVIDERS]
     missing = {name: set(litellm.validate_environment(name)["missing_keys"]) for name in names}
     assert {name: set(key_variables(name, None)) for name in names} == missing
 

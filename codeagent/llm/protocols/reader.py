@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from codeagent.llm.protocols.json_blocks import INFOS, UNCLOSED, FencedJson, bare_json
-from codeagent.llm.protocols.marks import Block, BlockEnd, FenceEnd, Literals, Mark, Source
+from codeagent.llm.protocols.marks import Block, BlockEnd, FenceEnd, Literals, Mark, Source, thinking_marks
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
-from codeagent.llm.protocols.thinking import thinking_marks
 
 UNSURE = "the thinking before this block was never closed and continues after it, so nothing ran"
 DOUBT = "a block before this one was broken, so it is uncertain where this one begins; nothing ran"

@@ -30,7 +30,7 @@ from codeagent.core.model import (
 )
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
-from codeagent.llm.wrapper import ModelWrapper
+from codeagent.llm.retry import ModelWrapper
 
 if TYPE_CHECKING:  # the parsers, which most models never need
     from codeagent.llm.protocols.formats import TextProtocol
