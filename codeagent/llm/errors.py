@@ -67,7 +67,7 @@ class NotAStream(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class FailedRequest:
     """What a request knew, for the message about its failure."""
 
     model: str
@@ -79,9 +79,11 @@ class Asked:
     """The limit of silence, in seconds."""
 
 
-def model_error(error: BaseException, asked: Asked, *, streaming: bool, clean: Callable[[str], str]) -> ModelError:
+def model_error(
+    error: BaseException, request: FailedRequest, *, streaming: bool, clean: Callable[[str], str]
+) -> ModelError:
     """Return what to tell the user; `streaming`: the answer had begun; `clean` takes secrets out of the message."""
-    failure = _Failure(error, asked, clean)
+    failure = _Failure(error, request, clean)
     return (
         failure.from_cause(streaming=streaming)
         or failure.from_status(streaming=streaming)
@@ -93,9 +95,9 @@ def model_error(error: BaseException, asked: Asked, *, streaming: bool, clean: C
 class _Failure:
     """What one exception and its causes say."""
 
-    def __init__(self, error: BaseException, asked: Asked, clean: Callable[[str], str]) -> None:
+    def __init__(self, error: BaseException, request: FailedRequest, clean: Callable[[str], str]) -> None:
         self._chain = list(_causes(error))
-        self._asked, self._address, self._clean = asked, asked.address, clean
+        self._request, self._address, self._clean = request, request.address, clean
         self._text = " ".join(str(each) for each in self._chain)
         self._quote = _quote(_provider_words(self._chain))
         self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)
@@ -114,7 +116,7 @@ class _Failure:
             if isinstance(cause, ConnectionRefusedError):
                 return self._error("connection", f"nothing answers at {self._address}; is the server running?")
         if self._status in (None, 408, 500) and any(_is_timeout(cause) for cause in self._chain):
-            return self._error("timeout", f"{self._address} sent nothing for {self._asked.idle:g} s")
+            return self._error("timeout", f"{self._address} sent nothing for {self._request.idle:g} s")
         if not streaming and self._status in (None, 500) and any(_is_hang_up(cause) for cause in self._chain):
             return self._error("connection", f"{self._address} closed the connection before it answered")
         return None
@@ -145,7 +147,7 @@ class _Failure:
         said = self._quote
         match status:
             case 401:
-                return self._error("auth", f"key refused by {self._asked.owner}: {said}", retryable=False)
+                return self._error("auth", f"key refused by {self._request.owner}: {said}", retryable=False)
             case 403:
                 return self._error("auth", f"the key may not use this model: {said}", retryable=False)
             case 404:
@@ -184,7 +186,7 @@ class _Failure:
     def _error(self, kind: ModelErrorKind, text: str, *, retryable: bool = True) -> ModelError:
         status = None if kind in ("connection", "timeout", "cut") else self._status
         after = retry_after(_header(self._chain, "retry-after"), time.time) if retryable else None
-        said = self._clean(f"{self._asked.model}: {text}")
+        said = self._clean(f"{self._request.model}: {text}")
         return ModelError(said, kind=kind, status=status, retryable=retryable, retry_after=after)
 
 

@@ -16,7 +16,7 @@ from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import Alive, ModelAnswer, ModelEvent, ModelRequest
 from codeagent.core.redact import Redactor
 from codeagent.llm import litellm_setup
-from codeagent.llm.errors import Asked, model_error
+from codeagent.llm.errors import FailedRequest, model_error
 from codeagent.llm.provider_stream import StreamPiece, read_stream
 from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Accumulator
@@ -129,8 +129,8 @@ class LitellmModel:
                     for event in accumulator.add(delta) or [Alive()]:
                         yield event
                 case _Failed(error, streaming):
-                    asked = Asked(self._name, target.address, target.owner, self._idle)
-                    raise model_error(error, asked, streaming=streaming, clean=self._redactor.clean) from None
+                    failed = FailedRequest(self._name, target.address, target.owner, self._idle)
+                    raise model_error(error, failed, streaming=streaming, clean=self._redactor.clean) from None
                 case None:
                     break
         closed, message = accumulator.finish(self._name)

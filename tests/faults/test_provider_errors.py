@@ -17,7 +17,7 @@ from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Retrying
 from codeagent.llm import litellm_model
-from codeagent.llm.errors import Asked, model_error, retry_after
+from codeagent.llm.errors import FailedRequest, model_error, retry_after
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.providers import resolve_target
 from codeagent.llm.retry import RetryingModel
@@ -151,8 +151,10 @@ def test_a_refused_key_names_the_provider_it_belongs_to(monkeypatch: pytest.Monk
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     name = "anthropic/claude-sonnet-4-5"
     target = resolve_target(litellm_model._import(), name, None, "k", None)
-    asked = Asked(name, target.address, target.owner, 1.0)
-    assert str(model_error(Refused("no"), asked, streaming=False, clean=str)) == f"{name}: key refused by anthropic: no"
+    failed = FailedRequest(name, target.address, target.owner, 1.0)
+    assert (
+        str(model_error(Refused("no"), failed, streaming=False, clean=str)) == f"{name}: key refused by anthropic: no"
+    )
 
 
 @pytest.fixture
