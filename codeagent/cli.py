@@ -22,7 +22,7 @@ COMMANDS = {
     "tools": "the tools a model can call",
     "prompt": "the system prompt as a model gets it",
     "sandbox": "the container that commands run in",
-    "config": "the settings in force, where they are written, and what may stand there",
+    "config": "the settings in force, where they are written, and the allowed keys",
     "doctor": "what works here and what is missing",
 }
 """Command → what it does. Each is the module of that name in `codeagent.commands`, imported when needed.

@@ -1,6 +1,7 @@
-"""Turns the arguments of a command into a workspace and its settings."""
+"""What the commands share: the workspace and its settings from the arguments, and how they print."""
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -9,10 +10,9 @@ from typing import Any
 from codeagent.config.layers import load_settings
 from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.budget import Effort, parse_effort
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import visible_json
 from codeagent.session.store import SessionStore
 from codeagent.tools.shell.rules import decides
 
@@ -44,12 +44,9 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     )
 
 
-def effort_of(text: str) -> Effort:
-    """Parse a level of thinking or a number of tokens, for argparse. Raises ArgumentTypeError."""
-    try:
-        return parse_effort(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def add_cwd(*parsers: argparse.ArgumentParser) -> None:
+    for parser in parsers:
+        parser.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
 
 
 def workspace_of(folder: Path) -> Path:
@@ -62,14 +59,15 @@ def workspace_of(folder: Path) -> Path:
     raise ConfigError(f"--cwd {str(folder)[:200]!r} is not an existing folder; nothing was run")
 
 
-def folder_of_session(session: str, here: Path) -> Path:
-    """Return the folder of the session whose id begins so, and say so on standard error if it is not `here`.
+def open_store() -> SessionStore:
+    return SessionStore(state_dir(), Redactor(os.environ))
 
-    Raises SessionError.
-    """
-    store = SessionStore(state_dir(), Redactor(os.environ))
-    found = store.find(session)
-    folder = store.folder_of(found, here)
-    if folder != here and sys.stderr is not None:
-        print(f"session {found} belongs to {visible(str(folder))}: working there", file=sys.stderr)
-    return folder
+
+def say(text: str) -> None:
+    """Print a line on standard error, if there is one."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def print_json(value: object) -> None:
+    print(visible_json(json.dumps(value, indent=2)))

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.budget import parse_effort
+from codeagent.core.budget import Effort, parse_effort
 from codeagent.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,11 +19,7 @@ MODES = ("ask", "accept-edits", "plan", "auto")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("path", metavar="PATH", nargs="?", default=".", help="the folder to work in (default: here)")
-    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
-    add("--api-base", metavar="URL", help="address of the model's server")
-    add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
-    add("--thinking", metavar="LEVEL", help="off, low, medium, high, or a budget in tokens; /effort changes it")
-    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
+    add_model_arguments(parser)
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume",
@@ -44,6 +40,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `codeagent run` takes, too."""
+    add = parser.add_argument
+    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
+    add("--api-base", metavar="URL", help="address of the model's server")
+    add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
+    add("--thinking", metavar="LEVEL", type=_effort, help="off, low, medium, high, or a budget in tokens")
+    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
+
+
+def _effort(text: str) -> Effort:
+    try:
+        return parse_effort(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def main(args: argparse.Namespace) -> int:
     """The exit code once the screen is closed. Raises ConfigError."""
     workspace = _folder(args.path)
@@ -53,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
         model=args.model,
         api_base=args.api_base,
         fallback_model=args.fallback_model,
-        thinking=None if args.thinking is None else parse_effort(args.thinking),
+        thinking=args.thinking,
         mode=args.mode,
         sandbox=args.sandbox,
         theme=args.theme,

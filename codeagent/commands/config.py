@@ -1,10 +1,10 @@
-"""`codeagent config`: the settings in force, where they are written, and what may stand there."""
+"""`codeagent config`: the settings in force, where they are written, and the allowed keys."""
 
 import argparse
 import json
 from pathlib import Path
 
-from codeagent.commands.arguments import settings_of, workspace_of
+from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings
 from codeagent.core.sanitize import visible_json
@@ -13,10 +13,9 @@ from codeagent.core.sanitize import visible_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     showing = actions.add_parser("show", help="the settings in force here, as JSON")
-    showing.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
     paths = actions.add_parser("path", help="your configuration file; --all: every file and folder codeagent uses")
     paths.add_argument("--all", action="store_true", help="with what is kept beside it")
-    paths.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    add_cwd(showing, paths)
     actions.add_parser("schema", help="the JSON Schema of a configuration file")
 
 

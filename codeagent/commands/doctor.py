@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 import os
 import platform
 import subprocess
@@ -13,7 +12,7 @@ from typing import Any, Literal
 
 from codeagent import __version__
 from codeagent.bootstrap import Place, active_environment, describe_tools, docker_sandbox
-from codeagent.commands.arguments import settings_of, workspace_of
+from codeagent.commands.arguments import add_cwd, print_json, settings_of, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
@@ -21,7 +20,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name
-from codeagent.core.sanitize import one_line, visible_json
+from codeagent.core.sanitize import one_line
 from codeagent.sandbox.engine import local_engine, runtime_warning
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
@@ -40,7 +39,7 @@ class Finding:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as one JSON object")
-    parser.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    add_cwd(parser)
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
@@ -63,11 +62,7 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings += await _sandbox(settings, place)
     broken = [finding for finding in findings if finding.state == "problem"]
     if args.json:
-        print(
-            visible_json(
-                json.dumps({"usable": not broken, "findings": [asdict(finding) for finding in findings]}, indent=2)
-            )
-        )
+        print_json({"usable": not broken, "findings": [asdict(finding) for finding in findings]})
     else:
         print("\n".join(f"{_MARKS[item.state]} {item.name:<12}{one_line(item.text, 400)}" for item in findings))
     return 1 if broken else 0

@@ -3,11 +3,9 @@
 import argparse
 import hashlib
 import os
-import sys
-from pathlib import Path
 
 from codeagent.bootstrap import Place, describe_prompt
-from codeagent.commands.arguments import workspace_of
+from codeagent.commands.arguments import add_cwd, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.sanitize import visible
 from codeagent.core.toolbox import ToolProblem
@@ -19,7 +17,7 @@ from codeagent.workspace.skills import open_skills
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hash", action="store_true", help="its SHA-256 only: equal from run to run")
     parser.add_argument("--trust-project", action="store_true", help="with the project's tool files as they are now")
-    parser.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    add_cwd(parser)
     parser.add_argument(
         "--sandbox", choices=("docker", "off"), default="docker", help="as it is with a container (default) or without"
     )
@@ -30,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     place = Place(root, state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trusts)
     text = describe_prompt(place, "docker" if args.sandbox == "docker" else "host")
     for problem in _problems(place):
-        print(f"codeagent: {visible(str(problem))}", file=sys.stderr)
+        say(f"codeagent: {visible(str(problem))}")
     print(hashlib.sha256(text.encode()).hexdigest() if args.hash else text, end="\n" if args.hash else "")
     return 0
 

@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.commands.arguments import effort_of, folder_of_session, settings_of, workspace_of
+from codeagent.commands.arguments import open_store, say, settings_of, workspace_of
+from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
-from codeagent.core.policy import Mode
-from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import last_model
-from codeagent.session.store import SessionStore
 
 _FORM = re.compile(
     r"(?P<kind>steer|interrupt|follow-up|abort)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
@@ -88,11 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do; what is piped in is added to it; - reads all of it from standard input; a scripted model "
         "needs none",
     )
-    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
-    add("--api-base", metavar="URL", help="address of the model's server")
-    add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
-    add("--thinking", metavar="LEVEL", type=effort_of, help="off, low, medium, high, or a budget in tokens")
-    add("--mode", choices=get_args(Mode), help="approval mode: ask (default), accept-edits, plan or auto")
+    add_model_arguments(parser)
     add(
         "--output",
         choices=get_args(Output),
@@ -159,9 +153,9 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
         )
     workspace = workspace_of(args.cwd or Path())
     if args.resume is not None and args.cwd is None:
-        workspace = folder_of_session(args.resume, workspace)
+        workspace = _folder_of_session(args.resume, workspace)
     settings = settings_of(args, workspace)
-    resume = _last_session(workspace) if args.go_on else args.resume
+    resume = open_store().last(str(workspace.resolve())) if args.go_on else args.resume
     if settings.model is None and resume is not None:
         settings = _as_recorded(settings, resume)
     prompt = _scripted(settings) if args.prompt is None else args.prompt
@@ -220,25 +214,29 @@ def _scripted(settings: Settings) -> str:
     raise ConfigError('there is no PROMPT: codeagent run "what to do"; - reads it from standard input')
 
 
-def _last_session(workspace: Path) -> str:
-    """Raises SessionNotFound."""
-    return _store().last(str(workspace.resolve()))
+def _folder_of_session(session: str, here: Path) -> Path:
+    """Return the folder of the session whose id begins so, and say so on standard error if it is not `here`.
+
+    Raises SessionError.
+    """
+    store = open_store()
+    found = store.find(session)
+    folder = store.folder_of(found, here)
+    if folder != here:
+        say(f"session {found} belongs to {visible(str(folder))}: working there")
+    return folder
 
 
 def _as_recorded(settings: Settings, session: str) -> Settings:
     """Take the model the session used last, and say so on standard error. Raises SessionError."""
-    store = _store()
+    store = open_store()
     found = store.find(session)
     last = last_model(store.read(found).events)
     if last is None:
         return settings
     name, api_base, _ = last
-    _say(f"no model is set: session {found} goes on with {one_line(name, 120)}")
+    say(f"codeagent: no model is set: session {found} goes on with {one_line(name, 120)}")
     return settings.model_copy(update={"model": name, "api_base": settings.api_base or api_base})
-
-
-def _store() -> SessionStore:
-    return SessionStore(state_dir(), Redactor(os.environ))
 
 
 def read_prompt(argument: str) -> str:
@@ -265,8 +263,8 @@ def read_piped() -> str:
         if os.isatty(0):
             return ""
         if not _readable(_SILENCE):
-            _say(
-                f"standard input is open and sent nothing for {_SILENCE:g} s, so it was not read; "
+            say(
+                f"codeagent: standard input is open and sent nothing for {_SILENCE:g} s, so it was not read; "
                 "- in place of the prompt waits for it"
             )
             return ""
@@ -280,7 +278,7 @@ def read_piped() -> str:
         return ""
     lines, left_out = text.count("\n") + 1, len(text) - _HEAD - _TAIL
     cut = f", without {left_out:,} characters of its middle" if left_out > 0 else ""
-    _say(f"standard input was added to the prompt: {lines:,} line{'s' * (lines != 1)}{cut}")
+    say(f"codeagent: standard input was added to the prompt: {lines:,} line{'s' * (lines != 1)}{cut}")
     if left_out > 0:
         text = f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}"
     return f"\n\nStandard input:\n\n{text}"
@@ -292,7 +290,7 @@ def _read_to_the_end() -> bytes:
     while True:
         if not told and not _readable(_SILENCE):
             told = True
-            _say("reading standard input to its end …")
+            say("codeagent: reading standard input to its end …")
         try:
             piece = os.read(0, 1 << 16)
         except BlockingIOError:
@@ -311,11 +309,6 @@ def _read_to_the_end() -> bytes:
 def _readable(seconds: float | None) -> bool:
     """Tell whether standard input can be read at once, or within `seconds`."""
     return bool(select.select([0], [], [], seconds)[0])
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:
-        print(f"codeagent: {text}", file=sys.stderr, flush=True)
 
 
 def _count(text: str) -> int:

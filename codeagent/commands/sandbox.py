@@ -1,19 +1,16 @@
 """`codeagent sandbox`: what commands run in; to look at it, make it, try it, enter it, clean up."""
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Coroutine
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
-from codeagent.commands.arguments import settings_of, workspace_of
+from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import SandboxError, SandboxUnavailable
-from codeagent.core.sanitize import visible, visible_json
+from codeagent.core.sanitize import visible
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 
 
@@ -33,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     answers = git.add_mutually_exclusive_group()
     answers.add_argument("--allow", dest="answer", action="store_const", const=True, help="they may, from now on")
     answers.add_argument("--refuse", dest="answer", action="store_const", const=False, help="they may not")
-    for action in (status, test, shell, git):
-        action.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    add_cwd(status, test, shell, git)
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
@@ -83,7 +79,7 @@ def _status(args: argparse.Namespace) -> int:
         "containers": containers,
     }
     if args.json:
-        print(visible_json(json.dumps(facts, indent=2)))
+        print_json(facts)
         return 0
     print(f"engine      Docker {versions.engine}, API {versions.api}, runc {versions.runc} at {engine.socket_path}")
     print(f"image       {image.reference} ({image.origin})")
@@ -102,10 +98,10 @@ def _build(args: argparse.Namespace) -> int:
 
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         if args.offline:
-            build_offline(engine, state_dir() / "sandbox", _tell)
+            build_offline(engine, state_dir() / "sandbox", say)
             print(f"built {OFFLINE}; it is used from now on")
             return 0
-        problem = pull_default(engine, _tell)
+        problem = pull_default(engine, say)
     if problem is not None:
         remedy = "codeagent sandbox build --offline builds one from packages"
         raise SandboxUnavailable(f"the default image cannot be pulled: {problem}", remedy)
@@ -147,7 +143,7 @@ def _git(args: argparse.Namespace) -> int:
 async def _test(args: argparse.Namespace) -> int:
     sandbox = _sandbox(args)
     try:
-        info = await sandbox.start(_tell)
+        info = await sandbox.start(say)
     except SandboxUnavailable as error:
         _show_test(sandbox)
         return _unavailable(error)
@@ -172,8 +168,8 @@ async def _shell(args: argparse.Namespace) -> int:
 
     sandbox = _sandbox(args)
     try:
-        info = await sandbox.start(_tell)
-        _tell(f"{info.image_origin}; user {info.user}; network {info.network}; exit ends it")
+        info = await sandbox.start(say)
+        say(f"{info.image_origin}; user {info.user}; network {info.network}; exit ends it")
         return await interact(*await sandbox.entrance())
     except SandboxUnavailable as error:
         return _unavailable(error)
@@ -187,10 +183,6 @@ def _sandbox(args: argparse.Namespace) -> DockerSandbox:
     return docker_sandbox(settings_of(args, workspace), place, workspace, "command")
 
 
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _unavailable(error: SandboxError) -> int:
-    _tell(f"codeagent: {error}; {getattr(error, 'remedy', '')}")
+    say(f"codeagent: {error}; {getattr(error, 'remedy', '')}")
     return 1

@@ -2,12 +2,11 @@
 
 import argparse
 import json
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from codeagent.config.paths import state_dir
+from codeagent.commands.arguments import open_store, print_json
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
 from codeagent.core.event_json import event_json
@@ -64,17 +63,15 @@ def main(args: argparse.Namespace) -> int:
         case "list":
             return _list(store, as_json=args.json)
         case "show" if args.approvals:
-            return _approvals(store, chosen(store, args), as_json=args.json)
+            answers = decisions(store.read(chosen(store, args)).events)
+            return _print_rows(answers, approval_lines(answers), as_json=args.json)
         case "show" if args.calls:
-            return _calls(store, chosen(store, args), as_json=args.json)
+            calls = audit(store.read(chosen(store, args)).events)
+            return _print_rows(calls, map(_call_line, calls), as_json=args.json)
         case "show":
             return _show(store, chosen(store, args), as_json=args.json)
         case _:
             return _check(store, chosen(store, args))
-
-
-def open_store() -> SessionStore:
-    return SessionStore(state_dir(), Redactor(os.environ))
 
 
 def chosen(store: SessionStore, args: argparse.Namespace) -> str:
@@ -85,7 +82,7 @@ def chosen(store: SessionStore, args: argparse.Namespace) -> str:
 def _list(store: SessionStore, *, as_json: bool) -> int:
     summaries = store.summaries()
     if as_json:
-        print(visible_json(json.dumps([vars(summary) for summary in summaries], indent=2)))
+        print_json([vars(summary) for summary in summaries])
         return 0
     for summary in summaries:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
@@ -105,16 +102,9 @@ def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
     return 0
 
 
-def _approvals(store: SessionStore, session_id: str, *, as_json: bool) -> int:
-    rows = decisions(store.read(session_id).events)
-    for line in (visible_json(json.dumps(asdict(row))) for row in rows) if as_json else approval_lines(rows):
-        print(line)
-    return 0
-
-
-def _calls(store: SessionStore, session_id: str, *, as_json: bool) -> int:
-    rows = audit(store.read(session_id).events)
-    for line in (visible_json(json.dumps(asdict(row))) for row in rows) if as_json else map(_call_line, rows):
+def _print_rows(rows: Iterable[LedgerRow | CallRecord], lines: Iterable[str], *, as_json: bool) -> int:
+    """Print the lines, or each row as JSON."""
+    for line in (visible_json(json.dumps(asdict(row))) for row in rows) if as_json else lines:
         print(line)
     return 0
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from codeagent.commands.sessions import add_session_argument, chosen, open_store
+from codeagent.commands.arguments import open_store
+from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.sanitize import visible, visible_json

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools, open_runtime
-from codeagent.commands.arguments import settings_of
+from codeagent.commands.arguments import say, settings_of
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, MarkdownBlock, TerminalBlock, TextBlock
@@ -66,7 +66,7 @@ async def _call(args: argparse.Namespace, place: Place, arguments: str) -> int:
         settings = settings_of(args, place.workspace)
         front = _Front(place.redactor, approve=args.yes)
         runtime = await open_runtime(
-            settings, place, resume=None, tell=_tell, observer=lambda event: None, attended=False
+            settings, place, resume=None, tell=say, observer=lambda event: None, attended=False
         )
         try:
             return await front.run(runtime)
@@ -91,20 +91,20 @@ class _Front:
                     target = sys.stderr if event.stream == "stderr" else sys.stdout
                     print(self._redactor.clean(event.text), end="", file=target, flush=True)
                 case ToolProgress():
-                    _tell(event.text)
+                    say(event.text)
                 case ApprovalRequested():
                     runtime.agent.do(Answer(event.approval_id, await self._answer(event)))
                 case ToolResultAdded():
                     code = self._show(event)
                 case Notice() | TypedNotice() if event.level != "info":
-                    _tell(f"{event.level}: {one_line(event.text, 400)}")
+                    say(f"{event.level}: {one_line(event.text, 400)}")
                 case _:
                     pass
         return code
 
     async def _answer(self, event: ApprovalRequested) -> Decision:
         for line in _shown(event):
-            _tell(self._redactor.clean(line))
+            say(self._redactor.clean(line))
         if self._approve:
             return Decision("once", source="flag")
         if sys.stdin is None or not sys.stdin.isatty():
@@ -121,7 +121,7 @@ class _Front:
         if event.error is None:
             return 0
         said = text if event.error.kind in _NOT_CALLED else f"{event.error.kind}: {event.error.message}"
-        _tell(self._redactor.clean(said))
+        say(self._redactor.clean(said))
         if event.error.kind in _NOT_CALLED:
             return 2
         return _DENIED if event.error.kind == "denied" else 1
@@ -171,7 +171,3 @@ def _parsed(name: str, value: str) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         raise ConfigError(f"{name}={value[:80]} is not JSON, which this argument must be; nothing was run") from None
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeagent.bootstrap import Place, describe_tools
-from codeagent.commands.arguments import workspace_of
+from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
 from codeagent.commands.tool_run import add_run_arguments, run_tool
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import ConfigError
@@ -50,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     distrusting = actions.add_parser("distrust", help="load no tool file of this project any more")
     running = actions.add_parser("run", help="call one tool as a model would, to try it")
     add_run_arguments(running)
-    for action in (listing, showing, checking, running, trusting, distrusting):
-        action.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+    add_cwd(listing, showing, checking, running, trusting, distrusting)
     for action in (listing, showing, checking, running):
         action.add_argument(
             "--trust-project", action="store_true", help="load the project's tool files as they are now"
@@ -102,7 +101,7 @@ def _list(args: argparse.Namespace, place: Place) -> int:
     definitions = {definition.name: definition for definition in tools.definitions()}
     found = [_facts(tool, definitions[tool.name]) for tool in tools]
     if args.json:
-        print(visible_json(json.dumps(found, indent=2)))
+        print_json(found)
         return 0
     widest = max((len(facts["name"]) for facts in found), default=0) + 2
     for facts in found:
@@ -117,7 +116,7 @@ def _problems(box: Toolbox, *, as_json: bool) -> int:
     if as_json:
         found = [{"where": one.where, "level": one.level, "text": one.text} for one in box.problems]
         found += [{"where": name, "level": "untrusted", "text": _UNTRUSTED} for name in box.untrusted]
-        print(visible_json(json.dumps(found, indent=2)))
+        print_json(found)
     else:
         for problem in box.problems:
             print(f"{problem.level}: {one_line(str(problem), 1000)}")
@@ -129,9 +128,9 @@ def _problems(box: Toolbox, *, as_json: bool) -> int:
 def _complain(box: Toolbox) -> None:
     """Say on standard error why an expected tool is missing."""
     for problem in box.problems:
-        print(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}", file=sys.stderr)
+        say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
     for name in box.untrusted:
-        print(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}", file=sys.stderr)
+        say(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}")
 
 
 def _show(args: argparse.Namespace, place: Place) -> int:
@@ -140,7 +139,7 @@ def _show(args: argparse.Namespace, place: Place) -> int:
         tool = tools.get(args.name)
     except NotFound as error:
         _complain(tools.now)
-        print(f"codeagent: {error}", file=sys.stderr)
+        say(f"codeagent: {error}")
         return 2
     [definition] = [one for one in tools.definitions() if one.name == tool.name]
     facts = _facts(tool, definition)

@@ -1,4 +1,4 @@
-"""`codeagent config`: what holds, where it is written, what may stand there."""
+"""`codeagent config`: what holds, where it is written, the allowed keys."""
 
 import json
 from pathlib import Path

@@ -89,7 +89,7 @@ def test_a_pipe_that_began_to_send_is_read_to_its_end_and_the_wait_is_said(
         os.close(writing)
 
     monkeypatch.setattr(run, "_SILENCE", 0.0)
-    monkeypatch.setattr(run, "_say", say)
+    monkeypatch.setattr(run, "say", say)
     sender = threading.Thread(target=send_the_rest)
     sender.start()
     with standard_input(reading):
