@@ -38,17 +38,26 @@ _schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)
 """Cached: the arguments of a call are read several times."""
 
 
-def _path(value: str) -> str:
-    if not value.strip():
-        raise ValueError("the path is empty")
-    if "\0" in value:
-        raise ValueError("a path cannot hold a NUL character")
+def written(what: str) -> AfterValidator:
+    """For a text that must not be blank, nor hold what no program can be given; `what` it is, as `command`."""
+
+    def check(value: str) -> str:
+        if not value.strip():
+            raise ValueError(f"the {what} is empty")
+        if "\0" in value:
+            raise ValueError(f"the {what} cannot hold a NUL character")
+        return value
+
+    return AfterValidator(check)
+
+
+def _short_enough(value: str) -> str:
     if len(value.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in value.split("/")):
         raise ValueError("the path is longer than a path can be")
     return value
 
 
-PathText = Annotated[str, AfterValidator(_path)]
+PathText = Annotated[str, written("path"), AfterValidator(_short_enough)]
 """Relative to the workspace, or absolute inside it."""
 
 

@@ -13,6 +13,7 @@ from codeagent.core.ports import OutputPage
 from codeagent.core.tool import ArgsT, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count
 from codeagent.tools.edit.encoding import shown
+from codeagent.tools.paging import fitting, shortened
 
 _MOST_NAMED = 30
 _MOST_LISTED = 100
@@ -206,15 +207,8 @@ def _ended_lines(book: JobBook, job: Job, most: int) -> list[str]:
 
 def _fitting(page: OutputPage, *, from_end: bool) -> list[str]:
     """As many lines as fit, the last ones or the first."""
-    out: list[str] = []
-    size = 0
-    for line in reversed(page.lines) if from_end else page.lines:
-        text = shown(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}[… line cut]")
-        size += len(text) + 1
-        if size > _MOST_CHARACTERS and out:
-            break
-        out.append(text)
-    return out[::-1] if from_end else out
+    lines = [shown(shortened(line, _LONGEST_LINE)) for line in page.lines[:: -1 if from_end else 1]]
+    return list(fitting(lines, _MOST_CHARACTERS))[:: -1 if from_end else 1]
 
 
 def _note(page: OutputPage, first: int, count: int, offset: int | None) -> str:

@@ -2,28 +2,20 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from codeagent.core.messages import ErrorInfo, TextPart
+from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Asker
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import written
 
 _UNANSWERED = "the user did not answer"
 
 
-def _said(value: str) -> str:
-    if not value.strip():
-        raise ValueError("it is empty")
-    return value
-
-
-StyledText = Annotated[str, AfterValidator(_said)]
-
-
 class AskUserArgs(ToolArgs):
-    question: StyledText
-    options: Annotated[tuple[StyledText, ...], Field(max_length=9, strict=False)] = ()
+    question: Annotated[str, written("question")]
+    options: Annotated[tuple[Annotated[str, written("option")], ...], Field(max_length=9, strict=False)] = ()
 
 
 class AskUser(Tool[AskUserArgs]):
@@ -49,6 +41,6 @@ class AskUser(Tool[AskUserArgs]):
     async def run(self, args: AskUserArgs, ctx: ToolContext) -> ToolResult:
         reply = await self._asker.ask(ctx.call_id, args.question, args.options, ctx.cancel)
         if reply.answer is not None:
-            return ToolResult(content=(TextPart(text=reply.answer),))
+            return ToolResult.from_text(reply.answer)
         message = reply.why or _UNANSWERED
         return ToolResult.from_text(f"denied: {message}", error=ErrorInfo(kind="denied", message=message))

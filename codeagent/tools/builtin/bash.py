@@ -4,27 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore, Workspace
-from codeagent.core.tool import (
-    EXCLUSIVE,
-    SHARED,
-    Access,
-    Cancelled,
-    Failed,
-    Preview,
-    Tool,
-    ToolArgs,
-    ToolContext,
-    ToolResult,
-)
+from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Cancelled, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import written
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.read_only import sweeps
 from codeagent.tools.shell.rules import bash_proposal
-from codeagent.tools.shell.run import check_seconds, run_for_model
+from codeagent.tools.shell.run import check_seconds, first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
 
 UNASKED_SECONDS = 20.0
@@ -37,16 +27,8 @@ _UNASKED = (
 _NETWORKED = "network access: it could send what it reads to any host"
 
 
-def _command(value: str) -> str:
-    if not value.strip():
-        raise ValueError("the command is empty")
-    if "\0" in value:
-        raise ValueError("a command cannot hold a NUL character")
-    return value
-
-
 class BashArgs(ToolArgs):
-    command: Annotated[str, AfterValidator(_command)]
+    command: Annotated[str, written("command")]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
     run_in_background: Annotated[bool, Field(description="Go on as a job; no time limit unless timeout says so")] = (
         False
@@ -121,20 +103,16 @@ class Bash(Tool[BashArgs]):
         return bash_proposal(args.command, self.approval_key(args))
 
     def target(self, args: BashArgs) -> str:
-        first, _, rest = args.command.strip().partition("\n")
-        said = NETWORK if args.network else ""
-        return f"{said}{first} …" if rest.strip() else said + first
+        return (NETWORK if args.network else "") + first_line(args.command)
 
     async def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
         job = (TextBlock(text="It runs in the background, as a job."),) if args.run_in_background else ()
         return Preview(self.target(args), (TerminalBlock(command=args.command), *job))
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> ToolResult:
-        if ctx.sandbox is None:
-            raise Failed("there is no sandbox, so commands cannot run; the file tools still work")
         command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
         try:
-            return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._reads)
+            return await run_for_model(command, ctx, self._outputs, self._reads)
         except Cancelled as error:
             why = f"{error}; {_UNASKED}"
             if not (ctx.cancel.reason or "").startswith("timeout") or self.time_limit(args) != UNASKED_SECONDS:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from codeagent.core.commits import CommitChange, CommitPlan, Committed, Committer
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
@@ -14,7 +14,7 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.arguments import PathText
+from codeagent.tools.arguments import PathText, written
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.shell.rules import path_key
@@ -26,16 +26,8 @@ _MOST_NAMED = 20
 _SHORT = 8
 
 
-def _message(value: str) -> str:
-    if not value.strip():
-        raise ValueError("the message is empty")
-    if "\0" in value:
-        raise ValueError("a message cannot hold a NUL character")
-    return value
-
-
 class GitCommitArgs(ToolArgs):
-    message: Annotated[str, Field(max_length=_LONGEST_MESSAGE), AfterValidator(_message)]
+    message: Annotated[str, Field(max_length=_LONGEST_MESSAGE), written("message")]
     paths: Annotated[tuple[PathText, ...], Field(min_length=1, max_length=_MOST_PATHS, strict=False)]
 
 

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.tool import InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count
 from codeagent.tools.edit.encoding import shown
+from codeagent.tools.paging import fitting, shortened
 from codeagent.tools.shell.run import readable
 
 _LINES = 500
@@ -58,23 +58,14 @@ class OutputRead(Tool[OutputReadArgs]):
         if not page.lines and args.offset > max(page.total, 1):
             raise InvalidArgs(f"the output has {page.total} lines; offset {args.offset} is past its end")
         text = _page(page) if args.column is None else _rest_of_line(page, args.column)
-        return ToolResult(content=(TextPart(text=text),))
+        return ToolResult.from_text(text)
 
 
 def _page(page: OutputPage) -> str:
     """As many lines as fit, and where they are."""
-    out: list[str] = []
-    size = 0
-    for number, raw in enumerate(page.lines, start=page.first):
-        line = _plain(raw)
-        if len(line) > _LONGEST_LINE:
-            left = len(line) - _LONGEST_LINE
-            go_on = f"offset={number}, column={_LONGEST_LINE + 1}"
-            line = f"{line[:_LONGEST_LINE]}[… {left} more characters in this line: {go_on}]"
-        size += len(line) + 1
-        if size > _MOST_CHARACTERS and out:
-            break
-        out.append(line)
+    numbered = enumerate(map(_plain, page.lines), start=page.first)
+    cut = (shortened(line, _LONGEST_LINE, f"offset={at}, column={_LONGEST_LINE + 1}") for at, line in numbered)
+    out = list(fitting(cut, _MOST_CHARACTERS))
     last = page.first + len(out) - 1
     notes = [f"[Lines {page.first}-{last} of {page.total}."]
     if last < page.total:

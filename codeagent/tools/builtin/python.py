@@ -7,19 +7,16 @@ from pydantic import AfterValidator, Field, model_validator
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
-from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import written
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.shell.run import check_seconds, run_for_model
+from codeagent.tools.shell.run import check_seconds, first_line, run_for_model
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
 _END = "END_OF_CODE"
 
 
-def _code(value: str) -> str:
-    if not value.strip():
-        raise ValueError("the code is empty")
-    if "\0" in value:
-        raise ValueError("code cannot hold a NUL character; write \\0 in a string")
+def _encodable(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -28,7 +25,7 @@ def _code(value: str) -> str:
 
 
 class PythonArgs(ToolArgs):
-    code: Annotated[str, AfterValidator(_code)]
+    code: Annotated[str, written("code"), AfterValidator(_encodable)]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
 
     @model_validator(mode="after")
@@ -70,17 +67,14 @@ class Python(Tool[PythonArgs]):
         return ApprovalKey(kind="text", parts=(args.code,), sensitive=self._always_ask)
 
     def target(self, args: PythonArgs) -> str:
-        first, _, rest = args.code.strip().partition("\n")
-        return f"{first} …" if rest.strip() else first
+        return first_line(args.code)
 
     async def preview(self, args: PythonArgs, ctx: ToolContext) -> Preview:
         return Preview(self.target(args), (TerminalBlock(command=args.code),))
 
     async def run(self, args: PythonArgs, ctx: ToolContext) -> ToolResult:
-        if ctx.sandbox is None:
-            raise Failed("there is no sandbox, so code cannot run; the file tools still work")
         command = Command(command_for(args.code), ctx.call_id, ctx.read_only)
-        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._reads, title=args.code)
+        return await run_for_model(command, ctx, self._outputs, self._reads, title=args.code)
 
 
 def command_for(code: str) -> str:

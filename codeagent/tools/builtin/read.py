@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from codeagent.core.display import ImageBlock, TextBlock
-from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
@@ -15,11 +14,14 @@ from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, Tool
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, text_lines
+from codeagent.tools.paging import fitting, shortened
 from codeagent.tools.shell.rules import path_key
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000
 _LONGEST_LINE = 2000
+_NUMBER_SIZE = 8
+"""Characters that a line's number and newline are counted as."""
 _LARGEST_IMAGE = 5 << 20
 _CHUNK = 1 << 20
 _IN_PLACE = 1 << 20
@@ -99,7 +101,7 @@ class Read(Tool[ReadArgs]):
         _check_offset(path, args.offset, len(lines))
         page = _Page(lines[args.offset - 1 : args.offset - 1 + args.limit], len(lines))
         text, shown_lines = _numbered(page, args.offset)
-        return _shown_page(text, self._reads.read(path, data, shown_lines, len(lines)))
+        return ToolResult.from_text(text, details=self._reads.read(path, data, shown_lines, len(lines)))
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
         """One page of a file that is too large to hold; it is not recorded, so it cannot be edited."""
@@ -111,37 +113,23 @@ class Read(Tool[ReadArgs]):
             _check_offset(path, args.offset, page.total or 0)
         text, _ = _numbered(page, args.offset)
         text += f"\n[The file is larger than {LARGEST_FILE >> 20} MiB: it can be paged through, not edited.]"
-        return _shown_page(text, {"path": path})
-
-
-def _shown_page(text: str, details: dict[str, JsonValue]) -> ToolResult:
-    return ToolResult(content=(TextPart(text=text),), details=details)
+        return ToolResult.from_text(text, details={"path": path})
 
 
 def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
     """The page's text, and the lines that are there in full."""
-    out: list[str] = []
-    shown_lines: list[Lines] = []
-    size = 0
-    number = first - 1
-    for line in page.lines:
-        complete = len(line) <= _LONGEST_LINE
-        if not complete:
-            line = f"{line[:_LONGEST_LINE]}[… {len(line) - _LONGEST_LINE} more characters in this line]"
-        size += len(line) + 8
-        if size > _PAGE_CHARACTERS and out:
-            break
-        number += 1
-        out.append(f"{number}\t{shown(line)}")
-        if complete:
-            shown_lines.append((number, number))
-    more = number < first - 1 + len(page.lines) or page.total is None or number < page.total
     if page.total == 0:
         return "[The file is empty.]", []
-    if more:
+    lines = list(fitting((shortened(line, _LONGEST_LINE) for line in page.lines), _PAGE_CHARACTERS, _NUMBER_SIZE))
+    out = [f"{number}\t{shown(line)}" for number, line in enumerate(lines, first)]
+    whole = [
+        (number, number) for number, line in enumerate(page.lines[: len(out)], first) if len(line) <= _LONGEST_LINE
+    ]
+    last = first + len(out) - 1
+    if len(out) < len(page.lines) or page.total is None or last < page.total:
         of = "" if page.total is None else f" of {page.total}"
-        out.append(f"[Lines {first}-{number}{of}. Go on with offset={number + 1}.]")
-    return "\n".join(out), shown_lines
+        out.append(f"[Lines {first}-{last}{of}. Go on with offset={last + 1}.]")
+    return "\n".join(out), whole
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:

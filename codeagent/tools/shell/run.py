@@ -13,7 +13,7 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart, text_of
-from codeagent.core.ports import Command, CommandResult, OutputSink, OutputStore, RunsCommands, Sandbox, Workspace
+from codeagent.core.ports import Command, CommandResult, OutputSink, OutputStore, RunsCommands, Workspace
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
 
@@ -217,21 +217,23 @@ class CommandRun:
         }
 
 
+def first_line(text: str) -> str:
+    """What a list shows of a command: its first line, and whether there are more."""
+    first, _, rest = text.strip().partition("\n")
+    return f"{first} …" if rest.strip() else first
+
+
 async def run_for_model(
-    sandbox: Sandbox,
-    command: Command,
-    ctx: ToolContext,
-    outputs: OutputStore,
-    reads: ReadTracker,
-    *,
-    title: str | None = None,
+    command: Command, ctx: ToolContext, outputs: OutputStore, reads: ReadTracker, *, title: str | None = None
 ) -> ToolResult:
-    """Run it and answer with what it printed; lines of files in the output count as read.
+    """Run it in the call's sandbox and answer with what it printed; lines of files in the output count as read.
 
     `title` is what the user is shown as the command. The output of a job does not count: it is not in this result.
-    Raises SandboxUnavailable, and what `CommandRun.answer` raises.
+    Raises SandboxUnavailable, what `CommandRun.answer` raises, and Failed where there is no sandbox.
     """
-    run = await run_command(sandbox, command, outputs, ctx.on_update)
+    if ctx.sandbox is None:
+        raise Failed(f"there is no sandbox, so {ctx.name} cannot run; the file tools still work")
+    run = await run_command(ctx.sandbox, command, outputs, ctx.on_update)
     shown: dict[str, JsonValue] = {}
     if not ctx.is_job():
         shown = await asyncio.to_thread(reads.printed, command.text, run.output.finish())

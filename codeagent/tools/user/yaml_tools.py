@@ -15,21 +15,10 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.policy import ApprovalKey, Deed, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import (
-    EXCLUSIVE,
-    Access,
-    Denied,
-    Failed,
-    InvalidArgs,
-    OpenArgs,
-    Preview,
-    Tool,
-    ToolContext,
-    ToolResult,
-)
+from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.rules import path_proposal
-from codeagent.tools.shell.run import run_for_model
+from codeagent.tools.shell.run import first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.templates import (
     ArgvTemplate,
@@ -297,11 +286,10 @@ class CommandTool(Tool[OpenArgs]):
 
     def target(self, args: OpenArgs) -> str:
         try:
-            line = self.recipe.template.command_line(self._values(args)).strip()
+            line = self.recipe.template.command_line(self._values(args))
         except InvalidArgs:
             line = " ".join(self.approval_key(args).parts)
-        first, _, rest = line.partition("\n")
-        return f"{first} …" if rest.strip() else first
+        return first_line(line)
 
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         script = self._checked(args, ctx.workspace)
@@ -312,10 +300,8 @@ class CommandTool(Tool[OpenArgs]):
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
         script = self._checked(args, ctx.workspace)
-        if ctx.sandbox is None:
-            raise Failed(f"there is no sandbox, so {self.name} cannot run; the file tools still work")
         command = Command(script, ctx.call_id, ctx.read_only, self.recipe.hosts)
-        return await run_for_model(ctx.sandbox, command, ctx, self._outputs, self._reads)
+        return await run_for_model(command, ctx, self._outputs, self._reads)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
         """The script. Raises ToolError for what is not allowed."""

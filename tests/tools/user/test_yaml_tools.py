@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ class Box:
 
     async def call(self, tool: Tool[OpenArgs], **arguments: object) -> ToolResult:
         args = parse_arguments(tool, json.dumps(arguments))
-        context = tool_context(self.workspace, self.sandbox)
+        context = replace(tool_context(self.workspace, self.sandbox), name=tool.name)
         await tool.preview(args, context)
         return await tool.run(args, context)  # type: ignore[arg-type]  # what the tool's own schema let through
 
