@@ -19,7 +19,7 @@ from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.loop import Conversation, RunContext
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
-from codeagent.agent.run import RestoredSession, Runs
+from codeagent.agent.run import Runs
 from codeagent.agent.shell import Shell
 from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
@@ -33,6 +33,7 @@ from codeagent.core.model import Model, ModelInUse, ModelOpener
 from codeagent.core.notices import ActFailed, ModelChanged
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
+from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
 
 Outcome = Refused | asyncio.Task[Refused | None] | None
@@ -51,7 +52,7 @@ class Agent:
         conversation: Conversation,
         around: ToolEnvironment,
         journal: Journal,
-        restored: RestoredSession | None = None,
+        history: History | None = None,
         questions: UserQuestions | None = None,
         checkpoints: Checkpoints | None = None,
         jobs: Jobs | None = None,
@@ -62,11 +63,11 @@ class Agent:
 
         `checkpoints` None: nothing can be taken back. `open_model` None: the conversation keeps its model.
         """
-        restored = restored or RestoredSession()
+        history = history or History()
         self._journal, self._hooks = journal, around.hooks
         self._emitter = emitter = Emitter(journal)
         self._session: HookSession | None = None
-        self._queue = MessageQueue(emitter, around.hooks, restored.queued, restored.notes)
+        self._queue = MessageQueue(emitter, around.hooks, history.undelivered, history.notes)
         self._approvals = Approvals(emitter)
         if questions is not None:
             questions.connect(self._approvals)
@@ -75,7 +76,7 @@ class Agent:
         self._gate = PauseGate(emitter, self._spending)
         self._permissions = Permissions(around, emitter)
         self._jobs = jobs or Jobs()
-        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, restored.jobs, self._rouse)
+        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, history.jobs, self._rouse)
         self._inspection = Inspection(
             checkpoints, around, emitter, self._permissions, self._approvals, self._queue, lambda: self.running
         )
@@ -83,11 +84,11 @@ class Agent:
             around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection
         )
         self._shell = Shell(around, emitter, lock, self._queue)
-        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, restored.line, restored.timeline)
+        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, history.line, history.timeline)
         self._context = RunContext(
             root=around.workspace.root,
-            line=restored.line,
-            call_ids=set(restored.call_ids),
+            line=history.line,
+            call_ids=set(history.call_ids),
             permissions=self._permissions,
             executor=self._executor,
             emitter=emitter,

@@ -130,14 +130,6 @@ class PromptBuilder:
         self._looking = asyncio.Lock()
         self._rebuild()
 
-    @property
-    def system_prompt(self) -> str:
-        return self._text
-
-    @property
-    def tools(self) -> tuple[ToolDefinition, ...]:
-        return self._tools
-
     async def at_boundary(self, emitter: Emitter) -> None:
         """Reload tool files that changed, and report it."""
         async with self._looking:
@@ -161,8 +153,8 @@ class PromptBuilder:
             await self.at_boundary(emitter)
 
     def _rebuild(self) -> None:
-        self._text = self._prompt(tuple(self.catalog))
-        self._tools = self.catalog.definitions()
+        self.system_prompt = self._prompt(tuple(self.catalog))
+        self.tools: tuple[ToolDefinition, ...] = self.catalog.definitions()
 
 
 def tell_tools(change: CatalogChange, emitter: Emitter) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, field
 
 from codeagent import __version__
 from codeagent.agent.checkpoints import WorkspaceLock
@@ -11,33 +10,13 @@ from codeagent.agent.limits import Deadline
 from codeagent.agent.loop import Conversation, Loop, RunContext
 from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
-from codeagent.core.acts import Queued
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
-from codeagent.core.history import BranchingHistory, CheckpointTimeline
-from codeagent.core.jobs import EndedJob
-from codeagent.core.messages import Message, UserMessage
+from codeagent.core.messages import UserMessage
 from codeagent.core.notices import RunNotBegun, SessionNotSaved
 
 _CLOSED = "this conversation is closed"
-
-
-@dataclass(frozen=True)
-class RestoredSession:
-    """What an earlier process left of a conversation, by the session's log; empty for a new session."""
-
-    line: BranchingHistory[Message] = field(default_factory=BranchingHistory)
-    """A valid transcript: every call in it has its result."""
-    call_ids: frozenset[str] = frozenset()
-    """Of every call there ever was, also of those that were taken back."""
-    timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
-    queued: tuple[Queued, ...] = ()
-    """Typed and never delivered."""
-    notes: tuple[UserMessage, ...] = ()
-    """Of shared commands and ends of jobs, never delivered."""
-    jobs: tuple[EndedJob, ...] = ()
-    """All there ever were."""
 
 
 class Run:

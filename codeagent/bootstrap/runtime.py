@@ -17,7 +17,6 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import PromptBuilder
-from codeagent.agent.run import RestoredSession
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.tools import ToolMakings, prompt_for, tracked_reads
@@ -90,8 +89,8 @@ async def open_runtime(
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        restored, questions, jobs = restored_of(history), makings.questions, makings.jobs
-        agent = Agent(conversation, around, log, restored, questions, checkpoints, jobs, in_use, open_model)
+        questions, jobs = makings.questions, makings.jobs
+        agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, open_model)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()
@@ -206,18 +205,6 @@ def _programs(settings: Settings, workspace: Workspace) -> tuple[Hook, ...]:
     from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
     return command_hooks([CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks])
-
-
-def restored_of(history: History) -> RestoredSession:
-    """Return what the agent goes on from."""
-    return RestoredSession(
-        line=history.line,
-        call_ids=history.call_ids,
-        timeline=history.timeline,
-        queued=history.undelivered,
-        notes=history.notes,
-        jobs=history.jobs,
-    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from codeagent.core.acts import Queued
 from codeagent.core.events import (
@@ -51,29 +51,30 @@ class ToolDetails:
 
 @dataclass(frozen=True)
 class History:
-    """What a session holds at its end."""
+    """What a session holds at its end; empty for a new session."""
 
-    line: BranchingHistory[Message]
+    line: BranchingHistory[Message] = field(default_factory=BranchingHistory)
     """What was said and not taken back; a mark for each point to which the conversation can go back.
 
     Valid for every provider (`transcript_problems` is empty), whatever the events were.
     """
-    open_calls: tuple[OpenCall, ...]
+    open_calls: tuple[OpenCall, ...] = ()
     """In the order of their calls; in `messages` each has an error result already."""
-    undelivered: tuple[Queued, ...]
-    notes: tuple[UserMessage, ...]
+    undelivered: tuple[Queued, ...] = ()
+    """Typed and never delivered."""
+    notes: tuple[UserMessage, ...] = ()
     """About commands the user shared and jobs that ended, in order; the model has not been told of them yet."""
-    jobs: tuple[EndedJob, ...]
+    jobs: tuple[EndedJob, ...] = ()
     """Those that ended, in the order they were started."""
-    mode: Mode | None
+    mode: Mode | None = None
     """In force at the end; None if no run began."""
-    details: tuple[ToolDetails, ...]
+    details: tuple[ToolDetails, ...] = ()
     """In the order the calls ended."""
-    dropped: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
     """One sentence per message that had to be left out; empty for an undamaged log."""
-    call_ids: frozenset[str]
+    call_ids: frozenset[str] = frozenset()
     """Of every call there ever was, including those taken back."""
-    timeline: CheckpointTimeline
+    timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
     """What can be gone back to."""
 
     @property

@@ -1,112 +1,208 @@
-"""The append-only log of one session, which every durable event goes to first, and the lock of its one writer."""
+"""The append-only log of one session, which every durable event goes to first, and what damage leaves of it.
+
+A line is one event's JSON, the checksum of the line before, and its own: a CRC32 finds damage; it does not protect
+against deliberate tampering.
+"""
 
 import asyncio
 import errno
+import json
 import os
-import time
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from codeagent.core.errors import SessionInUse, SessionWriteError
-from codeagent.core.event_json import event_json
-from codeagent.core.events import KnownEvent
+from codeagent.core.errors import SessionWriteError
+from codeagent.core.event_json import event_json, parse_event, parse_event_json
+from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent
 from codeagent.core.redact import Redactor
-from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.disk.opens import open_appended, open_file, sync_folder
-from codeagent.session.records import Recording, checksum_of, seal
+from codeagent.disk.opens import open_appended, sync_folder
 
-_PATIENCE = 2.0
-"""Seconds to wait for a lock whose holder is gone."""
+FIRST = b"00000000"
+"""Used for the first line."""
+_SEAL_LENGTH = len(b',"crc":"01234567"}')
+_LINK = b',"prev":"'
+_LINK_LENGTH = len(b',"prev":"01234567"}')
+_START = b'{"v":'
+_TYPE_WITHIN = 300
+"""Bytes from the start of a record that hold its type."""
+_KIND = re.compile(rb'"type":"([a-z]+\.[a-z]+)"')
 
 
-class SessionLock:
-    """Held from `acquire` to `release`, and at the latest until the process ends, whatever the file says.
+@dataclass(frozen=True)
+class Recording:
+    """What a log holds; damage is reported and skipped."""
 
-    The file names the holder, for messages; what counts is the kernel's lock.
+    events: tuple[KnownEvent | UnknownEvent, ...] = ()
+    """In the order of `seq`."""
+    problems: tuple[str, ...] = ()
+    """One sentence per damaged place, with its line number."""
+    end: int = 0
+    """Bytes up to and including the last line break."""
+    tail: bytes = b""
+    """What follows it: a record that was cut short, or one that lacks only its line break."""
+    tail_is_record: bool = False
+    last: bytes = FIRST
+    """The checksum of the last sound record in the file, which the next one carries."""
+
+    @property
+    def torn(self) -> bool:
+        return bool(self.tail) and not self.tail_is_record
+
+
+def seal(body: str, before: bytes = b"") -> bytes:
+    """Make a log line: `{…}` becomes `{…,"prev":"89abcdef","crc":"0a1b2c3d"}` and a line break.
+
+    `before` is the checksum of the line before; without it, as in old logs, a missing line is not noticed.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = -1
-
-    def acquire(self) -> None:
-        """Raises SessionInUse when another process, or another log of this one, holds it."""
-        fd = open_lock_file(self._path)
-        if not _acquired(fd):
-            in_use = _in_use(self._path, fd)
-            os.close(fd)
-            raise in_use
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        self._fd = fd
-
-    def release(self) -> None:
-        """Idempotent."""
-        if self._fd < 0:
-            return
-        os.ftruncate(self._fd, 0)
-        os.close(self._fd)
-        self._fd = -1
+    raw = body.encode()
+    if before:
+        raw = raw[:-1] + _LINK + before + b'"}'
+    return raw[:-1] + _seal_of(raw) + b"\n"
 
 
-def check_free(path: Path) -> None:
-    """Raise SessionInUse if a process holds the lock now; a lock that was never taken is free."""
+def checksum_of(line: bytes) -> bytes:
+    """Return the checksum that the next line carries; `line` is without its line break."""
+    return line[-len(b'01234567"}') : -len(b'"}')]
+
+
+def unseal(line: bytes) -> bytes | None:
+    """Return the event's JSON of a line without its line break; None if the checksum does not match."""
+    return None if (opened := _open(line)) is None else opened[0]
+
+
+def _open(line: bytes) -> tuple[bytes, bytes] | None:
+    """Return the event's JSON and the checksum of the line before, empty if it carries none."""
+    body = line[:-_SEAL_LENGTH] + b"}"
+    if line[-_SEAL_LENGTH:] != _seal_of(body):
+        return None
+    link = body[-_LINK_LENGTH:]
+    if not link.startswith(_LINK):
+        return body, b""
+    return body[:-_LINK_LENGTH] + b"}", checksum_of(link)
+
+
+def _seal_of(body: bytes) -> bytes:
+    return b',"crc":"%08x"}' % zlib.crc32(body)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of the file, without its line break."""
+
+    event: KnownEvent | UnknownEvent | None
+    problem: str = ""
+    before: bytes = b""
+    """The checksum it carries of the line before."""
+
+
+def read_recording(path: Path) -> Recording:
+    """Read a whole log. Raises OSError; damage is never an error."""
+    events: list[KnownEvent | UnknownEvent] = []
+    problems: list[str] = []
+    seen: set[int] = set()
+    end, tail, tail_is_record = 0, b"", False
+    last, known = FIRST, True
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            complete, bare = raw.endswith(b"\n"), raw.rstrip(b"\n")
+            line = _read_line(bare)
+            event = line.event
+            if complete:
+                end += len(raw)
+            else:
+                tail, tail_is_record = raw, event is not None
+            if event is None and not complete:
+                continue
+            known = known and not line.problem
+            if line.problem:
+                problems.append(f"line {number}: {line.problem}")
+            if event is None:
+                continue
+            if event.seq in seen:
+                problems.append(f"line {number}: event {event.seq} is there already; the repetition is left out")
+                continue
+            if events and event.seq < events[-1].seq:
+                problems.append(f"line {number}: event {event.seq} comes after event {events[-1].seq}")
+            elif known and line.before not in (b"", last):
+                problems.append(f"line {number}: what stood before event {event.seq} is missing")
+            seen.add(event.seq)
+            events.append(event)
+            last, known = checksum_of(bare), True
+    return Recording(tuple(sorted(events, key=_seq)), tuple(problems), end, tail, tail_is_record, last)
+
+
+def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
+    """Return the sound events among the first `limit` bytes; none if the file cannot be read."""
     try:
-        fd = open_file(path)
+        with path.open("rb") as file:
+            lines = file.read(limit).split(b"\n")[:-1]
     except OSError:
-        return
+        return []
+    events = [_read_line(line).event for line in lines]
+    return [event for event in events if event is not None]
+
+
+def read_kinds(path: Path, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
+    """Yield the sound events of these types, each once, in the order of the file. Raises OSError."""
+    wanted = tuple(f'"type":"{kind}"'.encode() for kind in kinds)
+    seen: set[int] = set()
+    with path.open("rb") as file:
+        for line in file:
+            if not any(one in line[:_TYPE_WITHIN] for one in wanted):
+                continue
+            event = _read_line(line.rstrip(b"\n")).event
+            if event is not None and event.type in kinds and event.seq not in seen:
+                seen.add(event.seq)
+                yield event
+
+
+def _read_line(line: bytes) -> _Line:
+    opened = _open(line)
+    note = ""
+    if opened is None:
+        # A crash may leave zeros or half a record in front of a whole one.
+        start = line.rfind(_START)
+        opened = _open(line[start:]) if start > 0 else None
+        if opened is None:
+            return _Line(None, f"{_kind_of_damage(line)}, left out")
+        note = f"{start} damaged bytes before a record, left out"
+    event = _parse(opened[0])
+    if event is None:
+        return _Line(None, "no event this version of codeagent can read, left out")
+    return _Line(event, note, opened[1])
+
+
+def _kind_of_damage(line: bytes) -> str:
+    if not line:
+        return "an empty line"
+    if not line.strip(b"\0"):
+        return "a run of NUL bytes"
+    kind = _KIND.search(line[:_TYPE_WITHIN])
+    return f"a record{f' ({kind[1].decode()})' if kind else ''} whose checksum does not fit"
+
+
+def _parse(body: bytes) -> KnownEvent | UnknownEvent | None:
     try:
-        if not _acquired(fd, shared=True):
-            raise _in_use(path, fd)
-    finally:
-        os.close(fd)
+        return parse_event_json(body)
+    except ValueError:
+        return _parse_newer(body)
 
 
-def is_locked(path: Path) -> bool:
-    """Tell whether a process holds the lock now; a lock that was never taken is free."""
+def _parse_newer(body: bytes) -> KnownEvent | UnknownEvent | None:
+    """Read an event to which a newer version added fields, without them."""
     try:
-        check_free(path)
-    except SessionInUse:
-        return True
-    return False
+        value = json.loads(body)
+        known = {field.name for field in fields(EVENT_TYPES[value["type"]])}
+        return parse_event({key: item for key, item in value.items() if key in known})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
-def _acquired(fd: int, *, shared: bool = False) -> bool:
-    """Lock the file; False where a living process holds it.
-
-    For a moment something other than its holder may have it: a command that a process forked just before it was
-    killed and that has not begun to run, or a process that only checks whether it is free. Those are waited for.
-    """
-    deadline = time.monotonic() + _PATIENCE
-    while not try_lock(fd, shared=shared):
-        holder = _pid(os.pread(fd, 32, 0))
-        if time.monotonic() > deadline or (holder is not None and _lives(holder)):
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _in_use(path: Path, fd: int) -> SessionInUse:
-    pid = _pid(os.pread(fd, 32, 0))
-    holder = f"by process {pid}" if pid is not None else "by another process"
-    text = (
-        f"session {path.parent.name} is in use {holder}; nothing was changed: end that process or start a new session"
-    )
-    return SessionInUse(text, pid)
-
-
-def _pid(text: bytes) -> int | None:
-    digits = text.strip()
-    return int(digits) if digits.isdigit() else None
+def _seq(event: KnownEvent | UnknownEvent) -> int:
+    return event.seq
 
 
 class SessionLog:
@@ -116,12 +212,14 @@ class SessionLog:
     so only the last line of the file can ever be incomplete.
     """
 
-    def __init__(self, path: Path, session_id: str, *, recording: Recording, redactor: Redactor, lock: SessionLock):
-        """`recording` is what the file holds, repaired; `lock` is held and released by `close`."""
+    def __init__(
+        self, path: Path, session_id: str, *, recording: Recording, redactor: Redactor, release: Callable[[], None]
+    ):
+        """`recording` is what the file holds, repaired; `release` lets go of the session, and `close` calls it."""
         self._path = path
         self._session_id = session_id
         self._redactor = redactor
-        self._session_lock = lock
+        self._release = release
         self._next_seq = recording.events[-1].seq + 1 if recording.events else 1
         self._fd = open_appended(path)
         self._before = recording.last
@@ -197,7 +295,7 @@ class SessionLog:
         finally:
             os.close(self._fd)
             self._fd = -1
-            self._session_lock.release()
+            self._release()
 
     def _write(self) -> None:
         block = b"".join(self._pending)

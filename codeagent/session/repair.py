@@ -34,8 +34,8 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notes import SHELL
 from codeagent.disk.opens import open_appended
-from codeagent.session.fold import ENDED, ENDED_MIDWAY, MAIN, AnyEvent, History, OpenCall, fold, job_outputs, open_jobs
-from codeagent.session.records import Recording
+from codeagent.session.fold import ENDED, ENDED_MIDWAY, MAIN, AnyEvent, History, fold, job_outputs, open_jobs
+from codeagent.session.log import Recording
 
 DAMAGED = "events.damaged"
 """The file beside the log that keeps what was cut off it."""
@@ -60,13 +60,13 @@ def check_recording(recording: Recording, history: History | None = None) -> Che
     commands = {event.call_id for event in own if isinstance(event, ToolStarted) and event.name == SHELL}
     of_user, of_agent = _split(own, commands)
     problems += _repeated(of_user)
-    unanswered = sorted({*_unfinished(of_user), *(commands - _answered(of_user))})
+    unanswered = sorted({*(event.call_id for event in _unfinished(of_user)), *(commands - _answered(of_user))})
     repairs += [f"the command {call_id} did not end" for call_id in unanswered]
     problems += _job_problems(own)
     repairs += [f"the job {job.job_id} did not end" for job in open_jobs(own)]
     for run, last in _runs(of_agent):
         open_calls = _unanswered(run)
-        unfinished = _unfinished(run)
+        unfinished = [event.call_id for event in _unfinished(run)]
         lines = [f"call {call_id} has no result" for call_id in open_calls]
         lines += [f"call {call_id} started and did not finish" for call_id in unfinished]
         if last and not any(isinstance(event, RunFinished) for event in run):
@@ -106,10 +106,9 @@ def _answered(run: Sequence[AnyEvent]) -> set[str]:
     return {event.call_id for event in run if isinstance(event, ToolResultAdded)}
 
 
-def _unfinished(run: Sequence[AnyEvent]) -> list[str]:
+def _unfinished(run: Sequence[AnyEvent]) -> list[ToolStarted]:
     finished = {event.call_id for event in run if isinstance(event, ToolFinished)}
-    started = [event.call_id for event in run if isinstance(event, ToolStarted)]
-    return [call_id for call_id in started if call_id not in finished]
+    return [event for event in run if isinstance(event, ToolStarted) and event.call_id not in finished]
 
 
 def _repeated(run: Sequence[AnyEvent]) -> list[str]:
@@ -138,45 +137,36 @@ def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now
     Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run.
     """
     own = [event for event in events if event.agent == MAIN]
-    writer = _Writer(session, first_seq, now)
     history = fold(own)
-    for approval in _open_approvals(own):
-        writer.add(
-            ApprovalResolved(
-                approval_id=approval.approval_id,
-                call_id=approval.call_id,
-                answer="cancelled",
-                source="auto",
-                reason="the session ended",
-            )
+    closing: list[KnownEvent] = [
+        ApprovalResolved(
+            approval_id=approval.approval_id,
+            call_id=approval.call_id,
+            answer="cancelled",
+            source="auto",
+            reason="the session ended",
         )
-    for tool in _unfinished_tools(own):
-        writer.add(ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0))
-    for open_call in history.open_calls:
-        _add_result(writer, open_call)
-    for call in _discarded(own, {open_call.call.id for open_call in history.open_calls}):
-        _add_result(writer, OpenCall(call, started=False))
-    for command in _open_commands(own):
-        _add_result(writer, OpenCall(ToolCall(id=command.call_id, name=SHELL), started=True), dict(command.arguments))
-    for job in open_jobs(own):
-        writer.add(_lost(job, own, now))
-    for queued in history.undelivered:
-        if queued.taken_out:
-            writer.add(MessageAdded(message=UserMessage.from_text(queued.text, queued.kind)))
-    _end_run(writer, own)
-    return tuple(writer.events)
-
-
-class _Writer:
-    def __init__(self, session: str, first_seq: int, now: float) -> None:
-        self.events: list[KnownEvent] = []
-        self._session = session
-        self._seq = first_seq
-        self._now = now
-
-    def add(self, event: KnownEvent) -> None:
-        self.events.append(stamped(event, seq=self._seq, ts=self._now, session=self._session, agent=MAIN))
-        self._seq += 1
+        for approval in _open_approvals(own)
+    ]
+    closing += [
+        ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0) for tool in _unfinished(own)
+    ]
+    closing += [_no_result(each.call, each.started) for each in history.open_calls]
+    closing += [_no_result(call, False) for call in _discarded(own, {each.call.id for each in history.open_calls})]
+    closing += [
+        _no_result(ToolCall(id=command.call_id, name=SHELL), True, dict(command.arguments))
+        for command in _open_commands(own)
+    ]
+    closing += [_lost(job, own, now) for job in open_jobs(own)]
+    closing += [
+        MessageAdded(message=UserMessage.from_text(queued.text, queued.kind))
+        for queued in history.undelivered
+        if queued.taken_out
+    ]
+    closing += _end_of_run(own)
+    return tuple(
+        stamped(event, seq=seq, ts=now, session=session, agent=MAIN) for seq, event in enumerate(closing, first_seq)
+    )
 
 
 def _open_approvals(events: Sequence[AnyEvent]) -> list[ApprovalRequested]:
@@ -185,21 +175,16 @@ def _open_approvals(events: Sequence[AnyEvent]) -> list[ApprovalRequested]:
     return [event for event in asked if event.approval_id not in answered]
 
 
-def _unfinished_tools(events: Sequence[AnyEvent]) -> list[ToolStarted]:
-    finished = {event.call_id for event in events if isinstance(event, ToolFinished)}
-    return [event for event in events if isinstance(event, ToolStarted) and event.call_id not in finished]
-
-
 def _open_commands(events: Sequence[AnyEvent]) -> list[ToolStarted]:
     """Find the user's own shell commands that have no result."""
-    answered = {event.call_id for event in events if isinstance(event, ToolResultAdded)}
+    answered = _answered(events)
     started = [event for event in events if isinstance(event, ToolStarted) and event.name == SHELL]
     return [event for event in started if event.call_id not in answered]
 
 
 def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]:
     """Find the calls that were announced in an answer that was never completed."""
-    answered = {event.call_id for event in events if isinstance(event, ToolResultAdded)} | open_ids
+    answered = _answered(events) | open_ids
     announced = {event.call_id: event for event in events if isinstance(event, ToolCallAdded)}
     return [
         ToolCall(id=event.call_id, name=event.name, arguments=event.arguments)
@@ -208,18 +193,16 @@ def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]
     ]
 
 
-def _add_result(writer: _Writer, open_call: OpenCall, details: dict[str, JsonValue] | None = None) -> None:
-    text = ENDED_MIDWAY if open_call.started else ENDED
-    writer.add(
-        ToolResultAdded(
-            call_id=open_call.call.id,
-            name=open_call.call.name,
-            content=(TextPart(text=text),),
-            is_error=True,
-            executed=open_call.started,
-            error=ErrorInfo(kind="cancelled", message=text.removeprefix("cancelled: ")),
-            details=details or {},
-        )
+def _no_result(call: ToolCall, started: bool, details: dict[str, JsonValue] | None = None) -> ToolResultAdded:
+    text = ENDED_MIDWAY if started else ENDED
+    return ToolResultAdded(
+        call_id=call.id,
+        name=call.name,
+        content=(TextPart(text=text),),
+        is_error=True,
+        executed=started,
+        error=ErrorInfo(kind="cancelled", message=text.removeprefix("cancelled: ")),
+        details=details or {},
     )
 
 
@@ -238,17 +221,18 @@ def _lost(job: JobStarted, events: Sequence[AnyEvent], now: float) -> JobFinishe
     )
 
 
-def _end_run(writer: _Writer, events: Sequence[AnyEvent]) -> None:
+def _end_of_run(events: Sequence[AnyEvent]) -> list[KnownEvent]:
+    """Make the end of the run that has none; empty if there is no such run."""
     edges = [at for at, event in enumerate(events) if isinstance(event, RunStarted | RunFinished)]
     if not edges or isinstance(events[edges[-1]], RunFinished):
-        return
+        return []
     run = events[edges[-1] :]
     said = [
         event.message.text
         for event in run
         if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.text
     ]
-    writer.add(
+    return [
         RunFinished(
             reason="interrupted",
             text=said[-1] if said else "",
@@ -258,7 +242,7 @@ def _end_run(writer: _Writer, events: Sequence[AnyEvent]) -> None:
             error="the process ended before the run did",
             duration_ms=max(0, int((run[-1].ts - run[0].ts) * 1000)),
         )
-    )
+    ]
 
 
 def cut_torn_tail(path: Path, recording: Recording) -> None:

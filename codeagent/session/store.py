@@ -1,4 +1,4 @@
-"""The folder of sessions: one folder each, with its log, its lock and its long outputs."""
+"""The folder of sessions: one folder each, with its log, the lock of its one writer, and its long outputs."""
 
 import json
 import os
@@ -8,15 +8,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from codeagent.core.errors import SessionError, SessionNotFound
+from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
 from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
+from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.opens import open_file
 from codeagent.disk.private import make_private_folder
-from codeagent.session.log import SessionLock, SessionLog, check_free, is_locked
-from codeagent.session.records import Recording, read_head, read_kinds, read_recording
+from codeagent.session.log import Recording, SessionLog, read_head, read_kinds, read_recording
 from codeagent.session.repair import cut_torn_tail
 
 LOG = "events.jsonl"
@@ -25,6 +26,99 @@ _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _HEAD = 256 * 1024
 _FIRST_RUN = 64 * 1024
 """Bytes of a log that hold its first `run.started`."""
+_PATIENCE = 2.0
+"""Seconds to wait for a lock whose holder is gone."""
+
+
+class SessionLock:
+    """Held from `acquire` to `release`, and at the latest until the process ends, whatever the file says.
+
+    The file names the holder, for messages; what counts is the kernel's lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Raises SessionInUse when another process, or another log of this one, holds it."""
+        fd = open_lock_file(self._path)
+        if not _acquired(fd):
+            in_use = _in_use(self._path, fd)
+            os.close(fd)
+            raise in_use
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        """Idempotent."""
+        if self._fd < 0:
+            return
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+        self._fd = -1
+
+
+def check_free(path: Path) -> None:
+    """Raise SessionInUse if a process holds the lock now; a lock that was never taken is free."""
+    try:
+        fd = open_file(path)
+    except OSError:
+        return
+    try:
+        if not _acquired(fd, shared=True):
+            raise _in_use(path, fd)
+    finally:
+        os.close(fd)
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether a process holds the lock now; a lock that was never taken is free."""
+    try:
+        check_free(path)
+    except SessionInUse:
+        return True
+    return False
+
+
+def _acquired(fd: int, *, shared: bool = False) -> bool:
+    """Lock the file; False where a living process holds it.
+
+    For a moment something other than its holder may have it: a command that a process forked just before it was
+    killed and that has not begun to run, or a process that only checks whether it is free. Those are waited for.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while not try_lock(fd, shared=shared):
+        holder = _pid(os.pread(fd, 32, 0))
+        if time.monotonic() > deadline or (holder is not None and _lives(holder)):
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _in_use(path: Path, fd: int) -> SessionInUse:
+    pid = _pid(os.pread(fd, 32, 0))
+    holder = f"by process {pid}" if pid is not None else "by another process"
+    text = (
+        f"session {path.parent.name} is in use {holder}; nothing was changed: end that process or start a new session"
+    )
+    return SessionInUse(text, pid)
+
+
+def _pid(text: bytes) -> int | None:
+    digits = text.strip()
+    return int(digits) if digits.isdigit() else None
 
 
 class SessionStore:
@@ -57,8 +151,7 @@ class SessionStore:
 
     def open(self, session_id: str) -> tuple[SessionLog, Recording]:
         """Resume a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse, SessionError."""
-        if not self._is_session(session_id):
-            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+        self._require(session_id)
         try:
             return self._hold(session_id)
         except OSError as error:
@@ -78,8 +171,7 @@ class SessionStore:
 
     def read(self, session_id: str) -> Recording:
         """Read what a session holds, even while it is in use; changes nothing. Raises SessionNotFound, SessionError."""
-        if not self._is_session(session_id):
-            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+        self._require(session_id)
         try:
             return read_recording(self.folder(session_id) / LOG)
         except OSError as error:
@@ -87,8 +179,7 @@ class SessionStore:
 
     def size(self, session_id: str) -> int:
         """Return the bytes of its log, which only grows. Raises SessionNotFound."""
-        if not self._is_session(session_id):
-            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+        self._require(session_id)
         return self._stat(session_id).st_size
 
     def find(self, prefix: str) -> str:
@@ -161,6 +252,10 @@ class SessionStore:
             return []
         return sorted(entry.name for entry in self._root.iterdir() if self._is_session(entry.name))
 
+    def _require(self, session_id: str) -> None:
+        if not self._is_session(session_id):
+            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+
     def _is_session(self, name: str) -> bool:
         return _ID.fullmatch(name) is not None and (self._root / name / LOG).is_file()
 
@@ -186,7 +281,9 @@ class SessionStore:
         try:
             recording = read_recording(path) if path.exists() else Recording()
             cut_torn_tail(path, recording)
-            return SessionLog(path, session_id, recording=recording, redactor=self._redactor, lock=lock), recording
+            return SessionLog(
+                path, session_id, recording=recording, redactor=self._redactor, release=lock.release
+            ), recording
         except BaseException:
             lock.release()
             raise

@@ -14,7 +14,6 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Act, Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints
@@ -38,6 +37,7 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
+from codeagent.session.fold import History
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.jobs import job_tools
@@ -290,7 +290,7 @@ def scene(
     strategy: str = "parallel",
     limits: Limits | None = None,
     hooks: Hooks | None = None,
-    restored: RestoredSession | None = None,
+    restored: History | None = None,
     broken: Exception | None = None,
     sandbox: Sandbox | None = None,
     attended: bool = False,

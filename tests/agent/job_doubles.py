@@ -6,7 +6,6 @@ from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
-from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
@@ -14,6 +13,7 @@ from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputStore, Sandbox
 from codeagent.core.tool import SHARED, Access, Cancelled, Failed, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, scene
 
 
@@ -115,7 +115,7 @@ class Backstage:
         self,
         *turns: Turn,
         attended: bool = False,
-        restored: RestoredSession | None = None,
+        restored: History | None = None,
         sandbox: Sandbox | None = None,
         limits: Limits | None = None,
         checkpoints: Checkpoints | None = None,

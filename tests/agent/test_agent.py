@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Answer, Pause, Prompt, Queued, Resume, RunShell, SetMode, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
@@ -16,6 +15,7 @@ from codeagent.core.events import KnownEvent, RunFinished, RunStarted, ToolResul
 from codeagent.core.messages import UserMessage, text_of, transcript_problems
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Policy
+from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, do, of, scene
 
 
@@ -107,7 +107,7 @@ async def test_text_typed_after_the_end_was_decided_stays_queued_and_begins_the_
 
 
 async def test_a_follow_up_alone_can_begin_a_run_and_nothing_cannot() -> None:
-    s = scene(Turn("ok"), restored=RestoredSession(queued=(Queued("q1", "follow_up", "later"),)))
+    s = scene(Turn("ok"), restored=History(undelivered=(Queued("q1", "follow_up", "later"),)))
     s.act(Prompt(None))
     await ended(s)
     assert text_of(s.model.requests[0].messages[-1].content) == "later"
@@ -293,7 +293,7 @@ async def test_the_same_question_is_asked_again_whatever_was_answered() -> None:
 
 async def test_notes_of_an_earlier_process_reach_the_model_before_the_prompt() -> None:
     note = UserMessage.from_text("(The user ran a command)", source="note")
-    s = scene(Turn("ok"), restored=RestoredSession(notes=(note,)))
+    s = scene(Turn("ok"), restored=History(notes=(note,)))
     await s.run("and now")
     assert [text_of(message.content) for message in s.model.requests[0].messages] == [
         "(The user ran a command)",

@@ -208,7 +208,7 @@ async def test_after_a_restart_the_way_back_is_the_same() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
     await say(s, "first try")
     history = fold(s.journal.events)
-    again, later = begin(Turn("other"), restored=_restored(history))
+    again, later = begin(Turn("other"), restored=history)
     later.kept, later.files = store.kept, store.files
     past = rewind(again)
     assert past.undo_target().id == rewind(s).undo_target().id
@@ -332,12 +332,6 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
         "the going back of yesterday was finished"
     ]
     assert store.pruned == 1
-
-
-def _restored(history: Any) -> Any:
-    from codeagent.bootstrap.runtime import restored_of  # what a resumed session begins with
-
-    return restored_of(history)
 
 
 async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> None:

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Answer, Background, FollowUp, Prompt, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
 from codeagent.core.messages import transcript_problems
 from codeagent.core.notes import job_note, told_by
 from codeagent.core.policy import Decision
-from codeagent.session.fold import fold
-from codeagent.session.records import Recording
+from codeagent.session.fold import History, fold
+from codeagent.session.log import Recording
 from codeagent.session.repair import check_recording, closing_events
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
@@ -140,7 +139,7 @@ async def test_a_session_that_was_killed_says_lost_and_tells_it_once_when_it_goe
     b.jobs._runs["job-1"].output.flush()
     killed = list(b.scene.journal.events)
     history = fold(resumed(killed))
-    restored = RestoredSession(line=history.line, call_ids=history.call_ids, notes=history.notes, jobs=history.jobs)
+    restored = History(line=history.line, call_ids=history.call_ids, notes=history.notes, jobs=history.jobs)
     again = Backstage(Turn("I see"), Turn("", (long("b", background=True),)), restored=restored)
     again.scene.outputs.texts.update(b.scene.outputs.texts)
     job = again.jobs.get("job-1")

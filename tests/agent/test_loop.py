@@ -5,7 +5,6 @@ from typing import ClassVar
 import pytest
 
 from codeagent.agent.limits import Limits
-from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.errors import ModelError, SessionWriteError
@@ -24,6 +23,7 @@ from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Mode, Policy, Rule
+from codeagent.session.fold import History
 from tests.agent.doubles import Doing, Turn, do, names, of, scene
 
 
@@ -130,7 +130,7 @@ async def test_a_call_id_used_before_gets_a_new_one() -> None:
         AssistantMessage(calls=(ToolCall(id="call_1", name="do"),)),
         ToolMessage(call_id="call_1", name="do", content=()),
     )
-    restored = RestoredSession(line=BranchingHistory(said), call_ids=frozenset({"call_1"}))
+    restored = History(line=BranchingHistory(said), call_ids=frozenset({"call_1"}))
     s = scene(Turn("", (do("ok"),)), Turn("done"), restored=restored)
     events = await s.run()
     assert [result.call_id for result in of(events, ToolResultAdded)] == ["call_1_2"]

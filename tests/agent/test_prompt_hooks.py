@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
-from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import FollowUp, Interrupt, Prompt, Queued, Rewrite, Steer, Stop, TakeBack
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
@@ -25,6 +24,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.redact import Redactor
+from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.effort import times
 
@@ -188,7 +188,7 @@ async def started(s: Scene) -> list[KnownEvent]:
 
 
 async def test_a_run_does_not_begin_where_all_that_was_queued_is_denied() -> None:
-    restored = RestoredSession(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "steer", f"a {NEVER}")))
+    restored = History(undelivered=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "steer", f"a {NEVER}")))
     s = judged(Turn("hello"), restored=restored)
     events = await started(s)
     assert of(events, RunStarted) == []
@@ -197,7 +197,7 @@ async def test_a_run_does_not_begin_where_all_that_was_queued_is_denied() -> Non
 
 
 async def test_a_run_begins_with_the_first_that_is_allowed_of_what_was_queued() -> None:
-    restored = RestoredSession(queued=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "follow_up", "go on")))
+    restored = History(undelivered=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "follow_up", "go on")))
     events = await started(s := judged(Turn("hello"), restored=restored))
     assert text_of(of(events, MessageAdded)[0].message.content) == "go on"
     assert of(events, RunFinished)[0].reason == "done" and NEVER not in sent(s)

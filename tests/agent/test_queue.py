@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from codeagent.agent.run import RestoredSession
 from codeagent.core.acts import FollowUp, Interrupt, Queued, Steer, Stop, TakeBack
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
 
 THREE = (do("nap"), do("nap"), do("nap"))
@@ -108,7 +108,7 @@ async def test_abort_cancels_now_and_gives_the_queues_back() -> None:
 
 
 async def test_what_a_dead_process_had_queued_is_delivered_by_the_next() -> None:
-    s = scene(Turn("ok"), restored=RestoredSession(queued=(Queued("q1", "steer", "typed before the crash"),)))
+    s = scene(Turn("ok"), restored=History(undelivered=(Queued("q1", "steer", "typed before the crash"),)))
     events = await s.run()
     assert of(events, SteerQueued) == []
     assert [e.id for e in of(events, SteerDelivered)] == ["q1"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent, Notice, UnknownEvent
 from codeagent.core.redact import Redactor
-from codeagent.session.records import FIRST, checksum_of, read_head, read_kinds, read_recording, seal, unseal
+from codeagent.session.log import FIRST, checksum_of, read_head, read_kinds, read_recording, seal, unseal
 from tests.effort import times
 from tests.session.eventlogs import SESSION, finished_run
 
