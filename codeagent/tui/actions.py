@@ -22,8 +22,9 @@ class Action:
     keys: tuple[str, ...] = ()
     """By default, as Textual spells them."""
     does: str | Callable[[str], Act] = ""
-    """What it comes to: an action of the class it is bound on (empty: the one of its name), a `module:function` of
-    `tui.pages` that opens pages or lists, or the act that is made of a command's argument."""
+    """What it comes to: an action of the class that binds it, a `module:function` of `tui.pages` that opens pages or
+    lists, or the act that is made of a command's argument. Empty: the action of its name, or without keys the function
+    of its name in `pages.slash`."""
     on: str = ""
     """The class that has it, where not all classes of the scope do."""
     priority: bool = False
@@ -53,11 +54,16 @@ class Action:
         return self.id.partition(".")[2]
 
     @property
+    def handler(self) -> str | Callable[[str], Act]:
+        """What it does, never empty."""
+        return self.does or (self.name if self.keys else f"slash:{self.name}")
+
+    @property
     def pressed(self) -> str:
         """The action of Textual that its keys run."""
-        if callable(self.does) or ":" in self.does:
+        if callable(self.handler) or ":" in self.handler:
             return f"command('{self.id}')"
-        return self.does or self.name
+        return self.handler
 
 
 KEYS = (
@@ -300,9 +306,9 @@ KEYS = (
     Action("hunks.page_down", "a page down", ("pagedown",), "turn('pagedown')"),
     Action("hunks.home", "to the beginning", ("home", "g"), "turn('home')"),
     Action("hunks.end", "to the end", ("end", "G"), "turn('end')"),
-    Action("lines.take", "take these lines", ("ctrl+s",), priority=True),
-    Action("lines.leave", "back to the hunks; what was begun is kept", ("escape",), priority=True),
-    Action("lines.editor", "go on in $EDITOR", ("ctrl+g",), "outside", priority=True),
+    Action("lines.take", "take these lines", ("ctrl+s",), "end('take')", priority=True),
+    Action("lines.leave", "back to the hunks; what was begun is kept", ("escape",), "end('leave')", priority=True),
+    Action("lines.editor", "go on in $EDITOR", ("ctrl+g",), "end('outside')", priority=True),
     Action("rewind.take_back", "take it back", ("enter", "y"), "take('all')"),
     Action("rewind.leave_mine", "take it back, but leave the files you edited as they are", ("m",), "take('not mine')"),
     Action("jobs.output", "the whole output of the marked job", ("enter", "o")),

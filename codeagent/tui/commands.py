@@ -5,21 +5,13 @@ from typing import get_args
 from codeagent.core.acts import Pause
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import KEYS, Action, Group
-from codeagent.tui.nearest import alike
+from codeagent.tui.fuzzy import alike
 
 _WITHOUT_KEYS = (
-    Action(
-        "command.new",
-        "begin a new conversation",
-        does="slash:new",
-        group="conversation",
-        aliases=("clear",),
-        while_running=False,
-    ),
+    Action("command.new", "begin a new conversation", group="conversation", aliases=("clear",), while_running=False),
     Action(
         "command.resume",
         "continue an earlier conversation",
-        does="slash:resume",
         group="conversation",
         aliases=("sessions",),
         arguments="[session]",
@@ -28,7 +20,6 @@ _WITHOUT_KEYS = (
     Action(
         "command.diff",
         "what changed in this session; revert parts of it",
-        does="slash:diff",
         group="conversation",
         needs_conversation=True,
     ),
@@ -83,31 +74,19 @@ _WITHOUT_KEYS = (
     Action(
         "command.stop", "stop what runs now, or a job", does="stepping:stop", group="conversation", arguments="[job]"
     ),
-    Action("command.copy", "copy the last answer", does="slash:copy", group="conversation", arguments="[all]"),
+    Action("command.copy", "copy the last answer", group="conversation", arguments="[all]"),
     Action(
         "command.print",
         "leave the conversation in the terminal's own scrollback",
         does="slash:print_below",
         group="conversation",
     ),
-    Action("command.queue", "edit, reorder or remove queued messages", does="slash:queue", group="conversation"),
-    Action(
-        "command.mode",
-        "what runs without asking",
-        does="slash:mode",
-        group="conversation",
-        arguments="[ask|accept-edits|plan|auto]",
-    ),
-    Action(
-        "command.permissions",
-        "rules in force, and what was allowed or denied",
-        does="slash:permissions",
-        group="conversation",
-    ),
+    Action("command.queue", "edit, reorder or remove queued messages", group="conversation"),
+    Action("command.mode", "what runs without asking", group="conversation", arguments="[ask|accept-edits|plan|auto]"),
+    Action("command.permissions", "rules in force, and what was allowed or denied", group="conversation"),
     Action(
         "command.model",
         "choose the model",
-        does="slash:model",
         group="model and money",
         arguments="[name]",
         while_running=False,
@@ -116,7 +95,6 @@ _WITHOUT_KEYS = (
     Action(
         "command.effort",
         "how much the model thinks",
-        does="slash:effort",
         group="model and money",
         arguments="[off|low|medium|high|tokens]",
         while_running=False,
@@ -130,31 +108,19 @@ _WITHOUT_KEYS = (
         arguments="[$2|200k tokens|30 min|10 batches|off]",
         needs_conversation=True,
     ),
-    Action(
-        "command.cost",
-        "tokens and money of this conversation",
-        does="slash:cost",
-        group="model and money",
-        aliases=("usage",),
-    ),
-    Action("command.context", "what fills the model's context", does="slash:context", group="model and money"),
-    Action("command.theme", "choose the colours", does="slash:theme", group="screen", arguments="[name]"),
+    Action("command.cost", "tokens and money of this conversation", group="model and money", aliases=("usage",)),
+    Action("command.context", "what fills the model's context", group="model and money"),
+    Action("command.theme", "choose the colours", group="screen", arguments="[name]"),
     Action("command.help", "commands and keys", does="slash:help_page", group="about"),
-    Action("command.status", "folder, model, mode, sandbox", does="slash:status", group="about"),
+    Action("command.status", "folder, model, mode, sandbox", group="about"),
     Action(
         "command.tools",
         "what the agent can do, and the tool files of the project",
-        does="slash:tools",
         group="about",
         arguments="[trust|distrust]",
     ),
-    Action(
-        "command.skills",
-        "how-tos of the project and of yours that the agent can read",
-        does="slash:skills",
-        group="about",
-    ),
-    Action("command.config", "the settings in force", does="slash:config", group="about"),
+    Action("command.skills", "how-tos of the project and of yours that the agent can read", group="about"),
+    Action("command.config", "the settings in force", group="about"),
     Action("command.exit", "quit", does="slash:leave", group="about", aliases=("quit", "q")),
 )
 ACTIONS = (*KEYS, *_WITHOUT_KEYS)

@@ -1,5 +1,6 @@
-"""Finds what a user means by a few letters: paths for `@`, prompts for the history, commands for `/`."""
+"""Finds what a user means by a few letters, and the word they probably meant by another."""
 
+import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +37,17 @@ def rank(query: str, texts: Iterable[str], limit: int) -> list[str]:
         elif len(apart) < limit and pattern.search(lowered.replace("\n", " ")):
             apart.append(text)
     return (found + apart)[:limit]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` for the known word that is most like it, or nothing."""
+    found = alike(word, known, 1)
+    return f" (did you mean '{found[0]}'?)" if found else ""
+
+
+def alike(word: str, known: Iterable[str], most: int) -> tuple[str, ...]:
+    """At most `most` of the known words, the most similar first."""
+    return tuple(difflib.get_close_matches(word, tuple(known), n=most))
 
 
 class PathIndex:

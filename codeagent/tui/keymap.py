@@ -11,7 +11,7 @@ from textual.keys import _character_to_key  # the spelling a keymap of Textual n
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import KEYS, Action
-from codeagent.tui.nearest import nearest
+from codeagent.tui.fuzzy import nearest
 from codeagent.tui.settings_file import BadFile, Entry, read_entries
 
 _KEPT = "no key was changed"

@@ -13,7 +13,7 @@ from textual.design import ColorSystem
 from textual.theme import Theme
 
 from codeagent.core.sanitize import one_line
-from codeagent.tui.nearest import nearest
+from codeagent.tui.fuzzy import nearest
 from codeagent.tui.rendering.palette import Palette
 
 BASE_KEYS = (

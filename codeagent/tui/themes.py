@@ -5,8 +5,8 @@ from pathlib import Path
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
+from codeagent.tui.fuzzy import nearest
 from codeagent.tui.ink import INK
-from codeagent.tui.nearest import nearest
 from codeagent.tui.settings_file import BadFile, read_entries
 from codeagent.tui.theme_file import NAME, BadTheme, ThemeFile, theme_from
 

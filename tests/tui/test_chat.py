@@ -28,7 +28,7 @@ from codeagent.core.acts import (
 )
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
-from codeagent.tui.pages.first_run import FirstRun
+from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.transcript.blocks import Remark

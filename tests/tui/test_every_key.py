@@ -27,13 +27,12 @@ from codeagent.tui.keymap import SCOPES
 from codeagent.tui.pages import chat as chat_screen
 from codeagent.tui.pages import slash
 from codeagent.tui.pages.chat import ChatScreen
-from codeagent.tui.pages.first_run import FirstRun
 from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.pages.info import OutputScreen
-from codeagent.tui.pages.opening import FolderQuestion
+from codeagent.tui.pages.opening import FirstRun, FolderQuestion
 from codeagent.tui.parts import guard
 from codeagent.tui.parts.submission import SaidSlash, understand
-from codeagent.tui.ports import Missing
+from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.state import Paused, PlanReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
@@ -406,7 +405,7 @@ WALKS: dict[str, Walk] = {
             for key in words("y n enter escape ctrl+c")
             for step in (show(lambda: FolderQuestion("this is your home")), key)
         ]
-        + [show(lambda: FirstRun(Missing("model", "no model is chosen"), no_key)), "d"],
+        + [show(lambda: FirstRun(Missing("model", "no model is chosen"), no_key, options=LaunchOptions())), "d"],
     ),
 }
 

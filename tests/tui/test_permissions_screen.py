@@ -11,11 +11,12 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.audit import LedgerRow
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolCallAdded, ToolResultAdded
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import Rule
-from codeagent.tui.pages.permissions import PermissionList, PermissionsScreen, RuleEntry
+from codeagent.tui.pages.permissions import PermissionList, PermissionsScreen
 from codeagent.tui.pages.rule_editor import RuleEditor
 from codeagent.tui.parts.guard import TOO_SOON
 from tests.tui.pages.stand_in import MANNERS
@@ -115,7 +116,7 @@ def shown(app: ReplayApp) -> str:
 
 def marked(app: ReplayApp) -> str:
     entry = app.screen.query_one(PermissionList).marked
-    return str(entry.rule) if isinstance(entry, RuleEntry) else entry.row.call_id if entry is not None else ""
+    return entry.call_id if isinstance(entry, LedgerRow) else str(entry or "")
 
 
 def then(*keys: str) -> Any:

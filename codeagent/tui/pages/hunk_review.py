@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
+from typing import Literal
 
 from rich.style import Style
 from textual import on, work
@@ -68,26 +69,14 @@ class HunkText(Vertical):
     """
     BINDINGS = bindings("lines")
 
-    class Taken(Message):
-        """These lines are to stand in place of the hunk's new ones."""
+    class Ended(Message):
+        """The text as it is now: taken in place of the hunk's new lines, left as it was begun, or to be gone on with
+        in the user's own editor."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str, how: Literal["take", "leave", "outside"]) -> None:
             super().__init__()
             self.text = text
-
-    class Left(Message):
-        """Nothing is changed; `text` is what was begun."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class Outside(Message):
-        """The user wants to go on in their own editor."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+            self.how = how
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,19 +115,10 @@ class HunkText(Vertical):
     def is_open(self) -> bool:
         return bool(self.display)
 
-    def action_take(self) -> None:
-        self._end(self.Taken(self._lines.text))
-
-    def action_leave(self) -> None:
-        self._end(self.Left(self._lines.text))
-
-    def action_outside(self) -> None:
-        self._end(self.Outside(self._lines.text))
-
-    def _end(self, message: Message) -> None:
+    def action_end(self, how: Literal["take", "leave", "outside"]) -> None:
         self.display = False
         self.screen.set_focus(None)
-        self.post_message(message)
+        self.post_message(self.Ended(self._lines.text, how))
 
 
 class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
@@ -261,24 +241,21 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         else:
             self.dismiss(self.sheet.answers)
 
-    @on(HunkText.Taken)
-    def _taken(self, event: HunkText.Taken) -> None:
+    @on(HunkText.Ended)
+    def _text_ended(self, event: HunkText.Ended) -> None:
         event.stop()
-        self._write(event.text)
-
-    @on(HunkText.Left)
-    def _left(self, event: HunkText.Left) -> None:
-        event.stop()
-        if event.text != self.sheet.text(self._edited_at):
-            self.sheet.keep(self._edited_at, event.text)
-            self.say(f"not taken; {self.key('hunks.edit')} goes on with it")
-        self._answered(quietly=True)
-
-    @on(HunkText.Outside)
-    def _outside(self, event: HunkText.Outside) -> None:
-        event.stop()
-        self.sheet.keep(self._edited_at, event.text)
-        self._edit_outside(event.text)
+        at, text = self._edited_at, event.text
+        match event.how:
+            case "take":
+                self._write(text)
+            case "outside":
+                self.sheet.keep(at, text)
+                self._edit_outside(text)
+            case "leave":
+                if text != self.sheet.text(at):
+                    self.sheet.keep(at, text)
+                    self.say(f"not taken; {self.key('hunks.edit')} goes on with it")
+                self._answered(quietly=True)
 
     @work(exclusive=True, group="editor")
     async def _edit_outside(self, text: str) -> None:

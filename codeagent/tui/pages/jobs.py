@@ -76,7 +76,7 @@ def _facts(row: Job, now: float) -> tuple[Part, ...]:
     return (
         Part(ports_text(row), 3, lambda palette: palette.accent),
         Part(f"exit {row.exit_code}" if row.exit_code else "", 2, lambda palette: palette.error),
-        Part(counted(row.lines, "line", "lines") if row.lines else "", 0),
+        Part(counted(row.lines, "line") if row.lines else "", 0),
         Part("" if row.status == "lost" else whole(row.seconds(now)), 1),
     )
 

@@ -1,27 +1,52 @@
 """The way from a first frame to a conversation: asks for what is missing until nothing is, or the user leaves."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, assert_never
+from urllib.parse import urlsplit
 
+from textual import events, on
 from textual.app import App, ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.actions import bindings
-from codeagent.tui.pages.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen, WayOn
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.pages.picker import Picker, model_rows, session_rows
-from codeagent.tui.parts.marked_list import PickerRow
+from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.parts.status import greeting
 from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
+
+_PLACE = ("Work here?", "work here anyway?", ("n no, leave (the default)", "y yes, work here"))
+_GIT = (
+    "Use this git directory?",
+    "may commands in the sandbox read it, and may commits you approve be written to it? "
+    "Commands cannot change it, and without it git does not work in bash.",
+    ("n no (the default)", "y yes, always for this folder"),
+)
+_VARIABLES = (
+    ("sk-ant-", "ANTHROPIC_API_KEY"),
+    ("sk-or-", "OPENROUTER_API_KEY"),
+    ("AIza", "GEMINI_API_KEY"),
+    ("gsk_", "GROQ_API_KEY"),
+    ("xai-", "XAI_API_KEY"),
+    ("sk-", "OPENAI_API_KEY"),
+)
+"""How the keys of providers begin, and where they are looked for; the first that fits."""
+_LEAST = 8
+"""Characters of the shortest key."""
+
+KeepKey = Callable[[str, str], Awaitable[str]]
+"""Tries a key, stores it under a variable's name, and says how that went. Raises CodeagentError."""
 
 
 class FolderQuestion(Guarded[bool]):
@@ -37,35 +62,180 @@ class FolderQuestion(Guarded[bool]):
     """
     BINDINGS = bindings("question")
     AUTO_FOCUS = ""
-    TITLE = "Work here?"
-    ASKED = "work here anyway?"
-    HINTS: ClassVar[list[str]] = ["n no, leave (the default)", "y yes, work here"]
 
-    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`text`: what this folder is, as `this is your home folder, not a project`."""
+    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic, *, git: bool = False) -> None:
+        """`text`: what this folder is, as `this is your home folder, not a project`.
+
+        `git`: it names a git directory that a worktree or a submodule uses, and whether to use that is asked.
+        """
         super().__init__(clock)
-        self._text = text
+        self._title, asked, self._hints = _GIT if git else _PLACE
+        self._text = f"{visible(text)}: {asked}"
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield TitleRow(self.TITLE)
-            yield Static(f"{visible(self._text)}: {self.ASKED}", markup=False)
-            yield HintRow(self.HINTS)
+            yield TitleRow(self._title)
+            yield Static(self._text, markup=False)
+            yield HintRow(self._hints)
 
     def action_answer(self, answer: bool) -> None:
         if not answer or self.guard.admits("y"):
             self.dismiss(answer)
 
 
-class GitQuestion(FolderQuestion):
-    """The same for a git directory that a worktree or a submodule uses; `text` names it."""
+class FirstRun(Guarded[LaunchOptions | None]):
+    """Says what is missing, and gives what to begin with instead; None where the user leaves.
 
-    TITLE = "Use this git directory?"
-    ASKED = (
-        "may commands in the sandbox read it, and may commits you approve be written to it? "
-        "Commands cannot change it, and without it git does not work in bash."
-    )
-    HINTS: ClassVar[list[str]] = ["n no (the default)", "y yes, always for this folder"]
+    What is typed as a key is shown as dots only.
+    """
+
+    DEFAULT_CSS = """
+    FirstRun {
+        layout: vertical;
+        background: $background;
+        color: $foreground;
+        & > .first-run--text { height: auto; padding: 1 3 0 3; }
+        & > .first-run--missing { color: $warning; }
+        & > PickerList { margin: 1 0 0 0; max-height: 50%; }
+        & > LineInput { margin: 1 3 0 3; display: none; background: $surface; }
+        & > HintRow { dock: bottom; }
+    }
+    """
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("picker"), *bindings("question", "FirstRun")]
+
+    def __init__(
+        self,
+        missing: Missing,
+        keep_key: KeepKey,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        options: LaunchOptions | None = None,
+    ) -> None:
+        """`options` is what was tried; None: there is a conversation already, which another key may help."""
+        super().__init__(clock)
+        only_key = options is None
+        self._options = options or LaunchOptions()
+        self.key_kept = False
+        """A key was stored: what was tried may work now."""
+        self._only_key = only_key
+        self._missing = missing
+        self._keep_key = keep_key
+        self._list = PickerList(_rows(missing)[: 1 if only_key else None])
+        self._hints = HintRow(["Enter takes it", *([] if only_key else ["d demo", "Up and Down move"]), "Esc leaves"])
+        self._key = LineInput(password=True, placeholder="Paste your API key (hidden)", compact=True, id="key")
+        self._address = LineInput(placeholder="http://127.0.0.1:8000/v1", compact=True, id="address")
+
+    def compose(self) -> ComposeResult:
+        yield TitleRow("codeagent")
+        yield Static(visible(self._missing.text), markup=False, classes="first-run--text first-run--missing")
+        yield Static("Choose how to start:", markup=False, classes="first-run--text")
+        yield self._list
+        yield self._key
+        yield self._address
+        yield self._hints
+
+    def on_mount(self) -> None:
+        if self._only_key:
+            self._open(self._key)
+
+    def action_choose(self) -> None:
+        if self._key.has_focus:
+            self._submit_key(self._key.value)
+        elif self._address.has_focus:
+            self._submit_address(self._address.value)
+        elif self._list.marked is not None:
+            self._take(self._list.marked.key)
+
+    def action_close(self) -> None:
+        """Back to the list, or away."""
+        if self.focused is None:
+            self.dismiss(None)
+            return
+        self._open(None)
+
+    def action_move(self, step: int) -> None:
+        self._open(None)
+        self._list.move(step)
+
+    def action_page(self, direction: int) -> None:
+        self._open(None)
+        self._list.page(direction)
+
+    def action_demo(self) -> None:
+        """By its letter, unless that was on its way before the screen could be read."""
+        if self.guard.quiet and not self._only_key:
+            self._begin_with("demo", None)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A key may be pasted without choosing its row first."""
+        if self.focused is None and event.text.strip():
+            event.stop()
+            self._open(self._key)
+            self._key.insert_text_at_cursor(event.text.strip().splitlines()[0])
+
+    @on(PickerList.Clicked)
+    def _clicked(self, message: PickerList.Clicked) -> None:
+        message.stop()
+        self._open(None)
+        self.action_choose()
+
+    def _take(self, way: str) -> None:
+        kind, _, number = way.partition(":")
+        match kind:
+            case "key":
+                self._open(self._key)
+            case "address":
+                self._open(self._address)
+            case "demo":
+                self._begin_with("demo", None)
+            case _:
+                server = self._missing.servers[int(number)]
+                self._begin_with(server.name, server.api_base)
+
+    def _begin_with(self, model: str | None, api_base: str | None) -> None:
+        self.dismiss(replace(self._options, model=model, api_base=api_base))
+
+    def _open(self, box: LineInput | None) -> None:
+        """Show that line to write in, or none; a key that was not stored is forgotten."""
+        self._key.value = ""
+        self._key.display, self._address.display = box is self._key, box is self._address
+        self._hints.tell("" if box is None else "Enter takes it · Esc goes back")
+        self.set_focus(box)
+
+    def _submit_key(self, typed: str) -> None:
+        key = typed.strip()
+        problem, variable = _problem_of(key), self._missing.variable or _variable_of(key)
+        if not problem and not variable:
+            problem = "no provider is known whose keys begin so: set its variable yourself, then start again"
+        if problem:
+            self._hints.tell(problem)
+            return
+        self._key.value = ""
+        self._hints.tell(f"trying the key, then keeping it as {variable}")
+        self.run_worker(self._store(variable, key), exclusive=True, description="store a key")
+
+    async def _store(self, variable: str, key: str) -> None:
+        try:
+            await self._keep_key(variable, key)
+        except CodeagentError as error:
+            self._hints.tell(one_line(str(error).replace(key, "…"), 300))
+            return
+        self.key_kept = True
+        self.dismiss(self._options)
+
+    def _submit_address(self, typed: str) -> None:
+        address = typed.strip()
+        try:
+            parts = urlsplit(address)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+            usable = usable and (parts.port is None or parts.port > 0) and " " not in address
+        except ValueError:
+            usable = False
+        if usable:
+            self._begin_with(self._options.model, address)
+        else:
+            self._hints.tell("not an address: write it as http://127.0.0.1:8000/v1")
 
 
 def greet(state: UiState, options: LaunchOptions, workspace: Path, key: str) -> None:
@@ -97,11 +267,18 @@ async def _ask(app: App[Any], client: SessionClient, options: LaunchOptions, mis
         case "place":
             return replace(options, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
         case "git":
-            answer = await app.push_screen_wait(GitQuestion(missing.text))
+            answer = await app.push_screen_wait(FolderQuestion(missing.text, git=True))
             return replace(options, read_git=bool(answer))
         case "model" | "key":
-            way = await app.push_screen_wait(FirstRun(missing, client.keep_key))
-            return None if way is None else await _taken(app, client, options, way)
+            page = FirstRun(missing, client.keep_key, options=options)
+            following = await app.push_screen_wait(page)
+            # A key alone is not a model: where none was named, the user chooses among those it opens.
+            if following is None or not page.key_kept or options.model is not None:
+                return following
+            ready = [row for row in await client.models() if row.ready]
+            chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
+            row = next((row for row in ready if row.name == chosen), None)
+            return options if row is None else replace(options, model=row.name, api_base=row.api_base)
         case "session":
             return await _instead(app, client, options)
         case "error":
@@ -124,25 +301,24 @@ async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions)
     return options if way == "again" else replace(options, resume=None)
 
 
-async def _taken(app: App[Any], client: SessionClient, options: LaunchOptions, way: WayOn) -> LaunchOptions | None:
-    match way:
-        case KeyKept():
-            return await _with_key(app, client, options)
-        case ServerChosen(row=row):
-            return replace(options, model=row.name, api_base=row.api_base)
-        case AddressGiven(api_base=address):
-            return replace(options, api_base=address)
-        case DemoChosen():
-            return replace(options, model="demo", api_base=None)
-        case _:
-            assert_never(way)
+def _rows(missing: Missing) -> Sequence[PickerRow]:
+    kept = "tried once, then kept in the keyring or a private file"
+    return (
+        PickerRow("key", "Paste an API key", f"{missing.variable}: {kept}" if missing.variable else kept),
+        *(PickerRow(f"server:{at}", row.name, row.about) for at, row in enumerate(missing.servers)),
+        PickerRow("address", "Another server", "its address; it speaks the OpenAI format"),
+        PickerRow("demo", "Look around", "press d · demo model, no key: nothing leaves this machine"),
+    )
 
 
-async def _with_key(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:
-    """A key alone is not a model: where none was named, the user chooses among those it opens."""
-    if options.model is not None:
-        return options
-    ready = [row for row in await client.models() if row.ready]
-    chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
-    row = next((row for row in ready if row.name == chosen), None)
-    return options if row is None else replace(options, model=row.name, api_base=row.api_base)
+def _variable_of(key: str) -> str:
+    return next((variable for start, variable in _VARIABLES if key.startswith(start)), "")
+
+
+def _problem_of(key: str) -> str:
+    """What is wrong with it, without saying any of it."""
+    if not key:
+        return "nothing was pasted yet"
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        return "that is not a key: it has characters that keys do not have"
+    return "that is not a key: it is too short" if len(key) < _LEAST else ""

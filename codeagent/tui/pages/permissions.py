@@ -25,6 +25,7 @@ from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line,
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
+from codeagent.tui.transcript.spelling import counted
 
 WORDS: dict[Permission, str] = {"auto": "allow", "prompt": "ask", "deny": "deny"}
 ORIGINS: dict[RuleOrigin, str] = {
@@ -46,24 +47,8 @@ _LOOK = 0.5
 """Seconds between two looks at whether something happened; nothing is drawn where nothing did."""
 
 
-@dataclass(frozen=True)
-class Heading:
-    """A row that cannot be marked."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class RuleEntry:
-    rule: Rule
-
-
-@dataclass(frozen=True)
-class DecisionEntry:
-    row: LedgerRow
-
-
-Entry = Heading | RuleEntry | DecisionEntry
+Entry = str | Rule | LedgerRow
+"""A heading, which cannot be marked, a rule, or a decision."""
 
 
 @dataclass(frozen=True)
@@ -76,33 +61,33 @@ class Columns:
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> "Columns":
-        rows = [entry.row for entry in entries if isinstance(entry, DecisionEntry)]
+        rows = [entry for entry in entries if isinstance(entry, LedgerRow)]
         who = max((cell_len(decided_by(row)) for row in rows), default=0)
         tool = max((cell_len(flat(row.tool)) for row in rows), default=0)
-        origins = (len(ORIGINS[entry.rule.origin]) for entry in entries if isinstance(entry, RuleEntry))
+        origins = (len(ORIGINS[entry.origin]) for entry in entries if isinstance(entry, Rule))
         return cls(max(origins, default=0), who, min(tool, 12))
 
 
 def entries_of(rules: Sequence[Rule], decisions: Sequence[LedgerRow]) -> tuple[Entry, ...]:
     """Both parts, each below its heading: rules as they were given, decisions the newest first."""
     return (
-        Heading("Rules in force" if rules else "Rules in force: none; n writes one"),
-        *(RuleEntry(rule) for rule in rules),
-        Heading(""),
-        Heading("Decisions so far, the newest first" if decisions else "Decisions so far: none"),
-        *(DecisionEntry(row) for row in reversed(decisions)),
+        "Rules in force" if rules else "Rules in force: none; n writes one",
+        *rules,
+        "",
+        "Decisions so far, the newest first" if decisions else "Decisions so far: none",
+        *reversed(decisions),
     )
 
 
 def parts_of(entry: Entry, width: int, columns: Columns, palette: Palette) -> Parts:
     """The row in at most `width` cells."""
     match entry:
-        case Heading(text):
-            return [(cut_end(text, width), palette.heading)]
-        case RuleEntry(rule):
-            return _rule(rule, width, columns, palette)
-        case DecisionEntry(row):
-            return _decision(row, width, columns, palette)
+        case str():
+            return [(cut_end(entry, width), palette.heading)]
+        case Rule():
+            return _rule(entry, width, columns, palette)
+        case LedgerRow():
+            return _decision(entry, width, columns, palette)
         case _:
             assert_never(entry)
 
@@ -156,7 +141,7 @@ class PermissionList(MarkedList[Entry]):
         self._columns = Columns()
 
     def is_heading(self, row: Entry) -> bool:
-        return isinstance(row, Heading)
+        return isinstance(row, str)
 
     def show(self, rows: Sequence[Entry], *, mark: object = None) -> None:
         self._columns = Columns.of(rows)
@@ -170,7 +155,7 @@ class PermissionList(MarkedList[Entry]):
             self._mark(other[0])
 
     def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Parts:
-        if isinstance(row, Heading):
+        if isinstance(row, str):
             return [(" ", None), *parts_of(row, max(0, width - 4), self._columns, palette)]
         return parts_of(row, width, self._columns, palette)
 
@@ -178,8 +163,8 @@ class PermissionList(MarkedList[Entry]):
 class PermissionPage(Page[None]):
     """A rule or a decision, whole."""
 
-    def __init__(self, entry: RuleEntry | DecisionEntry) -> None:
-        title, facts, whole = _rule_facts(entry.rule) if isinstance(entry, RuleEntry) else _decision_facts(entry.row)
+    def __init__(self, entry: Rule | LedgerRow) -> None:
+        title, facts, whole = _rule_facts(entry) if isinstance(entry, Rule) else _decision_facts(entry)
         said = [(label, text) for label, text in facts if text]
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
@@ -270,14 +255,14 @@ class PermissionsScreen(ModalScreen[None]):
         self._list.other_part()
 
     def action_show(self) -> None:
-        if (entry := self._list.marked) is not None and isinstance(entry, RuleEntry | DecisionEntry):
+        if (entry := self._list.marked) is not None and isinstance(entry, Rule | LedgerRow):
             self.app.push_screen(PermissionPage(entry))
 
     async def action_revoke(self) -> None:
         match self._list.marked:
-            case RuleEntry(rule) if rule.origin in ("session", "saved"):
+            case Rule() as rule if rule.origin in ("session", "saved"):
                 await self._revoke(rule)
-            case RuleEntry(rule):
+            case Rule() as rule:
                 self._hints.tell(_elsewhere(rule))
             case _:
                 self._hints.tell("x revokes a rule; Tab goes to the rules")
@@ -287,9 +272,9 @@ class PermissionsScreen(ModalScreen[None]):
 
     def action_propose(self) -> None:
         match self._list.marked:
-            case DecisionEntry(row) if row.proposal:
-                self._write("A rule of this decision", row.proposal)
-            case DecisionEntry():
+            case LedgerRow(proposal=proposal) if proposal:
+                self._write("A rule of this decision", proposal)
+            case LedgerRow():
                 self._hints.tell("no rule can be made of this one; n writes one")
             case _:
                 self._hints.tell("p makes a rule of a decision; Tab goes to the decisions")
@@ -334,7 +319,7 @@ class PermissionsScreen(ModalScreen[None]):
         self._known = self._moment()
         rules, decisions = self._client.rules, await self._client.decisions()
         self._list.show(entries_of(rules, decisions))
-        self._title.tell(f"{_count(len(rules), 'rule')} · {_count(len(decisions), 'decision')}")
+        self._title.tell(f"{counted(len(rules), 'rule')} · {counted(len(decisions), 'decision')}")
 
 
 def _elsewhere(rule: Rule) -> str:
@@ -346,7 +331,3 @@ def _elsewhere(rule: Rule) -> str:
             return f"it stands in the project's {PROJECT_FILE}: take it out there"
         case _:
             return f"it stands in {user_config_file()}: take it out there"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

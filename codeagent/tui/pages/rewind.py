@@ -14,7 +14,6 @@ from codeagent.tui.pages.rewind_pages import (
     GoingBackPage,
     RewindPicker,
     changes_pieces,
-    counted,
     file_rows,
     nothing_changes,
 )
@@ -23,6 +22,7 @@ from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.pieces import wrapped_piece
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.blocks import Block, PromptBlock
+from codeagent.tui.transcript.spelling import counted
 
 _CUT = "…"
 _LABEL = 60

@@ -23,6 +23,7 @@ from codeagent.tui.parts.pieces import diff_piece, wrapped_piece
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line, cut_middle, flat, line, wrap
 from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.transcript.spelling import counted
 
 _COMPARED = 100
 """Files whose lines are counted; of more, only what happens to them is said."""
@@ -72,10 +73,6 @@ def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) ->
         if row.diff:
             out += [_heading(f"{row.path}, from now to then"), diff_piece(row.diff, row.path, split=False)]
     return tuple(out)
-
-
-def counted(count: int, one: str) -> str:
-    return f"1 {one}" if count == 1 else f"{count} {one}s"
 
 
 async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:

@@ -17,8 +17,8 @@ from codeagent.tui.commands import COMMANDS, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.pages.chat import ChatScreen
-from codeagent.tui.pages.first_run import FirstRun, KeyKept, WayOn
 from codeagent.tui.pages.info import KeySheet, TextScreen
+from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.permissions import PermissionsScreen
 from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
@@ -66,15 +66,15 @@ async def _told(chat: ChatScreen, row: Action, argument: str) -> None:
 
 
 async def _do(chat: ChatScreen, row: Action, argument: str) -> None:
-    if callable(row.does):
-        refused = await (await chat.outbox.ready()).finish(row.does(argument))
+    does = row.handler
+    if callable(does):
+        refused = await (await chat.outbox.ready()).finish(does(argument))
         chat.tell("" if refused is None else refused.reason)
-    elif ":" in row.does:
-        await handler(row.does)(chat, argument)
+    elif ":" in does:
+        await handler(does)(chat, argument)
     else:
-        action = row.does or row.name
         where = chat.composer if row.scope == "composer" else chat
-        await where.run_action(f"{action}({argument!r})" if argument else action)
+        await where.run_action(f"{does}({argument!r})" if argument else does)
 
 
 def handler(does: str) -> Handler:
@@ -206,9 +206,9 @@ async def model(chat: ChatScreen, argument: str) -> None:
 
 async def _new_key(chat: ChatScreen, missing: Missing) -> bool:
     """Whether one was kept."""
-    page = FirstRun(missing, (await chat.outbox.ready()).keep_key, only_key=True)
-    way: WayOn | None = await chat.app.push_screen_wait(page)
-    return isinstance(way, KeyKept)
+    page = FirstRun(missing, (await chat.outbox.ready()).keep_key)
+    await chat.app.push_screen_wait(page)
+    return page.key_kept
 
 
 async def effort(chat: ChatScreen, argument: str) -> None:

@@ -152,7 +152,7 @@ class ToolsScreen(Page[None]):
         self._look()
         self.pane.turn("home")  # what trusting means stands there
         self._asked = self._shown.untrusted
-        files = counted(len(self._asked), "file", "files")
+        files = counted(len(self._asked), "file")
         self.say(f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING)
 
     def action_yes(self) -> None:
@@ -189,6 +189,6 @@ class ToolsScreen(Page[None]):
 
 
 def _note(toolbox: Toolbox) -> str:
-    problems = counted(len(toolbox.problems), "problem", "problems") if toolbox.problems else ""
+    problems = counted(len(toolbox.problems), "problem") if toolbox.problems else ""
     untrusted = f"{counted(len(toolbox.untrusted), 'file waits', 'files wait')} for trust" if toolbox.untrusted else ""
-    return " · ".join(part for part in (counted(len(toolbox.tools), "tool", "tools"), problems, untrusted) if part)
+    return " · ".join(part for part in (counted(len(toolbox.tools), "tool"), problems, untrusted) if part)

@@ -20,5 +20,6 @@ def whole(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
-def counted(number: int, one: str, many: str) -> str:
-    return f"1 {one}" if number == 1 else f"{number:,} {many}"
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 line`, `1,200 lines`; `many` where it is not `one` with an s."""
+    return f"1 {one}" if number == 1 else f"{number:,} {many or one + 's'}"

@@ -4,12 +4,13 @@ import pytest
 from textual import events
 
 from codeagent.core.errors import ConfigError
-from codeagent.tui.pages.first_run import AddressGiven, DemoChosen, FirstRun, KeyKept, ServerChosen
-from codeagent.tui.ports import Missing, ModelRow
+from codeagent.tui.pages.opening import FirstRun
+from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 
 SERVER = ModelRow("ollama/qwen3:8b", "answers on http://127.0.0.1:11434", True, "http://127.0.0.1:11434")
 MISSING = Missing("key", "anthropic/claude needs a key: ANTHROPIC_API_KEY is not set", "ANTHROPIC_API_KEY", (SERVER,))
+OPTIONS = LaunchOptions(model="m")
 SECRET = "sk-ant-" + "q7Zp" * 8
 
 
@@ -31,7 +32,7 @@ class Drawer:
 async def test_it_says_what_is_missing_and_the_demo_is_one_key_away(size: tuple[int, int]) -> None:
     app, clock = StandIn(), Clock()
     async with app.run_test(size=size) as pilot:
-        app.push_screen(FirstRun(MISSING, Drawer().keep, clock), app.given.append)
+        app.push_screen(FirstRun(MISSING, Drawer().keep, clock, options=OPTIONS), app.given.append)
         await pilot.pause()
         if size != (20, 5):
             assert MISSING.text in app.shown
@@ -45,13 +46,13 @@ async def test_it_says_what_is_missing_and_the_demo_is_one_key_away(size: tuple[
         clock.now = 1.0
         await pilot.press("d")
         await pilot.pause()
-        assert app.given == [DemoChosen()]
+        assert app.given == [LaunchOptions(model="demo")]
 
 
 async def test_a_key_is_shown_as_dots_and_stored_under_its_variable() -> None:
     app, drawer = StandIn(), Drawer()
     async with app.run_test() as pilot:
-        app.push_screen(FirstRun(MISSING, drawer.keep), app.given.append)
+        app.push_screen(FirstRun(MISSING, drawer.keep, options=OPTIONS), app.given.append)
         await pilot.press("enter", *"sk")
         app.post_message(events.Paste(SECRET[2:]))
         await pilot.pause()
@@ -61,13 +62,15 @@ async def test_a_key_is_shown_as_dots_and_stored_under_its_variable() -> None:
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert drawer.kept == {"ANTHROPIC_API_KEY": SECRET}
-        assert app.given == [KeyKept("ANTHROPIC_API_KEY")]
+        assert app.given == [OPTIONS]
 
 
 async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_begins() -> None:
     app, drawer = StandIn(), Drawer()
     async with app.run_test() as pilot:
-        app.push_screen(FirstRun(Missing("model", "no model is chosen yet"), drawer.keep), app.given.append)
+        app.push_screen(
+            FirstRun(Missing("model", "no model is chosen yet"), drawer.keep, options=OPTIONS), app.given.append
+        )
         await pilot.pause()
         app.post_message(events.Paste(f"  sk-or-{SECRET}\n"))
         await pilot.pause()
@@ -88,7 +91,9 @@ async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_b
 async def test_what_is_no_key_is_not_stored_and_not_repeated(typed: str, said: str) -> None:
     app, drawer = StandIn(), Drawer()
     async with app.run_test(size=(120, 40)) as pilot:
-        app.push_screen(FirstRun(Missing("model", "no model is chosen yet"), drawer.keep), app.given.append)
+        app.push_screen(
+            FirstRun(Missing("model", "no model is chosen yet"), drawer.keep, options=OPTIONS), app.given.append
+        )
         await pilot.press("enter")
         app.post_message(events.Paste(typed))
         await pilot.press("enter")
@@ -101,7 +106,7 @@ async def test_what_is_no_key_is_not_stored_and_not_repeated(typed: str, said: s
 async def test_a_refusal_to_store_is_said_without_the_key_in_it() -> None:
     app, drawer = StandIn(), Drawer("the keyring is locked: KEY was not stored")
     async with app.run_test() as pilot:
-        app.push_screen(FirstRun(MISSING, drawer.keep), app.given.append)
+        app.push_screen(FirstRun(MISSING, drawer.keep, options=OPTIONS), app.given.append)
         app.post_message(events.Paste(SECRET))
         await pilot.pause()
         await pilot.press("enter")
@@ -114,10 +119,10 @@ async def test_a_refusal_to_store_is_said_without_the_key_in_it() -> None:
 async def test_a_server_that_answered_is_one_enter_away_and_another_is_an_address() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
-        app.push_screen(FirstRun(MISSING, Drawer().keep), app.given.append)
+        app.push_screen(FirstRun(MISSING, Drawer().keep, options=OPTIONS), app.given.append)
         await pilot.press("down", "enter")
         await pilot.pause()
-        app.push_screen(FirstRun(MISSING, Drawer().keep), app.given.append)
+        app.push_screen(FirstRun(MISSING, Drawer().keep, options=OPTIONS), app.given.append)
         await pilot.press("down", "down", "enter", *"ftp", "enter")
         await pilot.pause()
         assert "not an address" in app.shown
@@ -125,13 +130,16 @@ async def test_a_server_that_answered_is_one_enter_away_and_another_is_an_addres
         app.post_message(events.Paste("http://127.0.0.1:8000\n"))
         await pilot.press("enter")
         await pilot.pause()
-        assert app.given == [ServerChosen(SERVER), AddressGiven("http://127.0.0.1:8000")]
+        assert app.given == [
+            LaunchOptions(model=SERVER.name, api_base=SERVER.api_base),
+            LaunchOptions(model="m", api_base="http://127.0.0.1:8000"),
+        ]
 
 
 async def test_esc_goes_back_to_the_list_and_then_leaves() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
-        app.push_screen(FirstRun(MISSING, Drawer().keep), app.given.append)
+        app.push_screen(FirstRun(MISSING, Drawer().keep, options=OPTIONS), app.given.append)
         await pilot.press("enter", *"sk-ant-abc", "escape", "enter")
         await pilot.pause()
         assert "•" not in app.shown
@@ -144,7 +152,7 @@ async def test_text_of_others_on_the_first_screen_is_shown_never_obeyed() -> Non
     app = StandIn()
     row = ModelRow(MANNERS, MANNERS, True)
     async with app.run_test() as pilot:
-        app.push_screen(FirstRun(Missing("error", MANNERS, "", (row,)), Drawer().keep))
+        app.push_screen(FirstRun(Missing("error", MANNERS, "", (row,)), Drawer().keep, options=OPTIONS))
         await pilot.pause()
         assert "\x1b" not in app.shown
         assert "[bold]x[/]" in app.shown
