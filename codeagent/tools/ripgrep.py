@@ -6,9 +6,10 @@ import json
 import os
 import signal
 import sysconfig
+from asyncio import StreamReader
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,24 +73,20 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Matche
     `root` is a directory's descriptor, the child's working directory. Raises InvalidArgs with
     ripgrep's words for a bad pattern, Failed where it could not search.
     """
-    process = await _started(program, root, _arguments(query))
-    errors = asyncio.ensure_future(_errors(process))
     found = False
-    try:
-        async with aclosing(_records(process)) as records:
-            async for record in records:
-                hit = _hit(record)
-                if hit is not None:
-                    found = True
-                    yield hit
+    async with (
+        _running(program, root, _arguments(query)) as (process, stdout, errors),
+        aclosing(_records(stdout)) as records,
+    ):
+        async for record in records:
+            hit = _hit(record)
+            if hit is not None:
+                found = True
+                yield hit
         code = await process.wait()
         message = await errors
         if code not in (0, 1) and not found and message:
             raise _failure(message)
-    finally:
-        if process.returncode is None:
-            _kill(process.pid)
-        await asyncio.wait({asyncio.ensure_future(_ended(process, errors))}, timeout=_LAST_WORDS_SECONDS)
 
 
 async def list_files(program: str, root: int, most: int, *, from_above: bool = False) -> list[str]:
@@ -98,26 +95,23 @@ async def list_files(program: str, root: int, most: int, *, from_above: bool = F
     `root` as with `search`, `from_above` as in Query. Raises Failed if ripgrep could not list them.
     """
     parents = [] if from_above else ["--no-ignore-parent"]
-    process = await _started(program, root, ["--files", "--null", *_SAME_FILES, *parents, "./"])
-    errors = asyncio.ensure_future(_errors(process))
-    stdout = process.stdout
     paths: list[str] = []
     rest = b""
-    try:
-        while stdout is not None and len(paths) < most and (chunk := await stdout.read(_CHUNK)):
+    async with _running(program, root, ["--files", "--null", *_SAME_FILES, *parents, "./"]) as (_, stdout, errors):
+        while len(paths) < most and (chunk := await stdout.read(_CHUNK)):
             *whole, rest = (rest + chunk).split(b"\0")
             paths += [os.fsdecode(path).removeprefix("./") for path in whole]
         if not paths and (message := await errors):
             raise _failure(message)
         return paths[:most]
-    finally:
-        if process.returncode is None:
-            _kill(process.pid)
-        await asyncio.wait({asyncio.ensure_future(_ended(process, errors))}, timeout=_LAST_WORDS_SECONDS)
 
 
-async def _started(program: str, root: int, arguments: list[str]) -> Process:
-    return await asyncio.create_subprocess_exec(
+@asynccontextmanager
+async def _running(
+    program: str, root: int, arguments: list[str]
+) -> AsyncIterator[tuple[Process, StreamReader, "asyncio.Future[str]"]]:
+    """ripgrep at work, what it prints, and its first words on standard error; killed at the end if it still runs."""
+    process = await asyncio.create_subprocess_exec(
         program,
         *arguments,
         stdin=DEVNULL,
@@ -127,6 +121,17 @@ async def _started(program: str, root: int, arguments: list[str]) -> Process:
         pass_fds=(root,),
         env={"LC_ALL": "C.UTF-8"},
     )
+    if process.stdout is None or process.stderr is None:
+        raise RuntimeError("both streams were asked for")
+    errors = asyncio.ensure_future(_errors(process.stderr))
+    try:
+        yield process, process.stdout, errors
+    finally:
+        if process.returncode is None:
+            _kill(process.pid)
+        await asyncio.wait(
+            {asyncio.ensure_future(_ended(process, process.stdout, errors))}, timeout=_LAST_WORDS_SECONDS
+        )
 
 
 def _kill(pid: int) -> None:
@@ -137,9 +142,9 @@ def _kill(pid: int) -> None:
         return
 
 
-async def _ended(process: Process, errors: "asyncio.Future[str]") -> None:
+async def _ended(process: Process, stdout: StreamReader, errors: "asyncio.Future[str]") -> None:
     """Read what is left first: asyncio tells of an exit only when the pipes were read to their end."""
-    while process.stdout is not None and await process.stdout.read(_CHUNK):
+    while await stdout.read(_CHUNK):
         pass
     await errors
     await process.wait()
@@ -158,11 +163,8 @@ def _arguments(query: Query) -> list[str]:
     return [*arguments, f"--regexp={query.pattern}", "--", f"./{query.path}"]
 
 
-async def _records(process: Process) -> AsyncGenerator[bytes, None]:
+async def _records(stdout: StreamReader) -> AsyncGenerator[bytes, None]:
     """Lines of standard output; one that is longer than any file may be is dropped."""
-    stdout = process.stdout
-    if stdout is None:
-        raise RuntimeError("standard output was asked for")
     buffer = bytearray()
     dropping = False
     while chunk := await stdout.read(_CHUNK):
@@ -178,11 +180,8 @@ async def _records(process: Process) -> AsyncGenerator[bytes, None]:
             buffer.clear()
 
 
-async def _errors(process: Process) -> str:
+async def _errors(stderr: StreamReader) -> str:
     """The first words on standard error; the rest is read and dropped."""
-    stderr = process.stderr
-    if stderr is None:
-        raise RuntimeError("standard error was asked for")
     kept = b""
     while chunk := await stderr.read(_CHUNK):
         kept = (kept + chunk)[:2000]

@@ -6,7 +6,6 @@ from typing import Self
 from pydantic import model_validator
 
 from codeagent.core.errors import MissingPath
-from codeagent.core.messages import TextPart
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
@@ -77,7 +76,7 @@ class Edit(ChangeTool[EditArgs, _Edited]):
         what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
         text = "\n".join([f"{did} {shown(change.path)}{what}.", *change.told, *change.notes])
         block = diff_block(change.path, change.before, change.after)
-        return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
+        return ToolResult.from_text(text, blocks=(block,), details=details)
 
     def _change(self, args: EditArgs, ctx: ToolContext, *, again: bool) -> _Edited:
         path = ctx.workspace.resolve(args.path)

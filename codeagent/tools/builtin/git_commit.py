@@ -9,7 +9,6 @@ from codeagent.core.commits import CommitChange, CommitPlan, Committed, Committe
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
 from codeagent.core.json_types import JsonObject
-from codeagent.core.messages import TextPart
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
@@ -103,7 +102,7 @@ class GitCommit(Tool[GitCommitArgs]):
             "files": len(plan.changes),
             "hooks": self._hooks,
         }
-        return ToolResult(content=(TextPart(text=text),), blocks=(TextBlock(text=text), files), details=details)
+        return ToolResult.from_text(text, blocks=(TextBlock(text=text), files), details=details)
 
 
 def _facts(message: str, plan: CommitPlan) -> TextBlock:

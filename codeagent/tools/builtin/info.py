@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from codeagent.core.errors import MissingPath
-from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Skill, Skills, Workspace
 from codeagent.core.sanitize import visible
@@ -59,7 +58,7 @@ class Info(Tool[InfoArgs]):
         if not parts:
             known = dict.fromkeys([*(tool.name for tool in self._tools()), *(one.name for one in self._skills.listed)])
             raise NotFound(f"there is no tool or skill {visible(name)!r}{nearest_or_all(name, known)}")
-        return ToolResult(content=(TextPart(text="\n\n".join(parts)),))
+        return ToolResult.from_text("\n\n".join(parts))
 
     def _about_skill(self, skill: Skill, file: str | None) -> str:
         if file is not None and skill.place == "project":

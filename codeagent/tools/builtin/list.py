@@ -12,7 +12,6 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonObject
-from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
@@ -71,7 +70,7 @@ class List(Tool[ListArgs]):
             "ignored": walk.ignored,
             "left_out": walk.left_out,
         }
-        return ToolResult(content=(TextPart(text=text),), blocks=blocks, details=details)
+        return ToolResult.from_text(text, blocks=blocks, details=details)
 
 
 @dataclass

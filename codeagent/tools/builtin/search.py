@@ -1,6 +1,7 @@
 """The `search` tool: ripgrep finds, and every line shown is read again inside the workspace."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from pydantic import AfterValidator, Field
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue
-from codeagent.core.messages import TextPart
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
@@ -27,6 +27,14 @@ _LIMIT = 100
 _WIDEST = 400
 _BEFORE_MATCH = 120
 _MOST_CHARACTERS = 36_000
+_NOTES = {
+    "cut": "more of these left out: too much text. Narrow the search.",
+    "changed": "matching lines changed while searching and are not shown.",
+    "secret": "matching lines are in files that look like secrets and are not shown.",
+    "denied": "matching lines are in files that a rule keeps from being read and are not shown.",
+    "large": f"matching lines are in files over {LARGEST_FILE >> 20} MiB and not shown.",
+    "binary": "matching binary files are not shown.",
+}
 _SINGLE_LINE = "a pattern matches within one line and cannot hold a newline"
 
 
@@ -109,12 +117,8 @@ class _Results:
     """Of each file, the details of the lines that are there in full."""
     size: int = 0
     matches: int = 0
-    changed: int = 0
-    secret: int = 0
-    denied: int = 0
-    binary: int = 0
-    large: int = 0
-    cut: int = 0
+    unseen: Counter[str] = field(default_factory=Counter)
+    """How much of what was found is not shown, by the key of its note."""
 
     def fill(self, workspace: Workspace, hits: list[MatchedLine]) -> None:
         """Read each file once, inside the workspace, and keep the hits that are really there."""
@@ -131,37 +135,37 @@ class _Results:
         details: dict[str, JsonValue] = {
             "matches": self.matches,
             "files": len(self.files),
-            "changed": self.changed,
+            "changed": self.unseen["changed"],
             "more": more,
             **shown_files(self.shown),
         }
-        return ToolResult(content=(TextPart(text=text),), blocks=blocks, details=details)
+        return ToolResult.from_text(text, blocks=blocks, details=details)
 
     def _file(self, workspace: Workspace, path: str, hits: list[MatchedLine]) -> None:
         if secret_reason(path) is not None and path != self.allowed:
-            self.secret += len(hits)
+            self.unseen["secret"] += len(hits)
             return
         if self.withheld(path):
-            self.denied += len(hits)
+            self.unseen["denied"] += len(hits)
             return
         try:
             with workspace.open(path) as file:
                 data = file.read(LARGEST_FILE + 1)
         except (WorkspaceError, OSError):
-            self.changed += len(hits)
+            self.unseen["changed"] += len(hits)
             return
         if len(data) > LARGEST_FILE:
-            self.large += len(hits)
+            self.unseen["large"] += len(hits)
             return
         try:
             text = read_text(data).text
         except NotText:
-            self.binary += 1
+            self.unseen["binary"] += 1
             return
         lines = text.removesuffix("\n").split("\n")
         raw = None if data.startswith((b"\xff\xfe", b"\xfe\xff")) else data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         good = [hit for hit in hits if _is_there(hit, raw, lines)]
-        self.changed += len(hits) - len(good)
+        self.unseen["changed"] += len(hits) - len(good)
         if good:
             self.files.append(path)
             if runs := self._show(path, good, lines):
@@ -171,8 +175,13 @@ class _Results:
         """The lines that are shown in full."""
         runs: list[Lines] = []
         matched = {hit.line: hit for hit in hits}
+        around = {
+            number
+            for line in matched
+            for number in range(max(1, line - self.context), min(len(lines), line + self.context) + 1)
+        }
         last = 0
-        for number in _with_context(matched, self.context, len(lines)):
+        for number in sorted(around):
             if self.context and last and number > last + 1:
                 self.lines.append("--")
             hit, last = matched.get(number), number
@@ -182,7 +191,7 @@ class _Results:
             line = f"{shown(path)}{mark}{number}{mark}{shown(piece)}"
             self.size += len(line) + 1
             if self.size > _MOST_CHARACTERS:
-                self.cut += hit is not None
+                self.unseen["cut"] += hit is not None
                 continue
             self.matches += hit is not None
             self.lines.append(line)
@@ -193,18 +202,9 @@ class _Results:
     def _notes(self, more: bool, limit: int) -> Iterator[str]:
         if more:
             yield f"[There is more: only {count(limit, 'matching line')} shown. Narrow the search, or raise limit.]"
-        if self.cut:
-            yield f"[{self.cut} more of these left out: too much text. Narrow the search.]"
-        if self.changed:
-            yield f"[{self.changed} matching lines changed while searching and are not shown.]"
-        if self.secret:
-            yield f"[{self.secret} matching lines are in files that look like secrets and are not shown.]"
-        if self.denied:
-            yield f"[{self.denied} matching lines are in files that a rule keeps from being read and are not shown.]"
-        if self.large:
-            yield f"[{self.large} matching lines are in files over {LARGEST_FILE >> 20} MiB and not shown.]"
-        if self.binary:
-            yield f"[{self.binary} matching binary files are not shown.]"
+        for why, note in _NOTES.items():
+            if self.unseen[why]:
+                yield f"[{self.unseen[why]} {note}]"
 
 
 def _is_there(hit: MatchedLine, raw: list[bytes] | None, lines: list[str]) -> bool:
@@ -214,11 +214,6 @@ def _is_there(hit: MatchedLine, raw: list[bytes] | None, lines: list[str]) -> bo
     if raw is None:
         return lines[hit.line - 1].encode("utf-8", "replace") == hit.text
     return raw[hit.line - 1] == hit.text.removeprefix(b"\xef\xbb\xbf")
-
-
-def _with_context(matched: dict[int, MatchedLine], context: int, total: int) -> list[int]:
-    around = {number for line in matched for number in range(max(1, line - context), min(total, line + context) + 1)}
-    return sorted(around)
 
 
 def _around(line: str, hit: MatchedLine | None) -> str:

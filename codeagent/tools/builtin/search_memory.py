@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Found, Hit, Memory, Workspace
 from codeagent.core.tool import Access, InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
@@ -47,7 +46,7 @@ class SearchMemory(Tool[SearchMemoryArgs]):
         if not words:
             raise InvalidArgs("the query is empty; give the words to look for")
         found = await asyncio.to_thread(self._memory.search, words, args.limit)
-        return ToolResult(content=(TextPart(text="\n".join([*map(_line, found.hits), _end(found)])),))
+        return ToolResult.from_text("\n".join([*map(_line, found.hits), _end(found)]))
 
 
 def _line(hit: Hit) -> str:

@@ -1,6 +1,5 @@
 """The `write` tool: creates a file, replaces all of it, or adds to its end."""
 
-from codeagent.core.messages import TextPart
 from codeagent.core.tool import Failed, ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
@@ -34,7 +33,7 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
         facts = f"{did} {shown(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
         text = "\n".join([facts, *change.notes])
         block = diff_block(change.path, change.before, change.after)
-        return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
+        return ToolResult.from_text(text, blocks=(block,), details=details)
 
     def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> PendingChange:
         path = ctx.workspace.resolve(args.path)
