@@ -1,34 +1,45 @@
-"""`codeagent tools`: lists the tools of a run, trusts a project's own, and checks a tool file."""
+"""`codeagent tools`: lists the tools of a run, trusts a project's own, checks a tool file, and calls one tool.
+
+A call is made by a script in a model's place, so it goes the way of every call.
+"""
 
 import argparse
+import asyncio
+import difflib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from codeagent.bootstrap import Place, describe_tools
-from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
-from codeagent.commands.tool_run import add_run_arguments, run_tool
+from codeagent.bootstrap import Place, describe_tools, open_runtime
+from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.config.paths import config_dir, state_dir
+from codeagent.core.acts import Answer
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, MarkdownBlock, TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError
+from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
+from codeagent.core.messages import text_of
+from codeagent.core.notices import TypedNotice
+from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
+from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.disk.opens import read_regular
-from codeagent.session.outputs import FileOutputs
-from codeagent.tools.catalog import ToolFile, ToolLoader
-from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.catalog import LARGEST_FILE, Loaded, ToolFile
+from codeagent.tools.schema import tool_schema
 from codeagent.tools.user.python import PythonLoader, marked_in
-from codeagent.tools.user.yaml_loader import YamlLoader
-from codeagent.workspace.files import LocalWorkspace
 
 _UNTRUSTED = (
     "not loaded: this project's tool files are not trusted as they are now; read them, then codeagent tools trust"
 )
-_LARGEST = 1 << 20
+_DENIED = 4
+_NOT_CALLED = frozenset({"invalid_args", "not_found"})
 _IMPORTED = "--trust-project imports it, which finds more"
 
 
@@ -49,7 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     distrusting = actions.add_parser("distrust", help="load no tool file of this project any more")
     running = actions.add_parser("run", help="call one tool as a model would, to try it")
-    add_run_arguments(running)
+    running.add_argument("name", metavar="NAME")
+    running.add_argument(
+        "given", metavar="ARG=VALUE", nargs="*", help="an argument; VALUE is JSON unless the tool takes text"
+    )
+    running.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
+    running.add_argument("--yes", action="store_true", help="do not ask; what is denied stays denied")
+    running.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
     add_cwd(listing, showing, checking, running, trusting, distrusting)
     for action in (listing, showing, checking, running):
         action.add_argument(
@@ -66,13 +83,13 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         case "show":
             return _show(args, place)
         case "check":
-            return check_file(place.workspace / args.file, str(args.file), place)
+            return _check(place.workspace / args.file, str(args.file), place)
         case "trust":
             return _trust(place)
         case "distrust":
             return _distrust(place)
         case _:
-            return run_tool(args, place)
+            return _run(args, place)
 
 
 async def _trust(place: Place) -> int:
@@ -181,67 +198,169 @@ def _described(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def check_file(path: Path, shown: str, place: Place) -> int:
+def _check(path: Path, shown: str, place: Place) -> int:
     """Return 0 if the tools would be used, 2 if not. Raises ConfigError if the file cannot be read.
 
     `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is trusted as it is,
     because importing runs it; any other Python file is only read.
     """
-    file = ToolFile(path, shown, _content(path, shown), _kind(path, place))
-    if path.suffix in PythonLoader.suffixes and not _is_trusted(file, place):
-        return _read_only(file)
-    workspace = LocalWorkspace(place.workspace)
-    try:
-        loaded = _loader(file, place, workspace).load(file)
-    finally:
-        workspace.close()
+    tools = describe_tools(place)
+    own = place.config_dir
+    is_own = own is not None and path.resolve().is_relative_to(own.resolve())
+    file = ToolFile(path, shown, _content(path, shown), "user" if is_own else "project")
+    trusted = is_own or place.trust_project or tools.has_loaded(file.content)
+    if path.suffix in PythonLoader.suffixes and not trusted:
+        names, problems = marked_in(file)
+        loaded = Loaded(problems=tuple(problems))
+    else:
+        loaded = tools.load(file)
+        names, trusted = [tool.name for tool in loaded.tools], True
     for problem in loaded.problems:
-        print(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem), file=sys.stderr)
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
     if any(problem.level == "error" for problem in loaded.problems):
         return 2
-    print(f"{shown}: {', '.join(tool.name for tool in loaded.tools) or 'no tool'}")
-    return 0
-
-
-def _is_trusted(file: ToolFile, place: Place) -> bool:
-    return file.place == "user" or place.trust_project or describe_tools(place).has_loaded(file.content)
-
-
-def _read_only(file: ToolFile) -> int:
-    names, problems = marked_in(file)
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if problems:
-        return 2
-    print(f"{file.shown}: {', '.join(names) or 'no tool'}")
-    print(f"{file.shown}: read and not imported, because it is not trusted as it is; {_IMPORTED}", file=sys.stderr)
+    print(f"{shown}: {', '.join(names) or 'no tool'}")
+    if not trusted:
+        say(f"{shown}: read and not imported, because it is not trusted as it is; {_IMPORTED}")
     return 0
 
 
 def _content(path: Path, shown: str) -> bytes:
     try:
-        content = read_regular(path, follow=True, most=_LARGEST + 1)
+        return read_regular(path, follow=True, largest=LARGEST_FILE)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"{shown} cannot be read: {reason}") from None
-    if len(content) > _LARGEST:
-        raise ConfigError(f"{shown} is larger than {_LARGEST >> 20} MiB; a tool file is not")
-    return content
 
 
-def _kind(path: Path, place: Place) -> Literal["project", "user"]:
-    """Return where the file belongs; only one in the user's own folder may say that it needs no approval."""
-    own = place.config_dir
-    return "user" if own is not None and path.resolve().is_relative_to(own.resolve()) else "project"
+def _run(args: argparse.Namespace, place: Place) -> Coroutine[Any, Any, int]:
+    """Exit code: 0 where it did it, 1 where it failed, 2 where the call was wrong, 4 where it was not allowed.
+
+    Raises ConfigError.
+    """
+    tools = describe_tools(place)
+    try:
+        tool = tools.get(args.name)
+    except NotFound as error:
+        waiting = ", ".join(tools.now.untrusted)
+        hint = f"; nobody trusts {waiting} as it is now: read it, then codeagent tools trust" if waiting else ""
+        raise ConfigError(f"{error}{hint}") from None
+    arguments = args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
+    if args.json is not None and args.given:
+        raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
+    return _call(args, place, arguments)
 
 
-def _loader(file: ToolFile, place: Place, workspace: LocalWorkspace) -> ToolLoader:
-    """Raises ConfigError for a file of another kind."""
-    outputs, reads = FileOutputs(place.state_dir / "none", Redactor({})), ReadTracker(workspace)
-    builtins = {tool.name: tool for tool in describe_tools(place) if tool.source == "builtin"}
-    loaders: tuple[ToolLoader, ...] = (PythonLoader(outputs), YamlLoader(outputs, reads, builtins))
-    for loader in loaders:
-        if file.path.suffix in loader.suffixes:
-            return loader
-    known = ", ".join(suffix for loader in loaders for suffix in loader.suffixes)
-    raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")
+async def _call(args: argparse.Namespace, place: Place, arguments: str) -> int:
+    with tempfile.TemporaryDirectory(prefix="codeagent-") as folder:
+        script = Path(folder) / "call.json"
+        script.write_text(json.dumps([{"calls": [[args.name, arguments]]}, {"text": "Done."}]), encoding="utf-8")
+        args.model, args.mode = f"script:{script}", "ask"
+        settings = settings_of(args, place.workspace)
+        front = _Front(place.redactor, approve=args.yes)
+        runtime = await open_runtime(
+            settings, place, resume=None, tell=say, observer=lambda event: None, attended=False
+        )
+        try:
+            return await front.run(runtime)
+        finally:
+            await runtime.close()
+
+
+class _Front:
+    """Shows one call as it happens, and asks the user."""
+
+    def __init__(self, redactor: Redactor, *, approve: bool) -> None:
+        self._redactor = redactor
+        self._approve = approve
+        self._streamed = ""
+
+    async def run(self, runtime: Runtime) -> int:
+        code = 1
+        async for event in runtime.agent.run("Call the tool."):
+            match event:
+                case ToolUpdated():
+                    self._streamed += event.text
+                    target = sys.stderr if event.stream == "stderr" else sys.stdout
+                    print(self._redactor.clean(event.text), end="", file=target, flush=True)
+                case ToolProgress():
+                    say(event.text)
+                case ApprovalRequested():
+                    runtime.agent.do(Answer(event.approval_id, await self._answer(event)))
+                case ToolResultAdded():
+                    code = self._show(event)
+                case Notice() | TypedNotice() if event.level != "info":
+                    say(f"{event.level}: {one_line(event.text, 400)}")
+                case _:
+                    pass
+        return code
+
+    async def _answer(self, event: ApprovalRequested) -> Decision:
+        for line in _shown(event):
+            say(self._redactor.clean(line))
+        if self._approve:
+            return Decision("once", source="flag")
+        if sys.stdin is None or not sys.stdin.isatty():
+            return Decision("deny", "nobody is there to ask; allow it with --yes", source="auto")
+        question = f"{one_line(event.name, 64)} ({one_line(event.reason, 200)}): run it? [y/N] "
+        print(question, end="", file=sys.stderr, flush=True)
+        answer = await asyncio.to_thread(sys.stdin.readline)
+        return Decision("once") if answer.strip().lower() in ("y", "yes") else Decision("deny", "the user said no")
+
+    def _show(self, event: ToolResultAdded) -> int:
+        text = text_of(event.content)
+        if event.error is None and (unseen := self._unseen(event, text)):
+            print(self._redactor.clean(unseen))
+        if event.error is None:
+            return 0
+        said = text if event.error.kind in _NOT_CALLED else f"{event.error.kind}: {event.error.message}"
+        say(self._redactor.clean(said))
+        if event.error.kind in _NOT_CALLED:
+            return 2
+        return _DENIED if event.error.kind == "denied" else 1
+
+    def _unseen(self, event: ToolResultAdded, text: str) -> str:
+        """What of the result has not come out while it was made; a command's output has, whatever the model gets."""
+        if not self._streamed:
+            return text
+        if any(block.type == "terminal" for block in event.blocks):
+            return ""
+        return text.removeprefix(self._streamed.rstrip("\n")).lstrip("\n")
+
+
+def _shown(event: ApprovalRequested) -> list[str]:
+    """What is asked about, whole."""
+    lines: list[str] = []
+    for block in event.blocks:
+        match block:
+            case TerminalBlock():
+                lines += [f"$ {line}" if not at else f"  {line}" for at, line in enumerate(block.command.split("\n"))]
+            case TextBlock() | MarkdownBlock():
+                lines += block.text.split("\n")
+            case DiffBlock():
+                before, after = block.before.splitlines(), block.after.splitlines()
+                lines += difflib.unified_diff(before, after, block.path, block.path, lineterm="")
+            case _:
+                lines.append(event.target)
+    return lines or [event.target]
+
+
+def _arguments(given: list[str], schema: dict[str, Any]) -> str:
+    """The call's arguments as JSON. Raises ConfigError for what is not ARG=VALUE, or JSON where that is wanted."""
+    out: dict[str, Any] = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{word!r} is not ARG=VALUE; nothing was run")
+        if name in out:
+            raise ConfigError(f"the argument {name} is given twice; nothing was run")
+        kind = schema.get("properties", {}).get(name, {}).get("type", "string")
+        out[name] = value if kind == "string" else _parsed(name, value)
+    return json.dumps(out)
+
+
+def _parsed(name: str, value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{name}={value[:80]} is not JSON, which this argument must be; nothing was run") from None

@@ -89,14 +89,10 @@ class ToolFolder:
         """No link is followed below `base`."""
         self._base = base
         self._parts = parts
-        self._place = place
+        self.place = place
         self._suffixes = suffixes
         self._signature: tuple[object, ...] | None = None
         self._state = FolderState()
-
-    @property
-    def place(self) -> Literal["project", "user"]:
-        return self._place
 
     def read(self) -> FolderState:
         """The present state; the same object as before if nothing changed. Blocks on a few small files."""
@@ -135,11 +131,11 @@ class ToolFolder:
         problems: list[ToolProblem] = []
         for name in names[:MOST_FILES]:
             try:
-                content = _content(folder, name)
+                content = read_regular(name, within=folder, largest=LARGEST_FILE)
             except OSError as error:
                 problems.append(ToolProblem(self._shown(name), f"it cannot be read: {error.strerror or error}"))
                 continue
-            files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self._place))
+            files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self.place))
         if len(names) > MOST_FILES:
             problems.append(
                 ToolProblem(self._shown(""), f"only the first {MOST_FILES} of {len(names)} files are loaded")
@@ -148,7 +144,7 @@ class ToolFolder:
 
     def _shown(self, name: str) -> str:
         inner = Path(*self._parts, name)
-        return str(inner if self._place == "project" else self._base / inner)
+        return str(inner if self.place == "project" else self._base / inner)
 
 
 def _stamp(folder: int, name: str) -> tuple[object, ...]:
@@ -157,11 +153,6 @@ def _stamp(folder: int, name: str) -> tuple[object, ...]:
     except OSError:
         return (name,)
     return (name, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def _content(folder: int, name: str) -> bytes:
-    """Raises OSError."""
-    return read_regular(name, within=folder, largest=LARGEST_FILE)
 
 
 @dataclass(frozen=True)
@@ -259,6 +250,14 @@ class ToolCatalog(ToolRegistry):
         """Whether a file with exactly this content is in use, and so is trusted."""
         return any(file.content == content for file in self._loaded)
 
+    def load(self, file: ToolFile) -> Loaded:
+        """What the file gives, in use or not. Raises ConfigError for a file of a kind that holds no tools."""
+        for loader in self._loaders:
+            if file.path.name.endswith(tuple(loader.suffixes)):
+                return loader.load(file)
+        known = ", ".join(suffix for loader in self._loaders for suffix in loader.suffixes)
+        raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")
+
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
         """A line about each rule that names no tool; rules about tools of MCP servers are not checked."""
         names = sorted({*self._elsewhere, *self._tools})
@@ -317,7 +316,7 @@ class ToolCatalog(ToolRegistry):
                 problems.append(ToolProblem(state.files[0].shown, str(error)))
             files += state.files if wanted else ()
             untrusted += () if wanted else (file.shown for file in state.files)
-        self._loaded = {file: self._loaded.get(file) or self._load(file) for file in files}
+        self._loaded = {file: self._loaded.get(file) or self.load(file) for file in files}
         problems += [problem for loaded in self._loaded.values() for problem in loaded.problems]
         self._states = states
         return self._use(problems, tuple(untrusted))
@@ -327,10 +326,6 @@ class ToolCatalog(ToolRegistry):
         if self._accept_first:
             self._accept_first, self._accepted = False, digest
         return digest == self._accepted or (self._trust is not None and self._trust.trusts(digest))
-
-    def _load(self, file: ToolFile) -> Loaded:
-        loader = next(loader for loader in self._loaders if file.path.name.endswith(tuple(loader.suffixes)))
-        return loader.load(file)
 
     def _use(self, problems: list[ToolProblem], untrusted: tuple[str, ...]) -> CatalogChange:
         before, old = self._tools, self._now
