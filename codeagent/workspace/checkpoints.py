@@ -20,7 +20,6 @@ from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWr
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
     HalfRestored,
-    Recovery,
     RestoreJournal,
     RestoreStep,
     differences,
@@ -134,9 +133,9 @@ class GitCheckpoints:
                     return None
                 token, steps = self._journal.read()
                 with ObjectReader(self._store) as reader, self._opened_root() as root:
-                    resumed = resume(reader, FileWriter(root, self._limits.file, token), steps)
+                    told = resume(reader, FileWriter(root, self._limits.file, token), steps)
                 self._journal.clear()
-            return _ended(resumed, len(steps))
+            return told
 
         return await _in_thread(work)
 
@@ -215,16 +214,6 @@ class GitCheckpoints:
 
 def _state(node: Node | None) -> FileState | None:
     return None if node is None else FileState(node.kind, blob_name(node.data))
-
-
-def _ended(resumed: Recovery, steps: int) -> str:
-    kept = resumed.kept
-    files = steps - len(kept)
-    were = "1 file is as it was" if files == 1 else f"{files} files are as they were"
-    done = f"was finished: {were} then" if resumed.finished else f"was undone: {were} before it"
-    named = ", ".join(kept[:5]) + (f" and {len(kept) - 5} more" if len(kept) > 5 else "")
-    rest = f"; {named} changed since and {'was' if len(kept) == 1 else 'were'} kept" if kept else ""
-    return f"going back, which a crash had interrupted, {done}{rest}"
 
 
 async def _in_thread(work: Callable[[threading.Event], _T]) -> _T:

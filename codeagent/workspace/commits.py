@@ -71,10 +71,14 @@ class GitCommitter:
             final = text if hooks is None else hooks.before(git, text)
             parents = ("-p", plan.parent) if plan.parent else ()
             commit = _line(git.run("commit-tree", tree, *parents, "-F", "-", stdin=final.encode()))
-            lock.write(_new_index(git, selection))
+            # The user's index with the committed paths put in; what else is staged stays as it is.
+            git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info())
+            git.run("update-index", "-q", "--refresh", "--ignore-submodules", codes=(0, 1))
+            lock.write(git.index.read_bytes())
             lock.flush()
             os.fsync(lock.fileno())
-            _keep_objects(git)
+            pack = git.run("pack-objects", "-q", "--stdout", stdin="".join(git.new_objects()).encode())
+            git.run("unpack-objects", "-q", stdin=pack, final=True)
             _move_branch(git, repository, plan, commit, final)
         notices = () if final == text else ("a hook changed the message",)
         return Committed(commit, plan, notices + (() if hooks is None else hooks.after()))
@@ -104,7 +108,8 @@ class GitCommitter:
         tree = _line(git.run("write-tree", "--missing-ok", index=git.committed))
         changes = tuple(_changes(git, parent, tree, repository.prefix))
         if not changes:
-            raise CommitRefused(f"nothing to commit: {_listed(paths)} is the same as in the last commit")
+            named = ", ".join(paths[:3]) + (", …" if len(paths) > 3 else "")
+            raise CommitRefused(f"nothing to commit: {named} is the same as in the last commit")
         author = git.run("var", "GIT_AUTHOR_IDENT").decode("utf-8", "replace").rsplit(" ", 2)[0]
         parts = (
             bytes(repository.git),
@@ -189,20 +194,6 @@ def _note(before: str, after: str) -> str:
     return "now executable" if after == _EXECUTABLE else "no longer executable"
 
 
-def _new_index(git: "ShadowGit", selection: Selection) -> bytes:
-    """Return the user's index with the committed paths put in; what else is staged stays as it is."""
-    git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info())
-    git.run("update-index", "-q", "--refresh", "--ignore-submodules", codes=(0, 1))
-    return git.index.read_bytes()
-
-
-def _keep_objects(git: "ShadowGit") -> None:
-    """Copy what the commit needs to the user's objects, now that it is approved."""
-    names = "".join(f"{name}\n" for name in git.new_objects()).encode()
-    pack = git.run("pack-objects", "-q", "--stdout", stdin=names)
-    git.run("unpack-objects", "-q", stdin=pack, final=True)
-
-
 def _move_branch(git: "ShadowGit", repository: "CommitRepository", plan: CommitPlan, commit: str, message: str) -> None:
     """Move the branch, with its entry in the reflog; git refuses if the branch has moved since."""
     if repository.value("core.logallrefupdates").lower() not in ("false", "no", "off", "0"):
@@ -226,10 +217,6 @@ def _tidied(message: str) -> str:
 
 def _line(output: bytes) -> str:
     return output.decode("ascii", "replace").strip()
-
-
-def _listed(paths: tuple[str, ...]) -> str:
-    return ", ".join(paths[:3]) + (", …" if len(paths) > 3 else "")
 
 
 class CommitHooks:

@@ -79,12 +79,8 @@ class LocalWorkspace:
             return posixpath.normpath(path)
 
     def ignores(self) -> IgnoreTree:
-        return IgnoreTree(self._ignore_file, self._from_repository())
-
-    def _from_repository(self) -> tuple[str, ...]:
-        """Return the names of the folders from the top of the repository down to the root; empty if that is the top."""
         top = work_tree_of(self._root)
-        return () if top is None else self._root.relative_to(top).parts
+        return IgnoreTree(self._ignore_file, () if top is None else self._root.relative_to(top).parts)
 
     def stat(self, path: str) -> FileStat:
         relative = self.relative(path)

@@ -312,8 +312,9 @@ class ShadowGit:
             raise
         return size if kind in ("blob", b"blob") else None  # GitPython declares the one and returns the other
 
-    def new_objects(self) -> tuple[str, ...]:
-        return tuple(f"{path.parent.name}{path.name}" for path in self.folder.glob("objects/[0-9a-f][0-9a-f]/*"))
+    def new_objects(self) -> Iterator[str]:
+        """Yield the names of the objects that were written so far, a line each."""
+        return (f"{path.parent.name}{path.name}\n" for path in self.folder.glob("objects/[0-9a-f][0-9a-f]/*"))
 
 
 def _failed(command: str, error: Exception) -> CommitRefused:

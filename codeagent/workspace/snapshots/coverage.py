@@ -53,7 +53,8 @@ class SnapshotRecord(NamedTuple):
 
     def phrases(self) -> tuple[str, ...]:
         """Describe what is left out, to the user; a bounded number of phrases."""
-        shown = [f"{_printable(path)}: {why}" if path else why for path, why in self.left_out[:_MOST_PHRASES]]
+        shown = [f"{path}: {why}" if path else why for path, why in self.left_out[:_MOST_PHRASES]]
+        shown = [text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in shown]
         rest = len(self.left_out) - len(shown)
         return (*shown, f"and at least {rest:,} more") if rest else tuple(shown)
 
@@ -79,10 +80,6 @@ def decode(data: bytes) -> SnapshotRecord:
     record = {"watches": False} | json.loads(data or b"{}")
     outer = tuple(OuterRules(*pair) for pair in record.get("outer", ()))
     return SnapshotRecord(**record | {"outer": outer})
-
-
-def _printable(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 class Coverage:
@@ -125,15 +122,14 @@ class Coverage:
 
     def _scope(self, folder: str) -> IgnoreScope:
         if folder not in self._scopes:
-            self._scopes[folder] = self._outside(folder).inside(folder, self._read(f"{folder}.gitignore"))
+            if not folder:
+                outside = self._record.base_scope()
+            elif folder in self._repositories:
+                outside = self._record.repository_scope(folder, self._repositories[folder])
+            else:
+                outside = self._scope(folder[: folder.rfind("/", 0, -1) + 1])
+            self._scopes[folder] = outside.inside(folder, self._read(f"{folder}.gitignore"))
         return self._scopes[folder]
-
-    def _outside(self, folder: str) -> IgnoreScope:
-        if not folder:
-            return self._record.base_scope()
-        if folder in self._repositories:
-            return self._record.repository_scope(folder, self._repositories[folder])
-        return self._scope(folder[: folder.rfind("/", 0, -1) + 1])
 
 
 def _folders_of(path: str) -> list[str]:

@@ -256,7 +256,9 @@ class FileWriter:
             root = os.fstat(self.root)
             atomic.fill(location, fd, node.data, old, (root.st_uid, root.st_gid))
             if old is not None:
-                os.fchmod(fd, _mode(stat.S_IMODE(os.fstat(fd).st_mode), node.kind))
+                mode = stat.S_IMODE(os.fstat(fd).st_mode)
+                # Whoever may read the file may run it, or nobody.
+                os.fchmod(fd, mode | (mode & 0o444) >> 2 | 0o100 if node.kind == "executable" else mode & ~0o111)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -322,11 +324,6 @@ def _regular(location: Location) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
-
-
-def _mode(mode: int, kind: NodeKind) -> int:
-    """Let whoever may read the file run it, or nobody."""
-    return mode | (mode & 0o444) >> 2 | 0o100 if kind == "executable" else mode & ~0o111
 
 
 def _remove_empty_folders(parent: int, name: str) -> None:

@@ -62,7 +62,13 @@ class ObjectReader:
     def tree(self, name: str) -> dict[bytes, Leaf]:
         """Return the tree's entries by name; a folder has the mode `40000`."""
         if name not in self._trees:
-            self._trees[name] = dict(_entries(self._object(name) or b""))
+            raw, at, entries = self._object(name) or b"", 0, dict[bytes, Leaf]()
+            while at < len(raw):
+                blank = raw.index(b" ", at)
+                end = raw.index(b"\0", blank)
+                entries[raw[blank + 1 : end]] = (raw[at:blank], raw[end + 1 : end + 1 + _RAW].hex())
+                at = end + 1 + _RAW
+            self._trees[name] = entries
         return self._trees[name]
 
     def data(self, name: str) -> bytes:
@@ -126,15 +132,6 @@ def _split(leaf: Leaf | None) -> tuple[str | None, Leaf | None]:
     return None, leaf
 
 
-def _entries(raw: bytes) -> Iterator[tuple[bytes, Leaf]]:
-    at = 0
-    while at < len(raw):
-        blank = raw.index(b" ", at)
-        end = raw.index(b"\0", blank)
-        yield raw[blank + 1 : end], (raw[at:blank], raw[end + 1 : end + 1 + _RAW].hex())
-        at = end + 1 + _RAW
-
-
 def blob_name(data: bytes) -> str:
     """Return the hash under which git keeps this content."""
     return hashlib.sha256(b"blob %d\0" % len(data) + data).hexdigest()
@@ -179,8 +176,10 @@ class SnapshotWriter:
         lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (ABOUT, len(about), about))
         lines.append(b'get-mark :1\nls :1 ""\ndone\n')
         self._send(b"".join(lines))
-        commit, tree = self._answer()
-        return tree, commit
+        words = self._end().split()
+        if len(words) < 4:
+            raise self._failed(b"no answer")
+        return words[3].decode(), words[0].decode()
 
     def finish(self) -> None:
         """Keep the contents without a snapshot, until the next pruning."""
@@ -212,12 +211,6 @@ class SnapshotWriter:
         except OSError:
             self._process.wait()
             raise self._failed(_rest(self._process)) from None
-
-    def _answer(self) -> tuple[str, str]:
-        words = self._end().split()
-        if len(words) < 4:
-            raise self._failed(b"no answer")
-        return words[0].decode(), words[3].decode()
 
     def _end(self) -> bytes:
         """Wait for git to end; return what it answered."""

@@ -33,17 +33,19 @@ def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
     _drop_old_stores(store, allowance.age)
     with store.writing():
         pinned = _pin(store, last)
-        dead = {name: at for name, at in _sessions(store).items() if not _alive(store.live_file(name))}
+        form = "--format=%(refname:lstrip=2) %(committerdate:unix)"
+        rows = (row.partition(" ") for row in store.run("for-each-ref", form, _SESSIONS).decode().splitlines())
+        dead = {name: float(at) for name, _, at in rows if not _alive(store.live_file(name))}
         now = time.time()
         drop = [name for name, at in dead.items() if now - at > allowance.age]
         _drop(store, drop)
-        _tidy(store, dropped=bool(drop))
         rest = sorted(dead.keys() - set(drop), key=lambda name: (dead[name], name))
-        while rest and _size(store.git) > allowance.size:
+        while rest and sum(path.lstat().st_blocks * 512 for path in store.git.rglob("*")) > allowance.size:
             oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
             _drop(store, oldest)
-            _tidy(store, dropped=True)
-        _forget_the_dead(store)
+        for file in (store.folder / "live").iterdir():
+            if not _alive(file):
+                file.unlink(missing_ok=True)
     return pinned
 
 
@@ -54,13 +56,6 @@ def _pin(store: SnapshotStore, last: str | None) -> bool:
     except CheckpointError:
         return last is None
     return True
-
-
-def _sessions(store: SnapshotStore) -> dict[str, float]:
-    """Return when each session took its last snapshot, in seconds since the epoch."""
-    form = "--format=%(refname:lstrip=2) %(committerdate:unix)"
-    lines = store.run("for-each-ref", form, _SESSIONS).decode().splitlines()
-    return {name: float(at) for name, _, at in (line.partition(" ") for line in lines)}
 
 
 def _alive(file: Path) -> bool:
@@ -80,31 +75,17 @@ def _alive(file: Path) -> bool:
 
 
 def _drop(store: SnapshotStore, sessions: list[str]) -> None:
+    """Drop the sessions, if any, and pack what is left; without any, only if there is much to pack."""
+    objects = store.git / "objects"
     if sessions:
         lines = "".join(f"delete {_SESSIONS}{name}\n" for name in sessions)
         store.run("update-ref", "--stdin", data=lines.encode())
-
-
-def _tidy(store: SnapshotStore, *, dropped: bool) -> None:
-    objects = store.git / "objects"
-    packs = sum(1 for _ in objects.glob("pack/*.pack"))
-    if dropped or packs > _MOST_PACKS:
+    if sessions or sum(1 for _ in objects.glob("pack/*.pack")) > _MOST_PACKS:
         store.run("repack", "-a", "-d", "-q")
         store.run("prune", "--expire=now")
     elif sum(1 for _ in objects.glob("??/*")) > _MOST_LOOSE:
         store.run("repack", "-d", "-q")
         store.run("prune-packed", "-q")
-
-
-def _forget_the_dead(store: SnapshotStore) -> None:
-    for file in (store.folder / "live").iterdir():
-        if not _alive(file):
-            file.unlink(missing_ok=True)
-
-
-def _size(folder: Path) -> int:
-    """Return the bytes used on the disk."""
-    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 
 def _drop_old_stores(store: SnapshotStore, age: float) -> None:

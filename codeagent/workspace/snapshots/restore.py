@@ -121,7 +121,7 @@ def plan(
     conflicts = []
     for raw, was, wanted in reader.changes(reader.files(present), reader.files(target)):
         step = RestoreStep(os.fsdecode(raw), state_of(was), state_of(wanted))
-        if paths is not None and not _selected(step.path, paths):
+        if paths is not None and not any(step.path == path or step.path.startswith(f"{path}/") for path in paths):
             continue
         if step.new is None and then.hides(step.path):
             continue
@@ -168,18 +168,11 @@ class HalfRestored(CheckpointError):
     """A restore was left halfway; the journal stays."""
 
 
-@dataclass(frozen=True)
-class Recovery:
-    """How a restore that a crash interrupted has ended."""
+def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> str:
+    """Finish the restore that a crash interrupted, or undo it if that fails; tell the user in one line.
 
-    finished: bool
-    """True if it was finished, False if it was undone."""
-    kept: tuple[str, ...]
-    """Files that were changed since, and left as they are."""
-
-
-def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> Recovery:
-    """Finish the restore, or undo it if that fails. Raises CheckpointError if neither works."""
+    Raises CheckpointError if neither works.
+    """
     to_do, done, kept = [], [], []
     for step in steps:
         landing.clear(step.path)
@@ -199,7 +192,7 @@ def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
     except CheckpointError as error:
         reason = _reason(error)
     else:
-        return Recovery(True, tuple(kept))
+        return _recovered("finished", "then", len(steps), kept)
     try:
         perform(reader, landing, [step.back() for step in done])
     except CheckpointError:
@@ -207,7 +200,14 @@ def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
             f"going back, which a crash had interrupted, can neither be finished nor undone ({reason}); "
             "the files stay as the crash left them: fix that, then start codeagent again"
         ) from None
-    return Recovery(False, tuple(kept))
+    return _recovered("undone", "before it", len(steps), kept)
+
+
+def _recovered(how: str, when: str, steps: int, kept: Sequence[str]) -> str:
+    files = steps - len(kept)
+    were = "1 file is as it was" if files == 1 else f"{files} files are as they were"
+    rest = f"; {_named(kept)} changed since and {'was' if len(kept) == 1 else 'were'} kept" if kept else ""
+    return f"going back, which a crash had interrupted, was {how}: {were} {when}{rest}"
 
 
 def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
@@ -251,10 +251,6 @@ def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
                     "nothing was changed: restore that too, or move it away"
                 )
             at = step.path.find("/", at + 1)
-
-
-def _selected(path: str, paths: Collection[str]) -> bool:
-    return path in paths or any(path.startswith(f"{chosen}/") for chosen in paths)
 
 
 def _named(paths: Sequence[str]) -> str:

@@ -122,7 +122,9 @@ class Scan:
         self._note_git(here.fd, here.prefix, names)
         scope = here.scope
         if here.depth and ".git" in names:
-            scope = self._own_repository(here)
+            exclude = _nested_exclude(here.fd)
+            self.found.repositories.append((here.prefix, exclude))
+            scope = self._order.outside.repository_scope(here.prefix, exclude)
         if ".gitignore" in names:
             scope = scope.inside(here.prefix, _rules(here.fd, ".gitignore"))
         if scope is not here.scope:
@@ -131,17 +133,12 @@ class Scan:
         self._folders(here, folders, known)
         return True
 
-    def _own_repository(self, here: _Here) -> IgnoreScope:
-        exclude = _nested_exclude(here.fd)
-        self.found.repositories.append((here.prefix, exclude))
-        return self._order.outside.repository_scope(here.prefix, exclude)
-
     def _files(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> list[os.DirEntry[str]]:
         """Scan everything but the folders, which are returned."""
         old, new = known.files, dict[str, IndexEntry]()
         folders = []
         found, prefix, sticky = self.found, here.prefix, self._order.sticky
-        room = self._order.limits.total
+        limits = self._order.limits
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry)
@@ -158,8 +155,10 @@ class Scan:
                 continue
             if (was is None or not sticky) and not self._covers(here, name):
                 continue
-            if found.size + status.st_size > room:
-                self._leave_out_file(here, name, self._why_no_room(status.st_size))
+            if found.size + status.st_size > limits.total:
+                why = f"beyond the {shown_size(limits.total)} that a snapshot holds"
+                large = f"larger than {shown_size(limits.file)}"
+                self._leave_out_file(here, name, large if status.st_size > limits.file else why)
                 continue
             now = was if was is not None and was[0] == stamp_of(status) else self._read(here, name, was)
             if now is None:
@@ -291,12 +290,6 @@ class Scan:
             return entry.stat(follow_symlinks=False).st_dev == self._order.skip[0]
         except OSError:
             return False
-
-    def _why_no_room(self, size: int) -> str:
-        limits = self._order.limits
-        if size > limits.file:
-            return f"larger than {shown_size(limits.file)}"
-        return f"beyond the {shown_size(limits.total)} that a snapshot holds"
 
     def _leave_out_file(self, here: _Here, name: str, why: str) -> None:
         path = here.prefix + name
