@@ -29,7 +29,7 @@ from codeagent.workspace.snapshots.restore import (
     resume,
     state_of,
 )
-from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanOptions, ScanResult, SizeLimits
+from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanResult, SizeLimits
 from codeagent.workspace.snapshots.store import GitRefused, SnapshotStore
 
 _T = TypeVar("_T")
@@ -59,8 +59,12 @@ class GitCheckpoints:
         self._store = SnapshotStore(state_dir.absolute(), self._root)
         self._known = IndexFile(self._store.folder / "known.sqlite")
         self._journal = RestoreJournal(self._store.folder / "journal.json")
-        outside = OutsideRules(self._store, os.environ if environment is None else environment)
-        self._taker = SnapshotTaker(self._store, self._known, outside, self._limits)
+        self._outside = OutsideRules(self._store, os.environ if environment is None else environment)
+        self._own: set[str] = set()
+        """Snapshots that this process took."""
+        self._tip: str | None = None
+        """The commit of the last one."""
+        self._glances: IgnoredFolders = {}
 
     def close(self) -> None:
         self._known.close()
@@ -151,7 +155,62 @@ class GitCheckpoints:
 
     def _take(self, stop: threading.Event) -> Snapshot:
         with self._files(stop) as files:
-            return self._taker.take(files, stop)
+            known = self._known.load()
+            try:
+                return self._snapshot(known, files, stop)
+            except GitRefused:
+                if known.snapshot is None and self._tip is None:
+                    raise
+            # The snapshot that the new one builds on is damaged: the workspace is read as if for the first time.
+            self._known.forget()
+            self._own.clear()
+            self._tip = None
+            return self._snapshot(self._known.load(), files, stop)
+
+    def _snapshot(self, known: SnapshotIndex, files: FileWriter, stop: threading.Event) -> Snapshot:
+        outer = self._outside.outer()
+        everywhere = self._outside.everywhere()
+        writer = SnapshotWriter(self._store)
+        store = self._store.all_stores.stat()
+        scan = Scan(
+            self._limits,
+            SnapshotRecord(outer=outer, everywhere=everywhere),
+            tracked=self._outside.tracked(),
+            sticky=known.snapshot in self._own,
+            skip=(store.st_dev, store.st_ino),
+            keep=writer.add,
+            stop=stop,
+            glances=self._glances,
+        )
+        with self._store.writing():
+            try:
+                found = scan.run(files.root, known.root)
+                for path in found.leftovers:
+                    files.drop(path)
+                about = SnapshotRecord(bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories)))
+                self._name(writer, known, found, about)
+            except BaseException:
+                writer.abandon()
+                raise
+        assert known.snapshot is not None
+        return Snapshot(known.snapshot, found.files, about.phrases(), found.marks)
+
+    def _name(self, writer: SnapshotWriter, known: SnapshotIndex, found: ScanResult, about: SnapshotRecord) -> None:
+        """Store the snapshot, make `known` its index, and save that."""
+        encoded = about.encode()
+        same = not found.written and not found.gone and encoded == known.about
+        if same and known.snapshot in self._own:
+            writer.finish()
+            self._known.save(known, found.changed, ()) if found.changed else self._known.keep(known)
+            return
+        removed = [(os.fsencode(path), None) for path in found.gone]
+        put: list[tuple[bytes, Leaf | None]] = [
+            (os.fsencode(path), (mode_of(found.changed[path][1]), found.changed[path][2])) for path in found.written
+        ]
+        snapshot, self._tip = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
+        self._own.add(snapshot)
+        known.snapshot, known.about = snapshot, encoded
+        self._known.save(known, found.changed, found.gone)
 
     def _carry_out(self, reader: ObjectReader, files: FileWriter, steps: tuple[RestoreStep, ...]) -> None:
         if not steps:
@@ -231,73 +290,3 @@ async def _in_thread(work: Callable[[threading.Event], _T]) -> _T:
                 continue
         thread.exception() if not thread.cancelled() else None
         raise
-
-
-class SnapshotTaker:
-    """Takes snapshots, under the store's lock. Raises CheckpointError."""
-
-    def __init__(self, store: SnapshotStore, known: IndexFile, outside: OutsideRules, limits: SizeLimits) -> None:
-        self._store = store
-        self._known = known
-        self._outside = outside
-        self._limits = limits
-        self._own: set[str] = set()
-        """Snapshots that this process took."""
-        self._tip: str | None = None
-        """The commit of the last one."""
-        self._glances: IgnoredFolders = {}
-
-    def take(self, files: FileWriter, stop: threading.Event) -> Snapshot:
-        known = self._known.load()
-        try:
-            return self._take(known, files, stop)
-        except GitRefused:
-            if known.snapshot is None and self._tip is None:
-                raise
-        # The snapshot that the new one builds on is damaged: the workspace is read as if for the first time.
-        self._known.forget()
-        self._own.clear()
-        self._tip = None
-        return self._take(self._known.load(), files, stop)
-
-    def _take(self, known: SnapshotIndex, files: FileWriter, stop: threading.Event) -> Snapshot:
-        outer = self._outside.outer()
-        everywhere = self._outside.everywhere()
-        writer = SnapshotWriter(self._store)
-        store = self._store.all_stores.stat()
-        order = ScanOptions(
-            limits=self._limits,
-            outside=SnapshotRecord(outer=outer, everywhere=everywhere),
-            tracked=self._outside.tracked(),
-            sticky=known.snapshot in self._own,
-            skip=(store.st_dev, store.st_ino),
-        )
-        with self._store.writing():
-            try:
-                found = Scan(order, writer.add, stop, self._glances).run(files.root, known.root)
-                for path in found.leftovers:
-                    files.drop(path)
-                about = SnapshotRecord(bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories)))
-                self._name(writer, known, found, about)
-            except BaseException:
-                writer.abandon()
-                raise
-        assert known.snapshot is not None
-        return Snapshot(known.snapshot, found.files, about.phrases(), found.marks)
-
-    def _name(self, writer: SnapshotWriter, known: SnapshotIndex, found: ScanResult, about: SnapshotRecord) -> None:
-        """Store the snapshot, make `known` its index, and save that."""
-        encoded = about.encode()
-        same = not found.written and not found.gone and encoded == known.about
-        if same and known.snapshot in self._own:
-            writer.finish()
-            self._known.save(known, found.changed, ()) if found.changed else self._known.keep(known)
-            return
-        removed = [(os.fsencode(path), None) for path in found.gone]
-        put: list[tuple[bytes, Leaf | None]] = [
-            (os.fsencode(path), (mode_of(found.changed[path][1]), found.changed[path][2])) for path in found.written
-        ]
-        snapshot, self._tip = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
-        self._own.add(snapshot)
-        known.snapshot, known.about = snapshot, encoded
-        self._known.save(known, found.changed, found.gone)

@@ -36,21 +36,6 @@ class SizeLimits:
     total: int = 2048 * _MIB
 
 
-@dataclass(frozen=True)
-class ScanOptions:
-    """The settings of one scan."""
-
-    limits: SizeLimits
-    outside: SnapshotRecord
-    """Holds the rules from outside the workspace."""
-    tracked: frozenset[str]
-    """By the user's own git: covered even if ignored."""
-    sticky: bool
-    """What the last snapshot covers stays covered, whatever the ignore files say now."""
-    skip: tuple[int, int]
-    """Device and inode of the store, in case it is in the workspace."""
-
-
 @dataclass
 class ScanResult:
     """What a scan found; it also brings the index folders it was given up to date."""
@@ -81,28 +66,33 @@ class _Here:
     depth: int
 
 
+@dataclass
 class Scan:
-    def __init__(
-        self,
-        order: ScanOptions,
-        keep: Callable[[str, bytes], None],
-        stop: threading.Event,
-        glances: "IgnoredFolders | None" = None,
-    ) -> None:
-        """`keep` is called with the hash and content of every new file. `stop` ends the scan with CheckpointError.
+    """One scan of the workspace."""
 
-        `glances` is what earlier scans saw of ignored folders, and is brought up to date.
-        """
-        self._order = order
-        self._glances: IgnoredFolders = {} if glances is None else glances
-        self._keep = keep
-        self._stop = stop
-        self._tracked_folders = frozenset(_folders_of(order.tracked))
-        self.found = ScanResult()
+    limits: SizeLimits
+    outside: SnapshotRecord
+    """Holds the rules from outside the workspace."""
+    tracked: frozenset[str]
+    """By the user's own git: covered even if ignored."""
+    sticky: bool
+    """What the last snapshot covers stays covered, whatever the ignore files say now."""
+    skip: tuple[int, int]
+    """Device and inode of the store, in case it is in the workspace."""
+    keep: Callable[[str, bytes], None]
+    """Called with the hash and content of every new file."""
+    stop: threading.Event
+    """Ends the scan with CheckpointError."""
+    glances: IgnoredFolders
+    """What earlier scans saw of ignored folders; it is brought up to date."""
+    found: ScanResult = field(default_factory=ScanResult)
+
+    def __post_init__(self) -> None:
+        self._tracked_folders = frozenset(_folders_of(self.tracked))
 
     def run(self, root: int, known: Folder) -> ScanResult:
         """Scan the workspace. Raises CheckpointError if the root cannot be listed."""
-        here = _Here(root, "", self._order.outside.base_scope(), False, 0)
+        here = _Here(root, "", self.outside.base_scope(), False, 0)
         if not self._folder(here, known):
             raise CheckpointError(
                 "the workspace cannot be listed; nothing was changed: make it readable, then try again"
@@ -111,7 +101,7 @@ class Scan:
 
     def _folder(self, here: _Here, known: Folder) -> bool:
         """Bring `known` up to date; False if the folder cannot be listed."""
-        if self._stop.is_set():
+        if self.stop.is_set():
             raise CheckpointError("the snapshot was interrupted; nothing was changed")
         try:
             with os.scandir(here.fd) as listing:
@@ -124,7 +114,7 @@ class Scan:
         if here.depth and ".git" in names:
             exclude = _nested_exclude(here.fd)
             self.found.repositories.append((here.prefix, exclude))
-            scope = self._order.outside.repository_scope(here.prefix, exclude)
+            scope = self.outside.repository_scope(here.prefix, exclude)
         if ".gitignore" in names:
             scope = scope.inside(here.prefix, _rules(here.fd, ".gitignore"))
         if scope is not here.scope:
@@ -137,14 +127,14 @@ class Scan:
         """Scan everything but the folders, which are returned."""
         old, new = known.files, dict[str, IndexEntry]()
         folders = []
-        found, prefix, sticky = self.found, here.prefix, self._order.sticky
-        limits = self._order.limits
+        found, prefix, sticky = self.found, here.prefix, self.sticky
+        limits = self.limits
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry)
                 continue
             name = entry.name
-            if LEFTOVER.fullmatch(name) and prefix + name not in self._order.tracked:
+            if LEFTOVER.fullmatch(name) and prefix + name not in self.tracked:
                 if is_leftover(here.fd, name):
                     found.leftovers.append(prefix + name)
                 continue
@@ -181,7 +171,7 @@ class Scan:
         if name in _OURS:
             return False
         ignored = here.ignored or here.scope.ignored(path, name, False)
-        if ignored and path not in self._order.tracked and not watched(path):
+        if ignored and path not in self.tracked and not watched(path):
             return False
         if protected_part(name) is not None:
             self._leave_out(path, "a protected name")
@@ -190,7 +180,7 @@ class Scan:
 
     def _read(self, here: _Here, name: str, was: IndexEntry | None) -> IndexEntry | None:
         try:
-            content = read_content(here.fd, name, self._order.limits.file)
+            content = read_content(here.fd, name, self.limits.file)
         except NotCovered as reason:
             self._leave_out_file(here, name, str(reason))
             return None
@@ -201,7 +191,7 @@ class Scan:
             return None
         blob = blob_name(content.data)
         if was is None or was[2] != blob:
-            self._keep(blob, content.data)
+            self.keep(blob, content.data)
         return (content.stamp, content.kind, blob)
 
     def _folders(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> None:
@@ -214,7 +204,7 @@ class Scan:
                 self._leave_out(f"{path}/", "a protected name")
                 continue
             hidden = here.ignored or here.scope.ignored(path, name, True)
-            kept = (self._order.sticky and name in old) or path in self._tracked_folders or watched_folder(path)
+            kept = (self.sticky and name in old) or path in self._tracked_folders or watched_folder(path)
             if hidden and not kept:
                 self._glance(here.fd, name, f"{path}/")
                 continue
@@ -255,39 +245,39 @@ class Scan:
 
     def _glance(self, parent: int, name: str, prefix: str) -> None:
         """Look for git's folders below an ignored one by name only; a folder with its old stamp is not listed again."""
-        if self._stop.is_set():
+        if self.stop.is_set():
             raise CheckpointError("the snapshot was interrupted; nothing was changed")
         started = time.time_ns()
         try:
             fd = open_folder(name, within=parent)
         except OSError:
-            self._glances.pop(prefix, None)
+            self.glances.pop(prefix, None)
             return
         try:
             status = os.fstat(fd)
             stamp = trusted(status, status, started)
-            known = self._glances.get(prefix)
+            known = self.glances.get(prefix)
             if known is None or known[0] != stamp or stamp == NO_STAMP:
                 with os.scandir(fd) as listing:
                     entries = list(listing)
                 folders = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
                 names = frozenset(entry.name for entry in entries)
                 telling = names if git_layout(names) or any(map(protected_part, names)) else frozenset()
-                known = self._glances[prefix] = (stamp, telling, folders)
+                known = self.glances[prefix] = (stamp, telling, folders)
             self._note_git(fd, prefix, set(known[1]))
             for inner in known[2]:
                 if inner not in _OURS and prefix.count("/") < _DEEPEST:
                     self._glance(fd, inner, f"{prefix}{inner}/")
         except OSError:
-            self._glances.pop(prefix, None)
+            self.glances.pop(prefix, None)
         finally:
             os.close(fd)
 
     def _is_store(self, parent: int, entry: os.DirEntry[str]) -> bool:
-        if entry.inode() != self._order.skip[1]:
+        if entry.inode() != self.skip[1]:
             return False
         try:
-            return entry.stat(follow_symlinks=False).st_dev == self._order.skip[0]
+            return entry.stat(follow_symlinks=False).st_dev == self.skip[0]
         except OSError:
             return False
 
