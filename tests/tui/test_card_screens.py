@@ -12,7 +12,7 @@ from textual.geometry import Region
 from codeagent.core.acts import Answer, Reorder, TakeBack
 from codeagent.core.display import TerminalBlock, cut
 from codeagent.core.policy import Decision
-from codeagent.tui.parts.approval import ApprovalCard
+from codeagent.tui.parts.card import Card
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import StatusLine
 from codeagent.tui.reduce import Reducer
@@ -191,5 +191,5 @@ async def test_what_is_written_stays_on_the_screen_beside_a_card(
         assert status == Region(0, size[1] - 1, size[0], 1)
         assert 0 <= composer.y <= row_of_cursor < composer.bottom <= status.y
         assert app.chat.query_one(QueueView).region.bottom <= composer.y
-        card = app.chat.query_one(ApprovalCard).region
+        card = app.chat.query_one(Card).region
         assert card.height >= 1 and card.bottom > 0

@@ -21,7 +21,7 @@ from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import ACTIONS, COMMANDS
 from codeagent.tui.keymap import SCOPES, TYPED, BadKey, Keymap, KeymapError, load_keymap, shown, spelled
 from codeagent.tui.pages.slash import handler
-from codeagent.tui.parts.card_keys import card_key, keeps
+from codeagent.tui.parts.card_keys import keeps, letters_of
 
 UNBOUND = ("card", "boundary", "plan")
 """Scopes of cards, which take no focus: keys reach them without Bindings."""
@@ -153,7 +153,7 @@ def test_every_row_has_what_it_does(row: Action) -> None:
         assert inspect.iscoroutinefunction(getattr(function, "func", function))
         assert len(inspect.signature(function).parameters) == 2
     elif row.scope in UNBOUND:
-        assert card_key(row.keys[0], Keymap(), letters(row.scope)) == row.keys[0]
+        assert letters(row.scope)[row.keys[0]] == row.id
     else:
         owners = [kind for kind, bound in bindings() if bound.id == row.id]
         assert owners, "no class binds it"
@@ -174,9 +174,9 @@ def test_everything_a_key_does_anywhere_has_a_command() -> None:
 def test_the_card_asks_the_table_for_each_of_its_keys() -> None:
     """It takes no focus, so that keys reach it without Bindings."""
     actions = [action for action in KEYS if action.scope == "card" and action.id != "card.keep"]
-    assert [card_key(key, Keymap()) for action in actions for key in action.keys] == list("yapehnrA")
+    assert [letters_of("card", Keymap(), ())[key] for action in actions for key in action.keys] == list("yapehnrA")
     assert keeps("down", Keymap()) and not keeps("down", Keymap({"card.keep": ("ctrl+t",)}))
-    assert card_key("x", Keymap({"card.once": ("x",)})) == "y"
+    assert letters_of("card", Keymap({"card.once": ("x",)}), ())["x"] == "y"
 
 
 def bindings() -> Iterator[tuple[type[DOMNode], Binding]]:

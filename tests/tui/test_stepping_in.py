@@ -118,7 +118,7 @@ async def test_the_marked_call_is_skipped_and_digits_and_arrows_mark(tmp_path: P
         await pilot.press("3", "k", "k", "k", "X")
         await write(pilot, "not now", "enter")
         assert app.told == [SkipCall("c6", ""), SkipCall("c5", "not now")]
-        assert app.focused is app.chat.cards.boundary
+        assert app.focused is app.chat.card
 
 
 async def test_a_reason_that_was_begun_is_left_with_esc_and_nothing_is_skipped(tmp_path: Path) -> None:
@@ -233,12 +233,12 @@ async def test_typing_keeps_the_card_from_acting(tmp_path: Path) -> None:
 
 async def test_a_question_goes_before_the_pause(tmp_path: Path) -> None:
     async with chat(tmp_path, with_a_question()) as (pilot, app):
-        assert not app.chat.cards.boundary.display
+        assert app.chat.card.scope == "card"
         await pilot.press("alt+x")
         assert app.told == []
         app.chat.state.approvals.clear()
         await pilot.pause()
-        assert app.chat.cards.boundary.display
+        assert app.chat.card.scope == "boundary"
 
 
 async def test_the_mark_stays_on_screen_in_a_long_batch(tmp_path: Path) -> None:
@@ -283,16 +283,16 @@ async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> Non
         for keys in (("tab", "k"), ("tab", "escape"), ("escape",), ("alt+k",)):
             await show(pilot, app, plan_ready())
             app.chat.composer.focus()
-            assert app.chat.cards.boundary.display, keys
+            assert app.chat.card.scope == "plan", keys
             await pilot.press(*keys)
             await pilot.pause()
-            assert not app.chat.cards.boundary.display, keys
+            assert not app.chat.card.display, keys
             assert isinstance(app.chat.state.boundary.now, PlanReady), keys
             await enter(pilot, "also 1900")
             long_enough()
             await pilot.press("tab")
             await pilot.pause()
-            assert app.chat.cards.boundary.display, keys
+            assert app.chat.card.scope == "plan", keys
             assert app.told == [Prompt("also 1900")], keys
 
 

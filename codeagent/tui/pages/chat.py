@@ -16,11 +16,10 @@ from codeagent.tui.actions import Action, bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import BY_ID, COMMANDS, mistyped
 from codeagent.tui.drafts import Draft
-from codeagent.tui.pages.cards import CardDock
+from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
 from codeagent.tui.pages.outbox import Outbox
-from codeagent.tui.parts.approval import ApprovalCard
-from codeagent.tui.parts.boundary_card import BoundaryCard
+from codeagent.tui.parts.card import Card
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
@@ -32,7 +31,7 @@ from codeagent.tui.parts.status import StatusLine
 from codeagent.tui.ports import AppFolders, LaunchOptions
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.markdown import warm_up
-from codeagent.tui.state import PlanReady, UiState
+from codeagent.tui.state import UiState
 from codeagent.tui.theme_switch import ThemeSwitch
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
@@ -93,7 +92,7 @@ class ChatScreen(Screen[None]):
         self._history = PromptHistory(folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS)
         self.outbox = Outbox(self.state, draft)
-        self.cards = CardDock(self.state, self.outbox, now=clock)
+        self.card = ChatCard(self.state, self.outbox, now=clock)
         self._open_client = open_client
         self._run_command = run_command
         self._escape = Escape()
@@ -111,7 +110,7 @@ class ChatScreen(Screen[None]):
         yield self.view
         with Vertical(classes="chat--foot"):
             yield self._find_bar
-            yield self.cards
+            yield self.card
             yield self._queue
             yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
             yield StatusLine(self.state, clock=self.clock, to_background=keys.shown("chat.background"))
@@ -182,7 +181,7 @@ class ChatScreen(Screen[None]):
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""
-        self.cards.ring(bell)
+        self.card.rings = bell
         if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return
         if problem := self.themes.use(theme):
@@ -196,7 +195,7 @@ class ChatScreen(Screen[None]):
         self._escape.forget()
         if not self.outbox.holds:
             self.view.scroll_end(animate=False)
-        self.outbox.send(message.text, unseen=self.cards.boundary.is_new)
+        self.outbox.send(message.text, unseen=self.card.is_new)
 
     @on(Composer.FollowUp)
     def _followed_up(self, message: Composer.FollowUp) -> None:
@@ -229,12 +228,12 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.FocusCardRequested)
     def _to_card(self) -> None:
-        if not self.cards.take_focus():
+        if not self.card.take_focus():
             self.view.focus()
 
     @on(TextArea.Changed)
     def _typed(self) -> None:
-        self.cards.typed()
+        self.card.typed()
         self._draft.keep(self.composer.text)
         if self.composer.last_typed != self._typed_at:
             self._typed_at = self.composer.last_typed
@@ -262,8 +261,7 @@ class ChatScreen(Screen[None]):
     async def _load_files(self, client: "SessionClient") -> None:
         self.composer.set_files(await client.files())
 
-    @on(ApprovalCard.Left)
-    @on(BoundaryCard.Left)
+    @on(Card.Left)
     @on(TranscriptView.Left)
     def _back_to_composer(self) -> None:
         self.composer.focus()
@@ -292,7 +290,7 @@ class ChatScreen(Screen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Alt with a key of the card answers from the composer."""
-        if event.key.startswith("alt+") and self.cards.press(event.key):
+        if event.key.startswith("alt+") and self.card.press(event.key):
             event.stop()
             event.prevent_default()
 
@@ -302,11 +300,11 @@ class ChatScreen(Screen[None]):
             self.state.status.now.halt,
             finding=self._find_bar.display,
             elsewhere=self.focused is not self.composer,
-            plan=isinstance(self.state.boundary.now, PlanReady) and self.cards.boundary.display,
+            plan=self.card.scope == "plan",
             busy=self.outbox.busy,
             command=bool(self.state.document.running_commands()),
             blank=self.composer.is_blank,
-            new=self.cards.boundary.is_new,
+            new=self.card.is_new,
         )
         meaning = self._escape.press(situation)
         if meaning == "close_find":
@@ -314,7 +312,7 @@ class ChatScreen(Screen[None]):
         elif meaning == "to_writing":
             self.composer.focus()
         elif meaning == "put_plan_away":
-            self.cards.boundary.put_away()
+            self.card.put_away()
         else:
             self._escaped(meaning)
 

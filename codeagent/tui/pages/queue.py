@@ -12,7 +12,7 @@ from codeagent.core.acts import Queued, Refused, Reorder, Rewrite, TakeBack
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Panel
-from codeagent.tui.parts.call_edit import fits_line
+from codeagent.tui.parts.checks import fits_line
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import MarkedList, Parts

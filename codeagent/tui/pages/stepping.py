@@ -4,13 +4,13 @@ from codeagent.core.acts import SetBudget, SetMode, SkipCall, Steer, Step, Stop
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line
-from codeagent.tui.pages.cards import NO_PLAN
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.job_commands import stop_job
-from codeagent.tui.parts.boundary_sheet import Continue, StartPlan, WriteCall, WritePlan
-from codeagent.tui.parts.call_edit import call_edit
+from codeagent.tui.parts.boundary import call_write, plan_write
+from codeagent.tui.parts.card_content import Continue, Say, StartPlan
 from codeagent.tui.state import Paused, PausedCall, PlanReady
 
+_NO_PLAN = "no plan is ready: /plan and a goal begins one"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 
 
@@ -25,15 +25,15 @@ async def step(chat: ChatScreen, argument: str) -> None:
             client.do(Step(word == "on"))
         case "go" if not rest:
             _paused(chat)
-            await chat.cards.at_boundary(Continue())
+            await chat.card.at_boundary(Continue())
         case "skip":
             number, _, reason = rest.strip().partition(" ")
-            await chat.cards.at_boundary(SkipCall(_call(chat, number).call_id, reason.strip()))
+            await chat.card.at_boundary(SkipCall(_call(chat, number).call_id, reason.strip()))
         case "edit":
-            call = _call(chat, rest.strip().partition(" ")[0])
-            if (edit := call_edit(call.name, call.arguments)) is None:
-                raise CodeagentError("the arguments of that call are not JSON: it cannot be edited")
-            await chat.cards.at_boundary(WriteCall(call.call_id, edit, edit.text))
+            write = call_write(_call(chat, rest.strip().partition(" ")[0]))
+            if isinstance(write, Say):
+                raise CodeagentError(write.text)
+            await chat.card.write_outside(write)
         case _:
             chat.tell(f"/step takes on, off, go, skip N or edit N, not '{one_line(argument, 40)}'")
 
@@ -42,11 +42,13 @@ async def plan(chat: ChatScreen, argument: str) -> None:
     """`/plan [goal|start [accept-edits]|edit]`."""
     match argument:
         case "start":
-            await chat.cards.at_boundary(StartPlan(_ready_plan(chat), "ask"))
+            _ready_plan(chat)
+            await chat.card.at_boundary(StartPlan(chat.card.plan, "ask"))
         case "start accept-edits":
-            await chat.cards.at_boundary(StartPlan(_ready_plan(chat), "accept-edits"))
+            _ready_plan(chat)
+            await chat.card.at_boundary(StartPlan(chat.card.plan, "accept-edits"))
         case "edit":
-            await chat.cards.at_boundary(WritePlan(_ready_plan(chat)))
+            await chat.card.write_outside(plan_write(_ready_plan(chat)))
         case _:
             client = await chat.outbox.ready()
             client.do(SetMode("plan"))
@@ -86,7 +88,7 @@ def _call(chat: ChatScreen, number: str) -> PausedCall:
     return calls[int(number) - 1]
 
 
-def _ready_plan(chat: ChatScreen) -> str:
-    if not isinstance(chat.state.boundary.now, PlanReady):
-        raise CodeagentError(NO_PLAN)
-    return chat.cards.boundary.plan
+def _ready_plan(chat: ChatScreen) -> PlanReady:
+    if not isinstance(now := chat.state.boundary.now, PlanReady):
+        raise CodeagentError(_NO_PLAN)
+    return now

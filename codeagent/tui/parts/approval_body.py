@@ -14,10 +14,8 @@ from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.pieces import blank, diff_piece, marked_piece
-from codeagent.tui.parts.rows import Part
-from codeagent.tui.parts.status import duration
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
-from codeagent.tui.rendering.lines import Line, flat
+from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import ASK_USER
@@ -27,12 +25,6 @@ _CONTEXT = 2
 """Unchanged lines above the first change and below the last."""
 _BESIDE_PATH = 48
 """Cells of a title that are not the path: the tool, counts, age and edges."""
-_ASKS = {
-    "bash": "Run this command?",
-    "edit": "Apply this edit?",
-    "write": "Write this file?",
-    "git_commit": "Make this commit?",
-}
 
 
 @dataclass(frozen=True)
@@ -58,11 +50,6 @@ class Asked:
         """The change that may be answered hunk by hunk."""
         diffs = [block for block in self.waiting.blocks if isinstance(block, DiffBlock)]
         return diffs[0] if self.waiting.by_hunk and len(diffs) == 1 else None
-
-    @property
-    def editable(self) -> bool:
-        """It may be asked again about other arguments."""
-        return bool(self.waiting.arguments)
 
     @property
     def whole(self) -> bool:
@@ -154,27 +141,3 @@ def _behind(lead: str, found: Line, lead_style: Style, style: Style) -> Line:
     """A line with something in front that is not copied."""
     body = Strip(Segment.apply_style(found.strip, style))
     return Line(Strip([Segment(lead, lead_style), *body]), found.text, found.start + len(lead), found.joins)
-
-
-def title_parts(shown: Sequence[Asked]) -> tuple[Part, ...]:
-    """`Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command stands below, once."""
-    if len(shown) > 1:
-        every = "both" if len(shown) == 2 else f"all {len(shown)}"
-        return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
-    front = shown[0]
-    if front.question is not None:
-        return (Part("A question for you", 90, lambda palette: palette.strong),)
-    name = front.waiting.name
-    asks = Part(_ASKS.get(name) or f"Allow {flat(name)}?", 90, lambda palette: palette.strong)
-    target = Part(flat(front.waiting.target), 70, lambda palette: palette.text)
-    if front.changed is None:
-        return (asks,) if name in _ASKS else (asks, target)
-    added, removed = front.changed
-    return (asks, target, Part(f"+{added} −{removed}", 60))
-
-
-def waiting_parts(shown: Sequence[Asked], waiting: int, now: float) -> tuple[Part, ...]:
-    """`1 of 3  waiting 12 s`; `now` in seconds since the epoch."""
-    age = duration(now - min(each.waiting.ts for each in shown))
-    count = f"1 of {waiting}" if waiting > 1 and len(shown) == 1 else ""
-    return (Part(count, 90), Part(f"waiting {age}", 50))

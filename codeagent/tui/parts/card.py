@@ -1,172 +1,206 @@
-"""A card above the composer: what every card does, whatever it asks."""
+"""The card above the composer: it shows what waits for the user, and does what the keys mean that they press."""
 
 import time
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import assert_never
 
 from textual import on
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.events import Focus, Key, Paste, Resize
+from textual.events import Blur, DescendantBlur, DescendantFocus, Focus, Key, Paste, Resize
 from textual.message import Message
-from textual.timer import Timer
 
-from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.card_keys import CardChoice, ChoiceRow, keymap_of, reached
+from codeagent.core.acts import Answer
+from codeagent.core.display import HunkAnswer
+from codeagent.core.policy import Decision
+from codeagent.tui.parts.card_content import (
+    CardAct,
+    CardContent,
+    KeyMeaning,
+    LazyMeaning,
+    MarkChoice,
+    MarkRow,
+    Say,
+    Scroll,
+    Send,
+    Tell,
+    Turn,
+    Write,
+)
+from codeagent.tui.parts.card_frame import CardFrame
+from codeagent.tui.parts.card_keys import keep_label, keeps, keymap_of, letters_of
 from codeagent.tui.parts.card_line import CardLine
-from codeagent.tui.parts.guard import TOO_SOON, Guard
+from codeagent.tui.parts.checks import fits_line
+from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
+from codeagent.tui.parts.guard import TOO_SOON, Gate, Guard, allows
 from codeagent.tui.parts.line_pane import LinePane
-from codeagent.tui.parts.rows import Part, RuleRow
-
-_NOTE = 1.5
-"""Seconds that a note stays in place of the keys."""
-_BESIDE_KEYS = 4
-"""Cells of the card's edges and of the air within them."""
-_ROOMY = 20
-"""Rows of a screen from which on the keys may take two."""
-_TINY = 4
-"""Rows of half a screen below which the card has no edges."""
+from codeagent.tui.parts.pieces import SPLIT_FROM
+from codeagent.tui.parts.waiting import Waiting
+from codeagent.tui.state import UiState
 
 
-class Card(Vertical, can_focus=True):
-    """Frame, body, a line to write in and a row of keys; subclasses say what is in them and what the keys do.
+class Card(CardFrame):
+    """Shows the oldest question, whole, or all calls that wait; where there is none, a pause or a plan.
 
     Keys reach it through the focus (`take_focus`) or from the composer with Alt (`press`). None counts that was on its
-    way before the card could be read.
+    way before the card could be read: what comes in front closes the guard and the line. The card never changes what
+    waits: an answer shows as sent until whoever asked has removed it.
 
-    `clock` gives seconds that never go back. Something new rings once if `rings`.
+    `do` does what the user wants. `clock` gives seconds that never go back, `now` seconds since the epoch. What is new
+    rings once if `rings`.
     """
-
-    DEFAULT_CSS = """
-    Card {
-        height: auto;
-        display: none;
-        background: $background;
-        & > .card--inside {
-            height: auto;
-            padding: 0 1;
-            color: $foreground;
-        }
-        &:focus, &:focus-within { color: $primary; }
-        &:focus > .card--inside, &:focus-within > .card--inside {
-            border-left: round $primary;
-            border-right: round $primary;
-        }
-        & LinePane { height: auto; }
-        &.-tiny > RuleRow { display: none; }
-        &.-tiny > .card--inside { border: none; padding: 0; }
-    }
-    """
-    only_focused: frozenset[str] = frozenset()
-    """Keys the composer has its own use of: with Alt they do nothing here."""
 
     class Left(Message):
         """The card gives the focus back."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic, bell: bool = True) -> None:
+    def __init__(
+        self,
+        state: UiState,
+        do: Callable[[CardAct], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        bell: bool = True,
+    ) -> None:
         super().__init__()
         self.rings = bell
+        self._state = state
+        self._do = do
+        self._clock = clock
+        self._now = now
         self._guard = Guard(clock)
-        self._title = RuleRow(("╭", "╮"))
-        self._pane = LinePane()
-        self._line = CardLine()
-        self._keys = ChoiceRow()
-        self._foot = RuleRow(("╰", "╯"))
-        self._key_rows = 1
-        self._note = ""
-        self._note_timer: Timer | None = None
-        self._taking = False
-
-    @abstractmethod
-    def meant(self, key: str) -> str:
-        """The letter a key is known by here; empty where it means nothing."""
-
-    @abstractmethod
-    def keys(self) -> frozenset[str]:
-        """Everything that `do` takes now, besides what `moves` took."""
-
-    @abstractmethod
-    def do(self, key: str) -> None:
-        """Act on one of `keys` that was pressed by a user who could read the card."""
-
-    @abstractmethod
-    def draw_rows(self) -> None:
-        """Draw everything but the body, through `draw_frame`."""
-
-    @abstractmethod
-    def line_sent(self, event: CardLine.Sent) -> None:
-        """Act on what was written in the line and sent."""
-
-    @property
-    @abstractmethod
-    def sent(self) -> str:
-        """What was answered and is not yet confirmed, in words; nothing else is done meanwhile."""
-
-    def moves(self, key: str) -> bool:
-        """Move what is shown, which answers nothing; False where the key does not."""
-        return False
-
-    def reads_on(self, key: str) -> bool:
-        """Show more of what has to be read before that key counts; False where it counts."""
-        return False
-
-    def typing(self, key: str) -> bool:
-        """Act on a key that is not for the line while something is written; False where it is for the line."""
-        return False
-
-    def line_typed(self, event: CardLine.Typed) -> None:
-        """Take note of what is being written."""
-
-    def close_layer(self) -> bool:
-        """Close what lies over the card's first view; False where nothing does."""
-        return False
-
-    def compose(self) -> ComposeResult:
-        yield self._title
-        with Vertical(classes="card--inside"):
-            yield self._pane
-            yield self._line
-            yield self._keys
-        yield self._foot
+        self._gate = Gate(self.pane)
+        self._waiting = Waiting()
+        self._content: CardContent | None = None
+        self._means: dict[str, LazyMeaning] = {}
+        """What keys do now, by the letters they are known by."""
+        self._letters: dict[str, str] = {}
 
     def on_mount(self) -> None:
         self.watch(self.app, "app_focus", self._window_came_back, init=False)
+        for model in (self._state.approvals, self._state.boundary, self._state.status):
+            model.watch(self.sync)
+        self._ages = self.set_interval(1.0, self._look, pause=True)
+        self.sync()
+
+    def sync(self) -> None:
+        """Show what waits as it is now."""
+        approvals = self._state.approvals.waiting
+        self._gate.forget(approvals)
+        if self._waiting.update(approvals, self._state.boundary.now) and self.rings:
+            self.app.bell()
+        self._show()
+
+    @property
+    def scope(self) -> str:
+        """What it shows: `card` for a question, `boundary` for a pause, `plan`; empty where it shows nothing."""
+        return self._content.scope if self._content is not None else ""
+
+    @property
+    def is_new(self) -> bool:
+        """A pause or a plan has been shown for less time than it takes to see it."""
+        return self.scope in ("boundary", "plan") and self._guard.new
+
+    @property
+    def plan(self) -> str:
+        """The plan that would be started, as it is or as the user changed it; empty where none is ready."""
+        return self._waiting.plan
 
     def take_focus(self) -> bool:
-        """Give the keys to the card; False where nothing is asked, or where it is too soon."""
-        if not self.display:
+        """Give the keys to the card, also where it was put away; False where nothing waits."""
+        if self._content is None and self._waiting.boundary is not None:
+            self._perform(Turn("away", False))
+            self._show()
+            self._guard = Guard(self._clock)
+        if self._content is None:
             return False
         if not self._guard.admits("tab"):
             self.say(TOO_SOON)
-            return False
-        self._focus_card()
+            return True
+        self.take()
+        if self._content.begins is not None:
+            self._perform(self._content.begins)
+            self._show()
         return True
 
     def press(self, key: str) -> bool:
         """Act on a key with Alt, from the composer; False where it is none of the card's."""
-        meant = self.meant(key)
-        return bool(self.display) and meant not in self.only_focused and self._take(meant)
+        letter = self._letters.get(key, "")
+        return self._content is not None and letter not in self._content.only_focused and self._take(letter)
 
     def typed(self) -> None:
         """Begin the wait again: the user typed or pasted in the composer."""
         self._guard.close()
+
+    def put_away(self) -> bool:
+        """Hide a plan until Tab asks for it, or another is ready; False where none is shown."""
+        if self.scope != "plan":
+            return False
+        self._perform(Turn("away", True))
+        self._show()
+        return True
+
+    def take_hunks(self, approval_id: str, answers: tuple[HunkAnswer, ...]) -> bool:
+        """Allow these hunks of the change; False where its question no longer waits."""
+        if not self._waiting.waits(approval_id):
+            return False
+        self._send(Send((Answer(approval_id, Decision("once", hunks=answers)),), "in part"))
+        self._show()
+        return True
+
+    def refuse(self, call_id: str, problem: str) -> bool:
+        """What was written for a call does not fit: say why; False where it is gone."""
+        known = self._waiting.refuse(call_id, problem)
+        self._show()
+        return known
+
+    def not_sent(self) -> None:
+        """What was wanted at a boundary could not be done: the keys count again."""
+        self._waiting.not_sent()
+        self._show()
+
+    async def write_outside(self, write: Write) -> None:
+        """Let the user write in their editor; nothing of it is lost."""
+        try:
+            text = await edit_in_editor(self.app, self._waiting.begun(write), suffix=write.suffix)
+        except EditorFailed as error:
+            self._do(Tell(str(error)))
+            return
+        finally:
+            self._guard.close()
+        if not self._waiting.waits(write.subject):
+            back = text if text != write.text else ""
+            kept = ": what you wrote is in the composer" if back else ""
+            self._do(Tell(f"the {write.about} is no longer pending{kept}", back))
+            return
+        if text.strip():
+            self._waiting.keep(write, text)
+        if problem := write.judge(text).problem if write.judge is not None else "":
+            self._do(Tell(f"not sent: {problem}; the {write.about} waits as before, e goes on"))
+        elif (does := write.then(text)) is not None:
+            self._perform(does)
+        self._show()
 
     def focus_on_click(self) -> bool:
         return self._guard.quiet
 
     def on_focus(self, event: Focus) -> None:
         """Begin the wait again where nobody asked for the focus: a key was on its way to somewhere else."""
-        if not self._taking:
+        if not self.taking:
             self._guard.close()
-        self._taking = False
-        self.draw_rows()
+        self.taking = False
+        self._focus_moved()
 
-    def on_blur(self) -> None:
-        self.draw_rows()
+    @on(Blur)
+    @on(DescendantFocus)
+    @on(DescendantBlur)
+    def _focus_moved(self) -> None:
+        self._state.status.set(on_card=self.has_focus_within)
+        self._show()
 
     def on_resize(self, event: Resize) -> None:
         self.fit()
-        self.draw_rows()
+        self._show()
+        if self._content is not None and self._content.row is not None:
+            self.call_after_refresh(self.keep_on_screen, self._content.row)
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
@@ -176,9 +210,9 @@ class Card(Vertical, can_focus=True):
         if event.key in ("escape", "tab"):
             self._step_back(event.key)
         elif not self.has_focus:
-            if not self._line.is_open or not self.typing(event.key):
+            if not self._typing(event.key):
                 return
-        elif not self._take(self.meant(event.key)):
+        elif not self._take(self._letters.get(event.key, "")):
             if not event.is_printable:
                 return
             self._guard.close()
@@ -188,116 +222,175 @@ class Card(Vertical, can_focus=True):
     @on(CardLine.Typed)
     def _line_typed(self, event: CardLine.Typed) -> None:
         event.stop()
-        if self._line.is_open and self.display:
-            self.line_typed(event)
+        if (write := self.line.write) is None or self._content is None:
+            return
+        self._waiting.keep(write, event.text)
+        if write.allows:
+            self._guard.close()
+        self._show()
 
     @on(CardLine.Sent)
     def _line_sent(self, event: CardLine.Sent) -> None:
         """What is sent is for what is in front: anything else there would have closed the line."""
         event.stop()
-        if self._line.is_open and self.display:
-            self.line_sent(event)
-
-    def say(self, note: str) -> None:
-        """Put a note in place of the keys for a moment."""
-        self._note = note
-        if self._note_timer is not None:
-            self._note_timer.stop()
-        self._note_timer = self.set_timer(_NOTE, lambda: self.say("")) if note else None
-        self.draw_rows()
-
-    def draw_frame(
-        self,
-        left: Sequence[Part],
-        right: Sequence[Part],
-        choices: Sequence[CardChoice],
-        *,
-        tab: str,
-        foot: Part,
-        marked: str = "",
-        off: bool = False,
-    ) -> None:
-        """Draw title, keys and foot.
-
-        `tab` says what one does on the card, `marked` is the key of the choice in focus, and `off` greys those that
-        allow. The choices have the keys that take them now.
-        """
-        self._title.show(left, right)
-        self._keys.show(
-            reached(choices, focused=self.has_focus_within, tab=tab),
-            marked=marked,
-            note=self._note or (f"sent: {self.sent}" if self.sent else ""),
-            off=off,
-        )
-        self._foot.show(right=(foot,))
-        if self._keys.needed(self.size.width - _BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
-            self.fit()
-
-    def fit(self) -> None:
-        """Leave the composer its half of the screen; where there is little, the card has no edges."""
-        tiny = self.app.size.height // 2 < _TINY
-        self.set_class(tiny, "-tiny")
-        self._keys.most = 2 if self.app.size.height >= _ROOMY else 1
-        self._key_rows = self._keys.needed(self.size.width - (0 if tiny else _BESIDE_KEYS))
-        self._pane.reserve = (0 if tiny else 2) + self._key_rows + self._line.rows
-        self._pane.refresh(layout=True)
-
-    def opened(self) -> None:
-        """Make room for the line, which was just opened."""
-        self.add_class("-writing")
-        self.fit()
-        self.draw_rows()
-
-    def stop_writing(self) -> None:
-        """Close the line; what is drawn next is the card's keys."""
-        if not self._line.is_open:
+        if (write := self.line.write) is None or self._content is None:
             return
-        self.remove_class("-writing")
-        if self._line.close():
-            self._focus_card()
-        self.fit()
+        if write.allows and not self._guard.admits("enter"):
+            self.say(TOO_SOON)
+        elif (does := write.then(event.text)) is not None:
+            self._perform(does)
+            self._show()
 
-    def hide(self) -> None:
-        """End what was going on; called when the card was taken from the screen."""
-        had_focus = self.has_focus_within
-        self.stop_writing()
-        self.say("")
-        if had_focus:
-            self.post_message(self.Left())
-
-    @property
-    def keymap(self) -> Keymap:
-        return keymap_of(self)
+    @on(LinePane.Moved)
+    def _pane_moved(self, event: LinePane.Moved) -> None:
+        event.stop()
+        self.call_after_refresh(self._look)
 
     def _take(self, key: str) -> bool:
         """Act on a key; False where it is none of the card's."""
-        if self.moves(key):
-            return True
-        if key not in self.keys():
+        content, does = self._content, self._means.get(key)
+        if content is None or does is None:
             return False
+        match does:
+            case Scroll() | MarkRow() if not self._guard.quiet:
+                self.say(TOO_SOON)
+            case Scroll():
+                self.pane.turn(does.key)
+            case MarkRow():
+                self._perform(does)
+                self._show()
+            case Say() if key in content.beside:
+                self._guard.close()
+                self.say(does.text)
+            case _:
+                self._press(key, does, content)
+        return True
+
+    def _press(self, key: str, does: LazyMeaning, content: CardContent) -> None:
+        """Act on a key that answers, once it counts; where there is more to read, it reads on first."""
         admitted = self._guard.admits(key)
-        if self.reads_on(key):
-            return True
+        if key not in content.beside and allows(does) and self._reads_on(content):
+            return
         if not admitted:
             self.say(TOO_SOON)
-            return True
+            return
+        if not content.sent:
+            self._perform(does() if callable(does) else does)
+        self._show()
+
+    def _reads_on(self, content: CardContent) -> bool:
+        """Turn the page while there is more to read; a key that is held down still allows nothing."""
+        if not self._guard.quiet or content.sent or not self._gate.is_unread(content.to_read):
+            return False
         self.say("")
-        if not self.sent:
-            self.do(key)
-        self.draw_rows()
+        self.pane.turn("pagedown")
+        if not self.pane.below:
+            self._guard.close()
+        return True
+
+    def _perform(self, does: KeyMeaning) -> None:
+        """Do what counts; what allows something only once all of that was on screen."""
+        if allows(does) and (why := self._why_closed()):
+            self.say(why)
+            self.call_after_refresh(self._look)
+            return
+        match does:
+            case Send():
+                self._send(does)
+            case Write():
+                self._write(does)
+            case Say():
+                pass  # it is said below
+            case MarkRow() | MarkChoice():
+                self._waiting.mark(does)
+            case Turn():
+                self._waiting.turn(does)
+            case Scroll():
+                self.pane.turn(does.key)
+            case _:
+                assert_never(does)
+        self.say(does.text if isinstance(does, Say) else "")
+
+    def _why_closed(self) -> str:
+        content = self._content
+        if content is None or not content.to_read:
+            return ""
+        return self._gate.why_closed(content.to_read, whole=content.whole, key=self.reading_key)
+
+    def _send(self, send: Send) -> None:
+        if self.line.write is not None:
+            self.close_line()
+        for act in self._waiting.send(send).acts:
+            self._do(act)
+
+    def _write(self, write: Write) -> None:
+        """Let the user write: in the line what that shows all of, anything else in their editor."""
+        begun = self._waiting.begun(write)
+        if write.suffix and not (write.purpose == "command" and fits_line(begun)):
+            self.run_worker(self.write_outside(write), group="edit", exclusive=True)
+            return
+        self.open_line(write, begun)
+
+    def _typing(self, key: str) -> bool:
+        """Act on a key that is not for the line while something is written; False where it is for the line."""
+        if (write := self.line.write) is None:
+            return False
+        if key in ("pageup", "pagedown"):
+            return self.pane.turn(key)
+        if key != "enter":
+            self._guard.close()
+        if write.other is None or not keeps(key, keymap_of(self)):
+            return False
+        self.line.turn(write.other())
+        self._show()
         return True
 
     def _step_back(self, key: str) -> None:
-        """Esc closes the top layer: the line, what lies over the first view, then the card; Tab always leaves."""
-        if key == "escape" and self._line.is_open:
-            self.stop_writing()
-            self.draw_rows()
-        elif key != "escape" or not self.close_layer():
+        """Esc closes the top layer: the line, the list of all calls, a plan, then the card; Tab always leaves."""
+        if key == "escape" and self.line.write is not None:
+            self.close_line()
+            self._show()
+        elif key == "escape" and self._waiting.listing:
+            self._perform(Turn("all", False))
+            self._show()
+        elif key != "escape" or not self.put_away():
             self.post_message(self.Left())
 
-    def _focus_card(self) -> None:
-        self._taking = True
-        self.focus()
+    def _show(self) -> None:
+        """Show what should be in front; where that is something else than before, the wait begins again."""
+        keymap, before = keymap_of(self), self._content
+        self._content = content = self._waiting.content(
+            stepping=self._state.status.now.stepping,
+            focused=self.has_focus_within,
+            wide=self.pane.layout_width >= SPLIT_FROM,
+            now=self._now(),
+            keep_key=keep_label(keymap),
+        )
+        self.display = content is not None
+        (self._ages.pause if content is None else self._ages.resume)()
+        if before is not None and (content is None or content.scope != before.scope):
+            had_focus = self.has_focus_within
+            self.close_line()
+            self.say("")
+            if had_focus:
+                self.post_message(self.Left())
+        if content is None:
+            return
+        offered = {choice.key: choice.does for choice in content.choices if choice.does is not None}
+        self._means = {**content.beside, **offered}
+        self._letters = letters_of(content.scope, keymap, self._means)
+        if before is None or content.id != before.id:
+            self._guard.appear()
+            self.close_line()
+        if before is None or (content.id, content.drawn_of) != (before.id, before.drawn_of):
+            self.fill(content)
+        self.draw(content, self._why_closed)
+
+    def _look(self) -> None:
+        """Take note of what is on screen, and of the time."""
+        if self._content is not None:
+            self._gate.look(self._content.to_read)
+            self._show()
 
     def _window_came_back(self, focused: bool) -> None:
         if focused:

@@ -1,16 +1,18 @@
 """The keys of a card: which action each stands for, and how they are drawn."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
 from codeagent.tui.actions import letters
 from codeagent.tui.keymap import Keymap
+from codeagent.tui.parts.card_content import CardChoice, CardScope
 from codeagent.tui.rendering.lines import Line, cut_end, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 
@@ -20,22 +22,10 @@ _HERE = "›"
 _REVERSED = Style(reverse=True)
 _MOST = 2
 """Rows of choices."""
+_MOMENT = 1.5
+"""Seconds that a note stays in place of the keys."""
 _KEEP = "card.keep"
-_ACTIONS = {letter: row_id for letter, row_id in letters("card").items() if row_id != _KEEP}
 _NOT_WITH_ALT = ("enter", "esc", "text")
-
-
-@dataclass(frozen=True)
-class CardChoice:
-    """A key and what it does; `keep` says how late it goes where the row is narrow."""
-
-    key: str
-    words: str
-    short: str = ""
-    keep: int = 50
-    allows: bool = False
-    label: str = ""
-    """The key as it is shown, where that is not `key`."""
 
 
 class ChoiceRow(Widget):
@@ -54,6 +44,8 @@ class ChoiceRow(Widget):
         self._choices: tuple[CardChoice, ...] = ()
         self._marked = ""
         self._note = ""
+        self._said = ""
+        self._said_until: Timer | None = None
         self._off = False
         self.most = _MOST
         """Rows it may have."""
@@ -64,6 +56,15 @@ class ChoiceRow(Widget):
         if state != (self._choices, self._marked, self._note, self._off):
             self._choices, self._marked, self._note, self._off = state
             self.refresh(layout=True)
+
+    def say(self, note: str) -> None:
+        """Say that in place of all for a moment; empty brings the keys back."""
+        if self._said_until is not None:
+            self._said_until.stop()
+        self._said_until = self.set_timer(_MOMENT, lambda: self.say("")) if note else None
+        if note != self._said:
+            self._said = note
+            self.refresh()
 
     def needed(self, width: int) -> int:
         """Rows at that width; a note changes nothing about it."""
@@ -81,8 +82,8 @@ class ChoiceRow(Widget):
 
     def rows(self, width: int, palette: Palette) -> tuple[Line, ...]:
         """The note, or the choices."""
-        if self._note:
-            return (line([(cut_end(self._note, width), palette.warning)]),)
+        if note := self._said or self._note:
+            return (line([(cut_end(note, width), palette.warning)]),)
         brief, rows = self._laid(width)
         return tuple(line(self._drawn(row, palette, brief=brief)) for row in rows)
 
@@ -145,40 +146,44 @@ def keymap_of(widget: object) -> Keymap:
     return keymap if isinstance(keymap, Keymap) else Keymap()
 
 
-def card_key(key: str, keymap: Keymap, actions: Mapping[str, str] = _ACTIONS) -> str:
-    """What a key means to the card: the letter of its action by default, or the key itself, without Alt.
+def letters_of(scope: CardScope, keymap: Keymap, others: Iterable[str]) -> dict[str, str]:
+    """What keys stand for, alone or with Alt: the first key of their action by default, or themselves.
 
-    `alt+shift+a` is `A`; a letter that the user gave to nothing means nothing: the empty string.
-    `actions` has the ids of the actions by the letters they are known by.
+    `others` are keys that belong to no action. `alt+shift+a` is `A`.
     """
-    plain = _plain(key)
-    for letter, action in actions.items():
-        if {key, key.removeprefix("alt+"), plain} & set(keymap.keys_of(action)):
-            return letter
-    return "" if plain in actions else plain
+    actions = _actions_of(scope)
+    keys = [(key, letter) for letter, action in actions.items() for key in keymap.keys_of(action)]
+    keys += [(key, key) for key in others if key not in actions]
+    return {spelling: letter for key, letter in reversed(keys) for spelling in _spellings(key)}
+
+
+def _spellings(key: str) -> tuple[str, ...]:
+    """How terminals send it."""
+    shifted = (f"shift+{key.lower()}", f"alt+shift+{key.lower()}") if len(key) == 1 and key.isupper() else ()
+    return (key, f"alt+{key}", *shifted)
 
 
 def labelled(
-    choices: Sequence[CardChoice], keymap: Keymap, actions: Mapping[str, str] = _ACTIONS
+    choices: Sequence[CardChoice], keymap: Keymap, *, scope: CardScope, focused: bool, tab: str
 ) -> tuple[CardChoice, ...]:
-    """The choices with the keys that take them now."""
-    return tuple(
-        replace(choice, label=keymap.shown(actions[choice.key])) if choice.key in actions else choice
-        for choice in choices
-    )
-
-
-def reached(choices: Sequence[CardChoice], *, focused: bool, tab: str) -> tuple[CardChoice, ...]:
     """The choices as they are pressed now: without the focus Tab goes to the card, and each key works with Alt.
 
     `tab` says what one does there.
     """
-    if focused:
-        return tuple(choices)
-    return (
-        CardChoice("tab", tab, keep=98, label="Tab"),
-        *(replace(choice, label=_with_alt(choice)) for choice in choices),
+    actions = _actions_of(scope)
+    shown = tuple(
+        replace(choice, label=keymap.shown(actions[choice.key])) if choice.key in actions else choice
+        for choice in choices
     )
+    if focused:
+        return shown
+    beside = CardChoice("tab", tab, keep=98, label="Tab")
+    return (beside, *(replace(choice, label=_with_alt(choice)) for choice in shown))
+
+
+def _actions_of(scope: CardScope) -> dict[str, str]:
+    """The ids of the actions of a card by the letters they are known by."""
+    return {letter: row_id for letter, row_id in letters(scope).items() if row_id != _KEEP}
 
 
 def _with_alt(choice: CardChoice) -> str:
@@ -196,13 +201,3 @@ def keeps(key: str, keymap: Keymap) -> bool:
 def keep_label(keymap: Keymap) -> str:
     """That key as the card shows it."""
     return keymap.shown(_KEEP)
-
-
-def _plain(key: str) -> str:
-    """Without modifiers, a letter with Shift as its capital; other modifiers than Alt make another key."""
-    *modifiers, name = key.split("+")
-    if set(modifiers) - {"alt", "shift"}:
-        return key
-    if "shift" in modifiers:
-        return name.upper() if len(name) == 1 else f"shift+{name}"
-    return name

@@ -1,9 +1,6 @@
-"""The line of a card to write a reason, an answer, a rule or a command in, and what is checked while it is written."""
+"""The line of a card to write in, with what is thought of the text while it is written."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 from rich.cells import cell_len
 from textual import on
@@ -13,43 +10,15 @@ from textual.events import Paste
 from textual.message import Message
 from textual.widgets import Input
 
-from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.display import DiffBlock, TerminalBlock
-from codeagent.core.errors import ConfigError
-from codeagent.core.policy import NETWORK, Rule
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import visible
+from codeagent.tui.parts.card_content import Check, Write
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, styled
 from codeagent.tui.rendering.lines import Line, cut_end, line
-from codeagent.tui.rendering.marked import odd_letters, unseen
 from codeagent.tui.rendering.palette import Palette
 
-Purpose = Literal["reason", "answer", "rule", "command"]
-"""What is written: why not, an answer to the agent, a rule, or the command of an edited call."""
 _TOO_LONG = "too long to be seen whole: shorten it, or enlarge the window"
 _BREAKS = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t\r\n]*")
-SESSION = "for this session"
-ALWAYS = "always, in this folder"
-_FITS = "no questions for what it matches"
-_LATER = "checked again when sent"
-_SAID = 60
-"""Characters of anybody's text in a problem."""
-_WILD = re.compile(r"[*?./\s]*")
-"""A pattern that names nothing."""
-_PLAIN = re.compile(r"[A-Za-z0-9_.+-]+(?: +[A-Za-z0-9_@%+=:,./-]+)*")
-"""A command line of one simple command, of which rules see exactly what is written."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """What is to be said about a text while it is written."""
-
-    problem: str = ""
-    """One line: why Enter does nothing; empty where it sends the text."""
-    says: tuple[str, ...] = ()
-    """What sending it means. Where there is little room the first is kept, and the last goes last of the others."""
-    odd: str = ""
-    """Which of its letters only look like ASCII; empty where all are."""
 
 
 class ReasonInput(LineInput):
@@ -83,25 +52,23 @@ class CardLine(Vertical):
     class Typed(Message):
         """The text changed."""
 
-        def __init__(self, purpose: Purpose, text: str) -> None:
+        def __init__(self, text: str) -> None:
             super().__init__()
-            self.purpose = purpose
             self.text = text
 
     class Sent(Message):
         """Enter, where nothing is wrong with the text."""
 
-        def __init__(self, purpose: Purpose, text: str) -> None:
+        def __init__(self, text: str) -> None:
             super().__init__()
-            self.purpose = purpose
             self.text = text
 
     def __init__(self) -> None:
         super().__init__()
         self._input = ReasonInput(compact=True, select_on_focus=False)
         self._said = _CheckRow()
-        self._judge: Callable[[str], Check] | None = None
-        self.purpose: Purpose = "reason"
+        self.write: Write | None = None
+        """What is written; None while it is closed."""
         self.check = Check()
         """Of the text as it is now."""
 
@@ -110,66 +77,60 @@ class CardLine(Vertical):
         yield self._said
 
     @property
-    def is_open(self) -> bool:
-        return self.has_class("-open")
-
-    @property
     def rows(self) -> int:
         """How high it is."""
-        return 0 if not self.is_open else 1 if self._judge is None else 2
+        return 0 if self.write is None else 1 if self.write.judge is None else 2
 
-    @property
-    def text(self) -> str:
-        return self._input.value
-
-    def open(
-        self, purpose: Purpose, text: str, *, placeholder: str = "", judge: Callable[[str], Check] | None = None
-    ) -> None:
-        """Write there, beginning with `text`. `judge` says what is wrong with a text; without it any may be sent."""
-        self.purpose, self._judge = purpose, judge
+    def open(self, write: Write, text: str) -> None:
+        """Write there, beginning with `text`."""
+        self.write = write
         self.add_class("-open")
-        self._said.display = judge is not None
-        self._input.placeholder = placeholder
+        self._said.display = write.judge is not None
+        self._input.placeholder = write.placeholder
         self._input.value = text
         self._input.cursor_position = len(text)
         self._input.focus()
-        self.look()
+        self._look()
+
+    def turn(self, write: Write) -> None:
+        """The same text, written for another end."""
+        self.write = write
+        self._look()
 
     def close(self) -> bool:
         """Hide it; True where the focus was in it."""
         had_focus = self._input.has_focus
+        self.write = None
         self.remove_class("-open")
         return had_focus
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Judge the text again."""
-        self.check = self._judged(self.text)
+        self.check = self._judged(self._input.value)
         self._said.show(self.check)
 
     def _judged(self, text: str) -> Check:
-        check = Check() if self._judge is None else self._judge(text)
-        room = self._input.size.width
-        if self.purpose == "rule" and not check.problem and 0 < room <= cell_len(text):
-            return Check(_TOO_LONG)
-        return check
+        if self.write is None or self.write.judge is None:
+            return Check()
+        check = self.write.judge(text)
+        too_long = self.write.allows and 0 < self._input.size.width <= cell_len(text)
+        return Check(_TOO_LONG) if too_long and not check.problem else check
 
     def on_resize(self) -> None:
-        if self.is_open:
-            self.look()
+        self._look()
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        if self.is_open and event.value == self._input.value:
-            self.look()
-            self.post_message(self.Typed(self.purpose, event.value))
+        if self.write is not None and event.value == self._input.value:
+            self._look()
+            self.post_message(self.Typed(event.value))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if self.is_open and not self._judged(event.value).problem:
-            text = event.value if self.purpose == "command" else event.value.strip()
-            self.post_message(self.Sent(self.purpose, text))
+        if self.write is not None and not self._judged(event.value).problem:
+            self.post_message(self.Sent(event.value))
 
 
 class _CheckRow(RowWidget):
@@ -194,44 +155,3 @@ class _CheckRow(RowWidget):
             Part(odd, 90, lambda colours: colours.warning),
         ]
         return line(styled(fit(parts, width), palette))
-
-
-def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
-    """Judge a rule for the question; the engine judges it again, for it alone knows all parts of the call.
-
-    `keep`: it shall hold in later sessions, too.
-    """
-    if not text.strip():
-        return Check("write what shall be allowed, as in bash(git status*)")
-    if hidden := unseen(text):
-        return Check(f"it holds what cannot be seen, {', '.join(hidden)}: take it out")
-    try:
-        rule = Rule.parse(text, "auto", "session")
-    except ConfigError as error:
-        return Check(one_line(str(error), 2 * _SAID))
-    if rule.tool != waiting.name:
-        return Check(f"it must be about {one_line(waiting.name, _SAID)}, not {one_line(rule.tool, _SAID)}")
-    if rule.pattern is None:
-        return Check(f"never all of a tool: say which, {rule.tool}(…)")
-    if _WILD.fullmatch(rule.pattern):
-        return Check("that would allow everything: name the command or the path it begins with")
-    odd = odd_letters(text)
-    parts, kind = _parts(waiting)
-    fitting = [part for part in parts if rule.matches(part, kind)]
-    if parts and not fitting:
-        return Check(f"it does not fit this call: {one_line(parts[0], _SAID)}", odd=odd)
-    sure = bool(parts) and len(fitting) == len(parts)
-    says = (ALWAYS if keep else SESSION, _FITS, *(() if sure else (_LATER,)))
-    return Check("", says, odd)
-
-
-def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
-    """What of the call rules are surely matched against, and its kind; nothing where only the engine knows."""
-    paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]
-    if paths and all(path.isascii() and path.isprintable() for path in paths):
-        return tuple(paths), "path"
-    commands = [block.command for block in waiting.blocks if isinstance(block, TerminalBlock)]
-    if waiting.name == "bash" and len(commands) == 1 and _PLAIN.fullmatch(commands[0].strip(" ")):
-        network = NETWORK if waiting.target.startswith(NETWORK) else ""
-        return (network + " ".join(commands[0].split()),), "command"
-    return (), "text"

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 
 from textual.errors import NoWidget
 
+from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.tui.parts.card_content import LazyMeaning, Send, Write
 from codeagent.tui.parts.line_pane import LinePane
 
 TOO_SOON = "ignored (just appeared): press again"
@@ -52,6 +54,17 @@ class Guard:
         held = key == self._last_key and now - self._last_at < REPEAT
         self._last_key, self._last_at = key, now
         return self.quiet and not held
+
+
+def allows(does: LazyMeaning) -> bool:
+    """It lets a call happen, where one is asked about: that counts only once all of it was on screen."""
+    match does:
+        case Send():
+            return any(isinstance(act, Answer) and act.decision.answer not in ("deny", "edit") for act in does.acts)
+        case Write():
+            return does.allows
+        case _:
+            return False
 
 
 def wholly_on_screen(pane: LinePane) -> bool:

@@ -121,17 +121,17 @@ class LinePane(Pane):
     @property
     def lines(self) -> Sequence[Line]:
         """Those made so far for the present width."""
-        return self._at(self._width).lines if self._width > 0 else ()
+        return self._laid[self._width].lines if self._width in self._laid else ()
 
     @property
     def complete(self) -> bool:
         """All lines of the present width are made."""
-        return self._width > 0 and self._at(self._width).complete
+        return self._width in self._laid and self._laid[self._width].complete
 
     @property
     def widest(self) -> int:
         """Cells of the widest line made so far; more than there are where a line had to be cut."""
-        return self._at(self._width).widest if self._width > 0 else 0
+        return self._laid[self._width].widest if self._width in self._laid else 0
 
     @property
     def layout_width(self) -> int:

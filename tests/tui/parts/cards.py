@@ -8,12 +8,14 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, TerminalBlock
 from codeagent.core.policy import Decision
-from codeagent.tui.parts.approval import ApprovalCard
+from codeagent.tui.parts.card import Card
+from codeagent.tui.parts.card_content import CardAct, ChooseHunks, Tell
 from codeagent.tui.parts.card_line import ReasonInput
-from codeagent.tui.state import ApprovalQueue
+from codeagent.tui.state import ApprovalQueue, UiState
 
 BEFORE = "def days(y):\n    return 366 if y % 4 == 0 else 365\n\n\nclass Calendar:\n    pass\n"
 AFTER = BEFORE.replace("y % 4 == 0", "y % 4 == 0 and y % 100 != 0")
@@ -33,10 +35,10 @@ class FakeComposer(Input):
     def _on_paste(self, event: Paste) -> None:
         super()._on_paste(event)
         event.prevent_default()
-        self.screen.query_one(ApprovalCard).typed()
+        self.screen.query_one(Card).typed()
 
     async def _on_key(self, event: Key) -> None:
-        card = self.screen.query_one(ApprovalCard)
+        card = self.screen.query_one(Card)
         if event.key == "tab" and not self.value:
             event.stop()
             event.prevent_default()
@@ -65,7 +67,7 @@ class CardApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="view")
-        yield ApprovalCard(self.approvals, clock=self.clock, now=self.clock)
+        yield Card(UiState(approvals=self.approvals), self.do, clock=self.clock, now=self.clock)
         yield FakeComposer()
 
     def on_mount(self) -> None:
@@ -75,22 +77,24 @@ class CardApp(App[None]):
         self.bells += 1
 
     @property
-    def card(self) -> ApprovalCard:
-        return self.query_one(ApprovalCard)
+    def card(self) -> Card:
+        return self.query_one(Card)
 
     @property
     def composer(self) -> FakeComposer:
         return self.query_one(FakeComposer)
 
-    def on_approval_card_answered(self, message: ApprovalCard.Answered) -> None:
-        self.answers.append((message.approval_id, message.decision.answer, message.decision.reason))
-        self.decisions.append(message.decision)
-
-    def on_approval_card_hunks_wanted(self, message: ApprovalCard.HunksWanted) -> None:
-        self.hunks_wanted.append((message.approval_id, message.diff))
-
-    def on_approval_card_told(self, message: ApprovalCard.Told) -> None:
-        self.told.append((message.text, message.back))
+    def do(self, act: CardAct) -> None:
+        match act:
+            case Answer():
+                self.answers.append((act.approval_id, act.decision.answer, act.decision.reason))
+                self.decisions.append(act.decision)
+            case ChooseHunks():
+                self.hunks_wanted.append((act.approval_id, act.diff))
+            case Tell():
+                self.told.append((act.text, act.back))
+            case _:
+                raise AssertionError(act)
 
     def on_card_left(self) -> None:
         self.composer.focus()

@@ -2,11 +2,12 @@ import pytest
 from rich.cells import cell_len
 
 from codeagent.tui.keymap import Keymap
+from codeagent.tui.parts.approval import ApprovalContext, approval_content
 from codeagent.tui.parts.approval_body import asked
-from codeagent.tui.parts.approval_sheet import choices_of
-from codeagent.tui.parts.card_keys import ChoiceRow, labelled, reached
+from codeagent.tui.parts.card_content import CardView
+from codeagent.tui.parts.card_keys import ChoiceRow, labelled
 from codeagent.tui.rendering.palette import Palette
-from tests.tui.parts.cards import command, edit
+from tests.tui.parts.cards import edit
 
 
 def keys(
@@ -14,9 +15,12 @@ def keys(
 ) -> ChoiceRow:
     """`beyond`: a rule, an edit and hunks are offered as well."""
     row = ChoiceRow()
-    asks = asked(edit(everything=True) if beyond else command("ls"))
-    choices = labelled(choices_of(asks, several=several, splits=not beyond, is_split=False), Keymap())
-    row.show(reached(choices, focused=focused, tab="to answer"), marked="n", note=note, off=off)
+    asks = asked(edit(everything=beyond))
+    calls = 2 if several else 1
+    context = ApprovalContext(waiting=calls, calls=calls, split=False, wide=not beyond, now=0.0, keep_key="Down")
+    content = approval_content((asks,), CardView(), context)
+    choices = labelled(content.choices, Keymap(), scope="card", focused=focused, tab="to answer")
+    row.show(choices, marked=content.marked, note=note, off=off)
     return row
 
 

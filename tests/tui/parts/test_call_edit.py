@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.call_edit import CallEdit, call_edit
+from codeagent.tui.parts.checks import CallEdit, call_edit, fits_line
 from codeagent.tui.rendering.marked import unseen
 
 TEXTS = st.text(
@@ -25,20 +25,20 @@ def edit_of(name: str, **arguments: Any) -> CallEdit:
 
 def test_a_command_alone_is_edited_as_it_is() -> None:
     edit = edit_of("bash", command="pytest -q")
-    assert (edit.kind, edit.text, edit.in_line) == ("command", "pytest -q", True)
+    assert (edit.kind, edit.text, fits_line(edit.text)) == ("command", "pytest -q", True)
     assert json.loads(edit.arguments("pytest -q 'ü'")) == {"command": "pytest -q 'ü'"}
 
 
 @pytest.mark.parametrize("command", ["a\nb", "a\tb", "a\x1b[2J", "a\u202e", "a\xa0b", "a\u2800"])
 def test_what_one_line_does_not_show_is_edited_outside(command: str) -> None:
     edit = edit_of("bash", command=command)
-    assert (edit.kind, edit.in_line, edit.suffix) == ("command", False, ".sh")
+    assert (edit.kind, fits_line(edit.text), edit.suffix) == ("command", False, ".sh")
     assert json.loads(edit.arguments(edit.text)) == {"command": command}
 
 
 def test_anything_else_is_json() -> None:
     edit = edit_of("bash", command="make", timeout=5)
-    assert (edit.kind, edit.in_line, edit.suffix) == ("json", False, ".json")
+    assert (edit.kind, edit.suffix) == ("json", ".json")
     assert edit.text == '{\n  "command": "make",\n  "timeout": 5\n}'
     assert edit_of("mcp_shell", command="make").kind == "json"
 

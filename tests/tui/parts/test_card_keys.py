@@ -1,9 +1,11 @@
 import pytest
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.card_keys import CardChoice, card_key, labelled
+from codeagent.tui.parts.card_content import CardChoice
+from codeagent.tui.parts.card_keys import labelled, letters_of
 
 OWN = Keymap({"card.once": ("o", "f5"), "card.all": ("ctrl+y",)})
+OTHERS = ("t", "pagedown")
 
 
 @pytest.mark.parametrize(
@@ -16,22 +18,24 @@ OWN = Keymap({"card.once": ("o", "f5"), "card.all": ("ctrl+y",)})
         ("alt+shift+a", "A"),
         ("alt+pagedown", "pagedown"),
         ("t", "t"),
-        ("ctrl+y", "ctrl+y"),
-        ("ctrl+a", "ctrl+a"),
-        ("shift+tab", "shift+tab"),
+        ("ctrl+y", ""),
+        ("ctrl+a", ""),
+        ("shift+tab", ""),
+        ("alt+shift+y", ""),
     ],
 )
 def test_a_key_means_the_same_alone_and_with_alt(pressed: str, meant: str) -> None:
-    assert card_key(pressed, Keymap()) == meant
+    assert letters_of("card", Keymap(), OTHERS).get(pressed, "") == meant
 
 
 @pytest.mark.parametrize(
     ("pressed", "meant"), [("o", "y"), ("alt+o", "y"), ("f5", "y"), ("y", ""), ("ctrl+y", "A"), ("n", "n")]
 )
 def test_keys_of_the_users_own_take_the_place_of_the_default_ones(pressed: str, meant: str) -> None:
-    assert card_key(pressed, OWN) == meant
+    assert letters_of("card", OWN, OTHERS).get(pressed, "") == meant
 
 
 def test_choices_show_the_keys_that_take_them_now() -> None:
     choices = (CardChoice("y", "once"), CardChoice("n", "no"), CardChoice("t", "split"))
-    assert [choice.label or choice.key for choice in labelled(choices, OWN)] == ["o", "n", "t"]
+    shown = labelled(choices, OWN, scope="card", focused=True, tab="")
+    assert [choice.label or choice.key for choice in shown] == ["o", "n", "t"]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.policy import Rule
-from codeagent.tui.parts.card_line import Check, check_rule
+from codeagent.tui.parts.card_content import Check
+from codeagent.tui.parts.checks import check_rule
 from codeagent.tui.rendering.marked import unseen
 from tests.tui.parts.cards import asking, command, edit
 

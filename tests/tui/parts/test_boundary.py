@@ -4,17 +4,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.boundary_body import (
-    outline,
-    paused_choices,
-    paused_key,
-    paused_pieces,
-    plan_key,
-    plan_pieces,
-    state_of,
-    title_of,
-)
-from codeagent.tui.parts.card_keys import ChoiceRow, reached
+from codeagent.tui.parts.boundary import outline, pause_choices, paused_pieces, plan_pieces, state_of, title_of
+from codeagent.tui.parts.card_keys import ChoiceRow, labelled, letters_of
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Paused, PausedCall
 
@@ -110,8 +101,8 @@ def test_a_long_plan_says_how_much_more_there_is() -> None:
 def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> None:
     paused = Paused(why, "", 3, (CALL,))  # type: ignore[arg-type]  # one of the words
     row = ChoiceRow()
-    choices = paused_choices(paused, Keymap(), stepping=stepping, focused=False)
-    shown = reached(choices, focused=False, tab="to choose")
+    choices = pause_choices(paused, 0, stepping=stepping, focused=False)
+    shown = labelled(choices, Keymap(), scope="boundary", focused=False, tab="to choose")
     row.show(shown, marked="none", note="", off=False)
     rows = [line.strip.text for line in row.rows(WIDE, Palette())]
     assert len(rows) <= 2 and max(map(cell_len, rows)) <= WIDE
@@ -122,7 +113,9 @@ def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> Non
 
 def test_the_users_own_keys_take_the_place_of_the_default_ones() -> None:
     own = Keymap({"boundary.skip": ("d",), "plan.start": ("o",)})
-    assert (paused_key("d", own), paused_key("alt+d", own), paused_key("x", own)) == ("x", "x", "")
-    assert (plan_key("alt+o", own), plan_key("p", own)) == ("p", "")
-    choices = paused_choices(Paused("step", "", 1, (CALL,)), own, stepping=False, focused=True)
-    assert "d" in [choice.label for choice in choices]
+    paused, plan = letters_of("boundary", own, ()), letters_of("plan", own, ())
+    assert (paused["d"], paused["alt+d"], "x" in paused) == ("x", "x", False)
+    assert (plan["alt+o"], "p" in plan) == ("p", False)
+    choices = pause_choices(Paused("step", "", 1, (CALL,)), 0, stepping=False, focused=True)
+    shown = labelled(choices, own, scope="boundary", focused=True, tab="")
+    assert "d" in [choice.label for choice in shown]

@@ -1,0 +1,137 @@
+"""What a user writes on a card, checked: a rule for a call, and other arguments of it."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import DiffBlock, TerminalBlock
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import NETWORK, Rule
+from codeagent.core.sanitize import one_line, visible
+from codeagent.tui.parts.card_content import Check
+from codeagent.tui.rendering.marked import odd_letters, unseen
+
+_COMMANDS = "bash"
+"""The tool whose call may be nothing but a command."""
+_AGAIN = ("you are asked again, about the call as you leave it",)
+SESSION = "for this session"
+ALWAYS = "always, in this folder"
+_FITS = "no questions for what it matches"
+_LATER = "checked again when sent"
+_SAID = 60
+"""Characters of anybody's text in a problem."""
+_WILD = re.compile(r"[*?./\s]*")
+"""A pattern that names nothing."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.+-]+(?: +[A-Za-z0-9_@%+=:,./-]+)*")
+"""A command line of one simple command, of which rules see exactly what is written."""
+
+
+@dataclass(frozen=True)
+class CallEdit:
+    """A call's arguments as text."""
+
+    kind: Literal["command", "json"]
+    text: str
+
+    @property
+    def suffix(self) -> str:
+        """Of the file the editor gets."""
+        return ".sh" if self.kind == "command" else ".json"
+
+    def arguments(self, text: str) -> str:
+        """The edited text as JSON of the arguments. Raises ValueError, which says in a phrase what is wrong."""
+        if self.kind == "command":
+            if not text.strip():
+                raise ValueError("the command is empty")
+            return json.dumps({"command": text}, ensure_ascii=False)
+        try:
+            edited = json.loads(text, parse_constant=_refuse)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+        except RecursionError as error:
+            raise ValueError("not readable as JSON: nested too deeply") from error
+        if not isinstance(edited, dict):
+            raise ValueError("not a JSON object of arguments")
+        return json.dumps(edited, ensure_ascii=False)
+
+    def check(self, text: str) -> Check:
+        """What is thought of the text while it is written."""
+        try:
+            self.arguments(text)
+        except ValueError as error:
+            return Check(str(error))
+        return Check("nothing is changed yet") if text == self.text else Check("", _AGAIN)
+
+
+def call_edit(name: str, arguments: str) -> CallEdit | None:
+    """How the call of that tool is edited; None where it cannot be. `arguments` are JSON."""
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(given, dict):
+        return None
+    command = given.get("command")
+    if name == _COMMANDS and set(given) == {"command"} and isinstance(command, str):
+        return CallEdit("command", command)
+    return CallEdit("json", _indented(given))
+
+
+def fits_line(text: str) -> bool:
+    """A line to write in shows all of the text, and gives it back as it was."""
+    return "\n" not in text and "\t" not in text and visible(text) == text and not unseen(text)
+
+
+def _indented(given: object) -> str:
+    """What is not seen is written as its number, which JSON reads back."""
+    text = json.dumps(given, indent=2, ensure_ascii=False)
+    return re.sub(
+        r"[^\x20-\x7e\n]", lambda found: found[0] if not unseen(found[0]) else json.dumps(found[0])[1:-1], text
+    )
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"not JSON: {constant} is not a JSON number")
+
+
+def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
+    """Judge a rule for the question; the engine judges it again, for it alone knows all parts of the call.
+
+    `keep`: it shall hold in later sessions, too.
+    """
+    if not text.strip():
+        return Check("write what shall be allowed, as in bash(git status*)")
+    if hidden := unseen(text):
+        return Check(f"it holds what cannot be seen, {', '.join(hidden)}: take it out")
+    try:
+        rule = Rule.parse(text, "auto", "session")
+    except ConfigError as error:
+        return Check(one_line(str(error), 2 * _SAID))
+    if rule.tool != waiting.name:
+        return Check(f"it must be about {one_line(waiting.name, _SAID)}, not {one_line(rule.tool, _SAID)}")
+    if rule.pattern is None:
+        return Check(f"never all of a tool: say which, {rule.tool}(…)")
+    if _WILD.fullmatch(rule.pattern):
+        return Check("that would allow everything: name the command or the path it begins with")
+    odd = odd_letters(text)
+    parts, kind = _parts(waiting)
+    fitting = [part for part in parts if rule.matches(part, kind)]
+    if parts and not fitting:
+        return Check(f"it does not fit this call: {one_line(parts[0], _SAID)}", odd=odd)
+    sure = bool(parts) and len(fitting) == len(parts)
+    says = (ALWAYS if keep else SESSION, _FITS, *(() if sure else (_LATER,)))
+    return Check("", says, odd)
+
+
+def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
+    """What of the call rules are surely matched against, and its kind; nothing where only the engine knows."""
+    paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]
+    if paths and all(path.isascii() and path.isprintable() for path in paths):
+        return tuple(paths), "path"
+    commands = [block.command for block in waiting.blocks if isinstance(block, TerminalBlock)]
+    if waiting.name == "bash" and len(commands) == 1 and _PLAIN.fullmatch(commands[0].strip(" ")):
+        network = NETWORK if waiting.target.startswith(NETWORK) else ""
+        return (network + " ".join(commands[0].split()),), "command"
+    return (), "text"

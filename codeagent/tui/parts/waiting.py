@@ -1,0 +1,133 @@
+"""What waits for the user, and what they did about it so far: nothing here draws."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from codeagent.core.acts import Answer
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.tui.parts.approval import ApprovalContext, approval_content
+from codeagent.tui.parts.approval_body import Asked, asked
+from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of
+from codeagent.tui.parts.card_content import CardContent, CardView, MarkChoice, MarkRow, Send, Turn, Write
+from codeagent.tui.state import Paused, PlanReady
+
+
+class Waiting:
+    """Approvals, oldest first, and the boundary the run waits at.
+
+    An answer counts as sent until whoever asked has removed what it answers; what was begun to be written is kept as
+    long as that waits.
+    """
+
+    def __init__(self) -> None:
+        self.boundary: Paused | PlanReady | None = None
+        self._asked: dict[str, Asked] = {}
+        self.listing = False
+        """All calls that wait are shown, to be allowed together."""
+        self._split = False
+        self._front: Hashable = None
+        """The id of what is shown."""
+        self._views: dict[Hashable, CardView] = {}
+        self._sent: dict[Hashable, str] = {}
+        """Answers that were given and not yet confirmed, in words."""
+        self._drafts: dict[tuple[str, str], str] = {}
+        """What was begun to be written, by subject and purpose."""
+
+    def update(self, waiting: Sequence[ApprovalRequested], boundary: Paused | PlanReady | None) -> bool:
+        """Take what waits now; True where it is new and the user did not ask for it."""
+        before, known = self.boundary, self._asked
+        self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
+        self.boundary, place = boundary, place_of(boundary)
+        subjects = {*self._asked, *subjects_of(boundary)}
+        self._sent = {about: words for about, words in self._sent.items() if about in subjects or about == place}
+        self._drafts = {key: text for key, text in self._drafts.items() if key[0] in subjects}
+        if before != boundary and (view := self._views.get(place)) is not None:
+            self._views[place] = replace(view, problem="")
+        return bool(self._asked.keys() - known.keys()) or (rings(boundary) and place_of(before) != place)
+
+    def content(self, *, stepping: bool, focused: bool, wide: bool, now: float, keep_key: str) -> CardContent | None:
+        """What the card shows: questions before a pause or a plan; None where nothing waits, or it was put away.
+
+        `wide`: two versions of a text fit beside each other. `now` in seconds since the epoch; `keep_key` changes for
+        how long a rule holds, as a user reads it.
+        """
+        calls = tuple(each for key, each in self._asked.items() if each.question is None and key not in self._sent)
+        self.listing = self.listing and len(calls) > 1
+        shown = calls if self.listing else tuple(self._asked.values())[:1]
+        place = place_of(self.boundary)
+        self._front = tuple(each.waiting.approval_id for each in shown) if shown else place
+        self._views = {key: view for key, view in self._views.items() if key in (self._front, place)}
+        view = self._views.get(self._front, CardView())
+        if shown:
+            sent = self._sent.get(shown[0].waiting.approval_id, "")
+            context = ApprovalContext(len(self._asked), len(calls), self._split, wide, now, keep_key, sent)
+            return approval_content(shown, view, context)
+        sent = self._sent.get(place, "")
+        match self.boundary:
+            case Paused() as paused:
+                return pause_content(paused, view, stepping=stepping, focused=focused, sent=sent)
+            case PlanReady() as plan if not view.away:
+                return plan_content(plan, self.plan, sent=sent)
+            case _:
+                return None
+
+    @property
+    def plan(self) -> str:
+        """The plan that would be started, as it is or as the user changed it; empty where none is ready."""
+        now = self.boundary
+        return self._drafts.get((now.text, "plan"), now.text) if isinstance(now, PlanReady) else ""
+
+    def waits(self, subject: str) -> bool:
+        """Nothing was answered about it yet."""
+        return subject not in self._sent and (subject in self._asked or subject in subjects_of(self.boundary))
+
+    def begun(self, write: Write) -> str:
+        """What writing begins with: what was begun of it before."""
+        return self._drafts.get((write.subject, write.purpose), write.text)
+
+    def keep(self, write: Write, text: str) -> None:
+        """Keep what is being written."""
+        self._drafts[write.subject, write.purpose] = text
+
+    def mark(self, what: MarkRow | MarkChoice) -> None:
+        """Move the mark of what is shown."""
+        match what:
+            case MarkRow():
+                self._views[self._front] = CardView(marked="", row=what.row)
+            case MarkChoice():
+                self._views[self._front] = CardView(marked=what.key)
+            case _:
+                assert_never(what)
+
+    def turn(self, what: Turn) -> None:
+        """Show it another way."""
+        match what.view:
+            case "all":
+                self.listing = what.on
+            case "split":
+                self._split = what.on
+            case "away":
+                self._views[place_of(self.boundary)] = CardView(away=what.on)
+            case _:
+                assert_never(what.view)
+
+    def send(self, send: Send) -> Send:
+        """Take note of what is answered now; what of it is still waited for."""
+        acts = tuple(act for act in send.acts if not isinstance(act, Answer) or self.waits(act.approval_id))
+        for act in acts if send.words else ():
+            self._sent[act.approval_id if isinstance(act, Answer) else place_of(self.boundary)] = send.words
+        self.listing = False
+        return replace(send, acts=acts)
+
+    def not_sent(self) -> None:
+        """What was wanted at the boundary could not be done."""
+        self._sent.pop(place_of(self.boundary), None)
+
+    def refuse(self, call_id: str, problem: str) -> bool:
+        """Say what is wrong with what was written for a call; False where it is gone."""
+        if call_id not in subjects_of(self.boundary):
+            return False
+        place = place_of(self.boundary)
+        self._views[place] = replace(self._views.get(place, CardView()), problem=problem)
+        return True
