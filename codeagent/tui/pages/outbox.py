@@ -51,7 +51,8 @@ class Outbox:
     def __init__(self, state: UiState, draft: Draft) -> None:
         self._state = state
         self._draft = draft
-        self._client: SessionClient | None = None
+        self.client: SessionClient | None = None
+        """It was opened; acts are only done once it has started."""
         self._settled = asyncio.Event()
         """There is a session client, or there will be none."""
         self._early: list[Early] = []
@@ -60,19 +61,14 @@ class Outbox:
         """Why there is no conversation and will be none."""
 
     @property
-    def client(self) -> "SessionClient | None":
-        """The session client once it was opened; acts are only done once it has started."""
-        return self._client
-
-    @property
     def running(self) -> bool:
         """A run is going on."""
-        return self._client is not None and self._client.running
+        return self.client is not None and self.client.running
 
     @property
     def busy(self) -> bool:
         """Something goes on that Esc stops: a run, a command of the user's own, or what waits for the start."""
-        commands = self._client is not None and bool(self._state.document.running_commands())
+        commands = self.client is not None and bool(self._state.document.running_commands())
         return self.running or commands or self.waits
 
     @property
@@ -88,16 +84,16 @@ class Outbox:
     async def ready(self) -> "SessionClient":
         """The session client, once it was opened. Raises CodeagentError where there will be none."""
         await self._settled.wait()
-        if self._client is None:
+        if self.client is None:
             raise CodeagentError(f"there is no conversation: {self._refused}")
-        return self._client
+        return self.client
 
     async def begin(self, client: "SessionClient | None", refused: str = "") -> None:
         """Do what waited, one after the other, once the client has started; where it never will, give it back.
 
         None: none could be opened, for the reason `refused`.
         """
-        self._client, self._refused = client, refused
+        self.client, self._refused = client, refused
         self._settled.set()
         try:
             if client is not None:
@@ -160,15 +156,15 @@ class Outbox:
         """What runs waits at the next boundary."""
         if self._early:
             self._tell("still starting · Esc again takes back what you sent")
-        elif self._client is not None:
-            refused = self._client.do(Pause())
+        elif self.client is not None:
+            refused = self.client.do(Pause())
             self._tell("" if refused is None else refused.reason)
 
     def stop(self) -> None:
         """End what runs; what waits for the start never begins."""
         self._give_back()
-        if self._client is not None:
-            self._client.do(Stop())
+        if self.client is not None:
+            self.client.do(Stop())
 
     def next_mode(self) -> None:
         mode = self._state.status.now.mode
@@ -200,7 +196,7 @@ class Outbox:
             self._drop(early)
             self._state.give_back(early.text)
             return
-        refused = None if self._client is None else self._client.do(TakeBack(queued_id))
+        refused = None if self.client is None else self.client.do(TakeBack(queued_id))
         if refused is not None:
             self._tell(refused.reason)
 
@@ -228,14 +224,14 @@ class Outbox:
     @property
     def _free(self) -> "SessionClient | None":
         """The session client, where it has started and nothing waits to be done before what is sent now."""
-        client = self._client
+        client = self.client
         return client if client is not None and client.started and not self._early else None
 
     def _there(self) -> "SessionClient":
         """While what waited is done. Raises CodeagentError where the conversation was closed meanwhile."""
-        if self._client is None:
+        if self.client is None:
             raise CodeagentError("there is no conversation any more")
-        return self._client
+        return self.client
 
     def _begin(self, text: str) -> None:
         """What was sent early is read one after the other, not all at once."""

@@ -22,8 +22,8 @@ from codeagent.tui.parts.card_content import (
     Say,
     Scroll,
     Send,
-    Turn,
-    Write,
+    ShowAs,
+    Writing,
 )
 from codeagent.tui.parts.checks import call_edit, check_rule
 from codeagent.tui.parts.line_pane import Piece
@@ -100,7 +100,7 @@ def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalCo
 def _question_content(asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext) -> CardContent:
     """Nothing is marked at first; an answer is taken by its number, or written."""
     options, row = question.options, view.row
-    answer = Write(
+    answer = Writing(
         "question",
         asked.waiting.approval_id,
         "answer",
@@ -151,10 +151,10 @@ def _choices(asked: Asked, context: ApprovalContext) -> tuple[CardChoice, ...]:
         CardChoice("r", "deny, because…", "because…", 70, does=_reason(asked)),
     ]
     if context.calls > 1:
-        out.append(CardChoice("A", "all of them…", "all…", 40, does=Turn("all", True)))
+        out.append(CardChoice("A", "all of them…", "all…", 40, does=ShowAs("all", True)))
     if context.wide and asked.rows:
         out.append(
-            CardChoice("t", "unified" if context.split else "split", keep=30, does=Turn("split", not context.split))
+            CardChoice("t", "unified" if context.split else "split", keep=30, does=ShowAs("split", not context.split))
         )
     return tuple(out)
 
@@ -178,7 +178,7 @@ def choices_of_all(shown: Sequence[Asked]) -> tuple[CardChoice, ...]:
     allow = "allow both" if len(shown) == 2 else f"allow all {len(shown)}"
     return (
         CardChoice("A", allow, keep=90, allows=True, does=Send(acts, _SENT["once"])),
-        CardChoice(_NO, "review one by one", "one by one", 100, does=Turn("all", False)),
+        CardChoice(_NO, "review one by one", "one by one", 100, does=ShowAs("all", False)),
     )
 
 
@@ -186,8 +186,8 @@ def _answer(asked: Asked, decision: Decision) -> Send:
     return Send((Answer(asked.waiting.approval_id, decision),), _SENT[decision.answer])
 
 
-def _reason(asked: Asked) -> Write:
-    return Write(
+def _reason(asked: Asked) -> Writing:
+    return Writing(
         "question",
         asked.waiting.approval_id,
         "reason",
@@ -197,7 +197,7 @@ def _reason(asked: Asked) -> Write:
     )
 
 
-def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Write:
+def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
     """Allow the call and what the rule matches; `keep`: also in later sessions."""
     enter = "always allow in this folder" if keep else "allow for this session"
     instead = "only this session" if keep else "always, in this folder"
@@ -206,7 +206,7 @@ def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Write:
         decision = Decision("rule", rule=text.strip(), keep=keep)
         return Send((Answer(waiting.approval_id, decision),), _SENT["rule"])
 
-    return Write(
+    return Writing(
         "question",
         waiting.approval_id,
         "rule",
@@ -223,13 +223,13 @@ def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Write:
     )
 
 
-def _edit(asked: Asked) -> Write | Say:
+def _edit(asked: Asked) -> Writing | Say:
     """Ask about other arguments: a command is written in the line, anything else in the user's editor."""
     waiting = asked.waiting
     edit = call_edit(waiting.name, waiting.arguments)
     if edit is None:
         return Say("its arguments cannot be read: r says what should be done instead")
-    return Write(
+    return Writing(
         "question",
         waiting.approval_id,
         edit.kind,

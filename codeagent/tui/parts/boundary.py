@@ -19,9 +19,9 @@ from codeagent.tui.parts.card_content import (
     MarkRow,
     Say,
     Send,
+    ShowAs,
     StartPlan,
-    Turn,
-    Write,
+    Writing,
     WrittenCall,
 )
 from codeagent.tui.parts.checks import CallEdit, call_edit
@@ -116,7 +116,7 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
             CardChoice("p", "start", keep=95, does=_start(text, "ask")),
             CardChoice("P", "start, auto-accept edits", "start, accept edits", 90, does=_start(text, "accept-edits")),
             CardChoice("e", "edit", keep=80, does=plan_write(plan)),
-            CardChoice("k", "keep planning", keep=85, does=Turn("away", True)),
+            CardChoice("k", "keep planning", keep=85, does=ShowAs("away", True)),
         ),
         tab="to choose",
         sent=sent,
@@ -146,12 +146,12 @@ def pause_choices(paused: Paused, marked: int, *, stepping: bool, focused: bool)
     return (*out, CardChoice("esc", "back" if focused else "stop", keep=85))
 
 
-def call_write(call: PausedCall) -> Write | Say:
+def call_write(call: PausedCall) -> Writing | Say:
     """Other arguments for a call: a command is written in the line, anything else in the user's editor."""
     edit = call_edit(call.name, call.arguments)
     if edit is None:
         return _NO_EDIT
-    return Write(
+    return Writing(
         "call",
         call.call_id,
         edit.kind,
@@ -164,9 +164,9 @@ def call_write(call: PausedCall) -> Write | Say:
     )
 
 
-def plan_write(plan: PlanReady) -> Write:
+def plan_write(plan: PlanReady) -> Writing:
     """What the user writes is kept, and is the plan from then on."""
-    return Write(
+    return Writing(
         "plan",
         plan.text,
         "plan",
@@ -185,8 +185,8 @@ def _start(text: str, mode: Mode) -> Send:
     return Send((StartPlan(text, mode),), "starting the plan")
 
 
-def _reason(call: PausedCall) -> Write:
-    return Write(
+def _reason(call: PausedCall) -> Writing:
+    return Writing(
         "call",
         call.call_id,
         "reason",

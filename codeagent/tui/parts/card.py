@@ -21,9 +21,9 @@ from codeagent.tui.parts.card_content import (
     Say,
     Scroll,
     Send,
+    ShowAs,
     Tell,
-    Turn,
-    Write,
+    Writing,
 )
 from codeagent.tui.parts.card_frame import CardFrame
 from codeagent.tui.parts.card_keys import keep_label, keeps, keymap_of, letters_of
@@ -107,7 +107,7 @@ class Card(CardFrame):
     def take_focus(self) -> bool:
         """Give the keys to the card, also where it was put away; False where nothing waits."""
         if self._content is None and self._waiting.boundary is not None:
-            self._perform(Turn("away", False))
+            self._perform(ShowAs("away", False))
             self._show()
             self._guard = Guard(self._clock)
         if self._content is None:
@@ -134,7 +134,7 @@ class Card(CardFrame):
         """Hide a plan until Tab asks for it, or another is ready; False where none is shown."""
         if self.scope != "plan":
             return False
-        self._perform(Turn("away", True))
+        self._perform(ShowAs("away", True))
         self._show()
         return True
 
@@ -157,7 +157,7 @@ class Card(CardFrame):
         self._waiting.not_sent()
         self._show()
 
-    async def write_outside(self, write: Write) -> None:
+    async def write_outside(self, write: Writing) -> None:
         """Let the user write in their editor; nothing of it is lost."""
         try:
             text = await edit_in_editor(self.app, self._waiting.begun(write), suffix=write.suffix)
@@ -297,13 +297,13 @@ class Card(CardFrame):
         match does:
             case Send():
                 self._send(does)
-            case Write():
+            case Writing():
                 self._write(does)
             case Say():
                 pass  # it is said below
             case MarkRow() | MarkChoice():
                 self._waiting.mark(does)
-            case Turn():
+            case ShowAs():
                 self._waiting.turn(does)
             case Scroll():
                 self.pane.turn(does.key)
@@ -323,7 +323,7 @@ class Card(CardFrame):
         for act in self._waiting.send(send).acts:
             self._do(act)
 
-    def _write(self, write: Write) -> None:
+    def _write(self, write: Writing) -> None:
         """Let the user write: in the line what that shows all of, anything else in their editor."""
         begun = self._waiting.begun(write)
         if write.suffix and not (write.purpose == "command" and fits_line(begun)):
@@ -351,7 +351,7 @@ class Card(CardFrame):
             self.close_line()
             self._show()
         elif key == "escape" and self._waiting.listing:
-            self._perform(Turn("all", False))
+            self._perform(ShowAs("all", False))
             self._show()
         elif key != "escape" or not self.put_away():
             self.post_message(self.Left())

@@ -113,7 +113,7 @@ class MarkChoice:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ShowAs:
     """Show it another way: all calls that wait, a diff in two columns, or nothing until Tab asks for it."""
 
     view: Literal["all", "split", "away"]
@@ -121,7 +121,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Write:
+class Writing:
     """Let the user write: in the card's line, or in their editor what does not fit there."""
 
     about: Literal["question", "call", "plan"]
@@ -141,11 +141,11 @@ class Write:
     """Sending allows something: all of it must be seen, and Enter counts only once it could be read."""
     suffix: str = ""
     """Of the file that the editor gets; empty where it is always written in the line."""
-    other: Callable[[], "Write"] | None = None
+    other: Callable[[], "Writing"] | None = None
     """The same text, written for another end."""
 
 
-KeyMeaning = Send | Say | Scroll | MarkRow | MarkChoice | Turn | Write
+KeyMeaning = Send | Say | Scroll | MarkRow | MarkChoice | ShowAs | Writing
 LazyMeaning = KeyMeaning | Callable[[], KeyMeaning]
 """The meaning, or what makes it once the key is pressed, where that takes time."""
 
@@ -211,5 +211,5 @@ class CardContent:
     """All of it can be shown."""
     sent: str = ""
     """What was answered and is not yet confirmed, in words; nothing else is done meanwhile."""
-    begins: Write | None = None
+    begins: Writing | None = None
     """What is written as soon as the card has the keys."""

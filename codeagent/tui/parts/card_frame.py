@@ -5,7 +5,7 @@ from collections.abc import Callable
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from codeagent.tui.parts.card_content import CardContent, Write
+from codeagent.tui.parts.card_content import CardContent, Writing
 from codeagent.tui.parts.card_keys import ChoiceRow, keymap_of, labelled
 from codeagent.tui.parts.card_line import CardLine
 from codeagent.tui.parts.line_pane import LinePane
@@ -123,7 +123,7 @@ class CardFrame(Vertical, can_focus=True):
         if not 0 <= row - self.pane.scroll_offset.y < self.pane.scrollable_content_region.height:
             self.pane.go_to(row - 1)
 
-    def open_line(self, write: Write, text: str) -> None:
+    def open_line(self, write: Writing, text: str) -> None:
         """Write there, beginning with `text`."""
         self.line.open(write, text)
         self.add_class("-writing")

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.card_content import Check, Write
+from codeagent.tui.parts.card_content import Check, Writing
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, styled
 from codeagent.tui.rendering.lines import Line, cut_end, line
@@ -67,7 +67,7 @@ class CardLine(Vertical):
         super().__init__()
         self._input = ReasonInput(compact=True, select_on_focus=False)
         self._said = _CheckRow()
-        self.write: Write | None = None
+        self.write: Writing | None = None
         """What is written; None while it is closed."""
         self.check = Check()
         """Of the text as it is now."""
@@ -81,7 +81,7 @@ class CardLine(Vertical):
         """How high it is."""
         return 0 if self.write is None else 1 if self.write.judge is None else 2
 
-    def open(self, write: Write, text: str) -> None:
+    def open(self, write: Writing, text: str) -> None:
         """Write there, beginning with `text`."""
         self.write = write
         self.add_class("-open")
@@ -92,7 +92,7 @@ class CardLine(Vertical):
         self._input.focus()
         self._look()
 
-    def turn(self, write: Write) -> None:
+    def turn(self, write: Writing) -> None:
         """The same text, written for another end."""
         self.write = write
         self._look()

@@ -6,7 +6,7 @@ from textual.errors import NoWidget
 
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.tui.parts.card_content import LazyMeaning, Send, Write
+from codeagent.tui.parts.card_content import LazyMeaning, Send, Writing
 from codeagent.tui.parts.line_pane import LinePane
 
 TOO_SOON = "ignored (just appeared): press again"
@@ -61,7 +61,7 @@ def allows(does: LazyMeaning) -> bool:
     match does:
         case Send():
             return any(isinstance(act, Answer) and act.decision.answer not in ("deny", "edit") for act in does.acts)
-        case Write():
+        case Writing():
             return does.allows
         case _:
             return False

@@ -9,7 +9,7 @@ from codeagent.core.approval_events import ApprovalRequested
 from codeagent.tui.parts.approval import ApprovalContext, approval_content
 from codeagent.tui.parts.approval_body import Asked, asked
 from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of
-from codeagent.tui.parts.card_content import CardContent, CardView, MarkChoice, MarkRow, Send, Turn, Write
+from codeagent.tui.parts.card_content import CardContent, CardView, MarkChoice, MarkRow, Send, ShowAs, Writing
 from codeagent.tui.state import Paused, PlanReady
 
 
@@ -82,11 +82,11 @@ class Waiting:
         """Nothing was answered about it yet."""
         return subject not in self._sent and (subject in self._asked or subject in subjects_of(self.boundary))
 
-    def begun(self, write: Write) -> str:
+    def begun(self, write: Writing) -> str:
         """What writing begins with: what was begun of it before."""
         return self._drafts.get((write.subject, write.purpose), write.text)
 
-    def keep(self, write: Write, text: str) -> None:
+    def keep(self, write: Writing, text: str) -> None:
         """Keep what is being written."""
         self._drafts[write.subject, write.purpose] = text
 
@@ -100,7 +100,7 @@ class Waiting:
             case _:
                 assert_never(what)
 
-    def turn(self, what: Turn) -> None:
+    def turn(self, what: ShowAs) -> None:
         """Show it another way."""
         match what.view:
             case "all":
