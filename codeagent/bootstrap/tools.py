@@ -24,6 +24,7 @@ from codeagent.session.fold import History
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
+from codeagent.tools.builtin import NAMES
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
@@ -48,11 +49,6 @@ from codeagent.workspace.instructions import Instructions, load_instructions
 from codeagent.workspace.skills import SkillFolders, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
-_BUILT_IN: tuple[type[Tool[Any]], ...] = (
-    Bash, Read, Write, Edit, List, Search, OutputRead, AskUser, GitCommit, Python, *JOB_TOOLS, ScratchpadTool,
-    SearchMemory, Info,
-)  # fmt: skip
-"""Every tool that some conversation has; rules may name them all."""
 _PROJECT_TOOLS = (".codeagent", "tools")
 
 
@@ -102,7 +98,7 @@ class ToolMakings:
             self._packages(),
             self._trust(),
             accept=self.place.trust_project,
-            elsewhere=[tool.name for tool in _BUILT_IN],
+            elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
             companions=lambda tools: (info,) if Info.is_useful(tools, self.skills) else (),
         )
         return catalog

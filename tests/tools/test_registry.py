@@ -1,5 +1,6 @@
 """The registry names every tool once and shows the model little."""
 
+import importlib
 import json
 from typing import ClassVar
 
@@ -7,6 +8,7 @@ import pytest
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.tool import NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.builtin import NAMES
 from codeagent.tools.catalog import ToolRegistry
 from tests.table import for_each
 from tests.tools.conftest import Toolbox
@@ -85,3 +87,10 @@ def test_definitions_are_plain_schemas_in_a_stable_order() -> None:
 def test_the_seven_tools_cost_the_model_less_than_four_kilobytes(box: Toolbox) -> None:
     sent = [[tool.name, tool.description, tool.parameters] for tool in box.registry.definitions()]
     assert len(json.dumps(sent)) < 4000
+
+
+@for_each("module", NAMES)
+def test_a_built_in_tool_has_the_name_of_its_module(module: str) -> None:
+    found = vars(importlib.import_module(f"codeagent.tools.builtin.{module}")).values()
+    own = [one for one in found if isinstance(one, type) and issubclass(one, Tool) and one.__module__.endswith(module)]
+    assert [tool.name for tool in own] == [module]

@@ -1,13 +1,11 @@
 """Warns the author of a tool about weaknesses that do not keep it from working."""
 
-import pkgutil
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools import builtin
+from codeagent.tools.builtin import NAMES
 from codeagent.tools.jobs import JOB_TOOLS
 from codeagent.tools.schema import tool_schema
 
@@ -35,15 +33,8 @@ def _of_name(name: str) -> Iterator[str]:
     plain = _plain(name)
     if name.lower() in _VAGUE or len(plain) < 2:
         yield f"the name {name} does not say what the tool does; the model chooses by the name"
-    if plain in _built_in():
+    if plain in map(_plain, (*NAMES, *(tool.name for tool in JOB_TOOLS))):
         yield f"the name {name} is easily mixed up with a built-in tool; choose another one"
-
-
-@cache
-def _built_in() -> frozenset[str]:
-    """The plain names of all built-in tools: each has a module of its name, but for those of jobs."""
-    modules = [module.name for module in pkgutil.iter_modules(builtin.__path__)]
-    return frozenset(_plain(name) for name in [*modules, *(tool.name for tool in JOB_TOOLS)])
 
 
 def _plain(name: str) -> str:
