@@ -6,11 +6,9 @@ from collections.abc import Callable
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 from textual.timer import Timer
-from textual.widgets import Input
 
 from codeagent.core.acts import SendToJob, StopJob
 from codeagent.core.errors import CodeagentError
@@ -18,11 +16,11 @@ from codeagent.core.jobs import Job, JobStatus
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.escape import AGAIN
 from codeagent.tui.pages.info import OutputScreen
-from codeagent.tui.pages.page import Panel
+from codeagent.tui.pages.page import ListPanel
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.output import JobTail
-from codeagent.tui.parts.rows import HintKey, HintKeys, Part, TitleRow, fit, joined_width, styled
+from codeagent.tui.parts.rows import HintKey, Part, TitleRow, fit, joined_width, styled
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
@@ -36,7 +34,6 @@ _TOGETHER = 0.05
 """Seconds within which changes are drawn as one."""
 _SMALL = 30
 """Rows of a screen that is covered whole."""
-_WRITING = (HintKey("Enter", "sends it", "keep"), HintKey("Esc", "ends writing", "close"))
 
 
 def parts_of(row: Job, width: int, now: float, palette: Palette) -> Parts:
@@ -109,7 +106,7 @@ class JobList(MarkedList[Job]):
         return parts_of(row, width, self._clock(), palette)
 
 
-class JobsScreen(Panel[None]):
+class JobsScreen(ListPanel):
     """Lies over the lower part of the conversation, which goes on; on a small screen over all of it."""
 
     DEFAULT_CSS = """
@@ -117,41 +114,27 @@ class JobsScreen(Panel[None]):
         & > Vertical { height: 75%; }
         & > Vertical.-whole { height: 100%; }
         & JobTail { padding: 0 1 0 3; }
-        & LineInput { display: none; }
-        & LineInput.-open { display: block; }
     }
     """
-    AUTO_FOCUS = ""
     BINDINGS = bindings("jobs")
 
     def __init__(
         self, state: UiState, client: SessionClient, *, marked: str = "", clock: Callable[[], float] = time.time
     ) -> None:
         """`marked` is the id of the job the mark begins on. `clock` gives seconds since the epoch."""
-        super().__init__()
-        self._state = state
-        self._client = client
-        self._title = TitleRow("Jobs")
-        self._list = JobList(state.jobs, marked, clock=clock)
         self._about = TitleRow("")
         self._tail = JobTail(state.jobs)
-        self._line = LineInput(placeholder="text for the job", compact=True)
+        self.rows: JobList
+        rows, line = JobList(state.jobs, marked, clock=clock), LineInput(placeholder="text for the job", compact=True)
+        super().__init__("Jobs", rows, line, between=(self._about, self._tail))
+        self._state = state
+        self._client = client
         self._writing_to = ""
-        """Id of the job that is written to; empty while nothing is written."""
+        """Id of the job that is, or was last, written to."""
         self._asked = ("", -AGAIN)
         """Which job it was asked about whether to stop it, and when, in seconds that never go back."""
         self._pending: Timer | None = None
         self._ticker: Timer | None = None
-        self._hints = HintKeys()
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._title
-            yield self._list
-            yield self._about
-            yield self._tail
-            yield self._line
-            yield self._hints
 
     def on_mount(self) -> None:
         self._state.jobs.watch(self._changed)
@@ -170,109 +153,83 @@ class JobsScreen(Panel[None]):
     def on_resize(self, event: Resize) -> None:
         whole = event.size.height < _SMALL
         self.query_one(Vertical).set_class(whole, "-whole")
-        self._list.styles.max_height = max(1, (event.size.height if whole else event.size.height * 3 // 4) // 3)
-
-    def action_mark(self, step: int) -> None:
-        if not self._writing_to:
-            self._forget()
-            self._list.move(step)
+        self.rows.styles.max_height = max(1, (event.size.height if whole else event.size.height * 3 // 4) // 3)
 
     def action_turn(self, key: str) -> None:
-        self._forget()
+        self.settle()
         self._tail.turn(key)
 
     def action_output(self) -> None:
-        if (row := self._list.marked) is not None and not self._writing_to:
-            self._forget()
+        if (row := self.rows.marked) is not None and not self.writing:
+            self.settle()
             self.app.run_worker(self._open_output(row))
 
     def action_stop(self) -> None:
-        row = self._list.marked
+        row = self.rows.marked
         if row is None:
             return
         if row.status != "running":
-            self._hints.tell(f"{row.id} is no longer running")
+            self.hints.tell(f"{row.id} is no longer running")
             return
         asked, when = self._asked
         if asked == row.id and time.monotonic() - when < AGAIN:
             self.action_yes()
             return
         self._asked = (row.id, time.monotonic())
-        self._hints.tell(f"stop {row.id}? s again within 2 s, or y, stops it; any other key leaves it")
+        self.hints.tell(f"stop {row.id}? s again within 2 s, or y, stops it; any other key leaves it")
 
     def action_yes(self) -> None:
         asked, _ = self._asked
-        self._forget()
+        self.settle()
         if asked:
             self.app.run_worker(self._stop(asked))  # of the app: closing the panel must not end it half way
 
     def action_send(self) -> None:
-        row = self._list.marked
-        self._forget()
+        row = self.rows.marked
+        self.settle()
         if row is None:
             return
         if not row.takes_input:
-            self._hints.tell(f"{row.id} takes no text")
+            self.hints.tell(f"{row.id} takes no text")
             return
         self._writing_to = row.id
-        self._line.add_class("-open")
-        self._line.focus()
-        self._hints.show(_WRITING)
-
-    def action_close(self) -> None:
-        if not self._writing_to:
-            self.dismiss(None)
-            return
-        self._writing_to = ""
-        self._line.remove_class("-open")
-        self._hints.tell("")
-        self._hints.show(self._keys())
-        self.set_focus(None)
-
-    def action_keep(self) -> None:
-        """Send what is written in the line, by a click on its hint; Enter does the same there."""
-        self._send(self._line.value)
-
-    @on(Input.Submitted)
-    def _submitted(self, message: Input.Submitted) -> None:
-        message.stop()
-        self._send(message.value)
+        self.write(self.line.value, "sends it", "ends writing")
 
     @on(JobList.Marked)
     @on(JobList.Clicked)
     def _marked(self, message: JobList.Marked | JobList.Clicked) -> None:
         message.stop()
-        self._forget()
+        self.settle()
         self._sync()
 
-    def _send(self, text: str) -> None:
+    def sent(self, text: str) -> None:
         refused = self._client.do(SendToJob(self._writing_to, text))
         if refused is not None:
-            self._hints.tell(refused.reason)
+            self.hints.tell(refused.reason)
             return
-        self._line.value = ""
-        self._hints.tell(f"sent to {self._writing_to}")
+        self.line.value = ""
+        self.hints.tell(f"sent to {self._writing_to}")
 
     async def _stop(self, job_id: str) -> None:
-        self._hints.tell(f"stopping {job_id}")
+        self.hints.tell(f"stopping {job_id}")
         refused = await self._client.finish(StopJob(job_id))
-        self._hints.tell("" if refused is None else refused.reason)
+        self.hints.tell("" if refused is None else refused.reason)
 
     async def _open_output(self, row: Job) -> None:
         try:
             text = await self._client.job_output(row.id)
         except CodeagentError as error:
-            self._hints.tell(str(error))
+            self.hints.tell(str(error))
             return
         if text is None:
-            self._hints.tell("only the end of what it printed was kept")
+            self.hints.tell("only the end of what it printed was kept")
             return
         self.app.push_screen(OutputScreen(f"{row.id} · {row.title}", text))
 
-    def _forget(self) -> None:
+    def settle(self) -> None:
         """What was asked is not answered, and what was said was read."""
         self._asked = ("", -AGAIN)
-        self._hints.tell("")
+        super().settle()
 
     def _changed(self) -> None:
         if self._pending is None and self.is_attached:
@@ -283,14 +240,14 @@ class JobsScreen(Panel[None]):
         self._pending = None
         running, count = self._state.jobs.running, len(self._state.jobs.rows)
         waits = ("approval needed: Esc to return",) if self._state.approvals.waiting else ()
-        self._title.tell(" · ".join([*waits, f"{running} running", f"{count} in all"]))
-        self._list.sync()
-        if (row := self._list.marked) is not None:
+        self.title_row.tell(" · ".join([*waits, f"{running} running", f"{count} in all"]))
+        self.rows.sync()
+        if (row := self.rows.marked) is not None:
             self._about.name_it(f"{row.id} · {row.title}")
             self._about.tell(row.summary or (f"{ports_text(row)} inside the sandbox" if row.ports else ""))
             self._tail.show(row.id)
-        if not self._writing_to:
-            self._hints.show(self._keys())
+        if not self.writing:
+            self.hints.show(self.keys())
         if running and self._ticker is None:
             self._ticker = self.set_interval(1.0, self._tick)
         elif not running and self._ticker is not None:
@@ -299,11 +256,11 @@ class JobsScreen(Panel[None]):
 
     def _tick(self) -> None:
         self._state.jobs.count(self._client.job_lines())
-        self._list.sync()
+        self.rows.sync()
 
-    def _keys(self) -> tuple[HintKey, ...]:
+    def keys(self) -> tuple[HintKey, ...]:
         """What can be done with the marked job."""
-        row = self._list.marked
+        row = self.rows.marked
         names = [("output", "whole output")]
         if row is not None and row.status == "running":
             names.append(("stop", "stop"))

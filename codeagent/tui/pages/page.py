@@ -1,20 +1,26 @@
 """What lies over the conversation until it is closed: pages to read, and panels over its lower part."""
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.events import Paste
 from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Input
 
 from codeagent.tui.actions import bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import BY_ID
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import Guard
+from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
+from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.rows import HintKey, HintKeys, HintRow, TitleRow
 
 ResultT = TypeVar("ResultT")
@@ -42,6 +48,10 @@ class Guarded(ModalScreen[ResultT]):
         """The key in force for an action, as a user reads it."""
         return keymap_of(self).shown(action)
 
+    def action_close(self) -> None:
+        """Close it without an answer."""
+        self.dismiss(None)
+
     def _window_came_back(self, focused: bool) -> None:
         if focused:
             self.guard.close()
@@ -63,14 +73,95 @@ class Panel(Guarded[ResultT]):
     }
     """
 
+
+class ListPanel(Panel[None]):
+    """A marked list, what can be done with its marked row, and a line that opens where that is to write something."""
+
+    DEFAULT_CSS = """
+    ListPanel {
+        & LineInput { display: none; }
+        & LineInput.-open { display: block; }
+    }
+    """
+    AUTO_FOCUS = ""
+
+    def __init__(self, title: str, rows: MarkedList[Any], line: LineInput, between: Sequence[Widget] = ()) -> None:
+        """`between` stands below the list and above the line."""
+        super().__init__()
+        self.title_row = TitleRow(title)
+        self.rows = rows
+        self.line = line
+        self.hints = HintKeys()
+        self._between = between
+
+    @abstractmethod
+    def keys(self) -> Sequence[HintKey]:
+        """What can be done now."""
+
+    @abstractmethod
+    def sent(self, text: str) -> None:
+        """Act on what was written in the line."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self.title_row
+            yield self.rows
+            yield from self._between
+            yield self.line
+            yield self.hints
+
+    @property
+    def writing(self) -> bool:
+        """The line is open: keys of the list are text."""
+        return self.line.has_class("-open")
+
+    def settle(self) -> None:
+        """Forget what was said in place of the hints: it was read."""
+        self.hints.tell("")
+
+    def write(self, text: str, keeps: str, leaves: str) -> None:
+        """Open the line with that text; the other two say what Enter and Esc do."""
+        self.settle()
+        self.line.add_class("-open")
+        self.line.value = text
+        self.line.cursor_position = len(text)
+        self.line.focus()
+        self.hints.show((HintKey("Enter", keeps, "keep"), HintKey("Esc", leaves, "close")))
+
+    def stop_writing(self) -> None:
+        """Close the line, and give the keys back to the list."""
+        self.line.remove_class("-open")
+        self.settle()
+        self.hints.show(self.keys())
+        self.set_focus(None)
+
     def hint(self, row_id: str, words: str) -> HintKey:
         """A key of the table with what it does here; a click on it does the same."""
         return HintKey(self.key(row_id), words, BY_ID[row_id].pressed)
+
+    def action_close(self) -> None:
+        if self.writing:
+            self.stop_writing()
+        else:
+            super().action_close()
+
+    def action_keep(self) -> None:
+        self.sent(self.line.value)
+
+    def action_mark(self, step: int) -> None:
+        if not self.writing:
+            self.settle()
+            self.rows.move(step)
 
     @on(HintKeys.Picked)
     async def _picked(self, message: HintKeys.Picked) -> None:
         message.stop()
         await self.run_action(message.action)
+
+    @on(Input.Submitted)
+    def _submitted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self.sent(message.value)
 
 
 class TextPane(LinePane):
@@ -140,9 +231,6 @@ class Page(Guarded[ResultT]):
     def whole(self) -> str:
         """What is copied where nothing is selected."""
         return self.pane.everything()
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     def action_turn(self, key: str) -> None:
         self.settle()

@@ -8,8 +8,9 @@ from typing import assert_never
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
+from textual import on
 from textual.app import ComposeResult
-from textual.screen import ModalScreen
+from textual.events import Mount
 
 from codeagent.config.paths import PROJECT_FILE, user_config_file
 from codeagent.core.acts import AllowRule, RevokeRule
@@ -17,7 +18,7 @@ from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.actions import bindings
-from codeagent.tui.pages.page import Page, TextPane
+from codeagent.tui.pages.page import Guarded, Page, TextPane
 from codeagent.tui.pages.rule_editor import RuleEditor
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.rows import HintRow, TitleRow
@@ -205,7 +206,7 @@ def _decision_facts(row: LedgerRow) -> tuple[str, Facts, str]:
     return "Decision", facts, row.what
 
 
-class PermissionsScreen(ModalScreen[None]):
+class PermissionsScreen(Guarded[None]):
     """Covers the conversation, which goes on; what happens meanwhile shows."""
 
     DEFAULT_CSS = """
@@ -235,12 +236,10 @@ class PermissionsScreen(ModalScreen[None]):
         yield self._list
         yield self._hints
 
-    async def on_mount(self) -> None:
+    @on(Mount)
+    async def _begin(self) -> None:
         await self._refresh()
         self.set_interval(_LOOK, self._look)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     def action_move(self, step: int) -> None:
         self._hints.tell("")

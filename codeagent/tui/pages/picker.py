@@ -69,9 +69,6 @@ class Picker(Panel[str | None]):
         if self._list.marked is not None:
             self.dismiss(self._list.marked.key)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
     def action_move(self, step: int) -> None:
         self._list.move(step)
 

@@ -1,23 +1,21 @@
 """What waits to be read by the agent: each text can be edited, moved, and taken back into the composer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual import on
-from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.events import Resize
 from textual.widgets import Input
 
 from codeagent.core.acts import Queued, Refused, Reorder, Rewrite, TakeBack
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.actions import bindings
-from codeagent.tui.pages.page import Panel
+from codeagent.tui.pages.page import ListPanel
 from codeagent.tui.parts.checks import fits_line
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.queued import by_lane, lane_of, text_parts, title_parts
-from codeagent.tui.parts.rows import HintKey, HintKeys, TitleRow
+from codeagent.tui.parts.rows import HintKey
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import QueuedMessages
@@ -25,7 +23,6 @@ from codeagent.tui.state import QueuedMessages
 _AROUND = 3
 """Rows of the panel besides the list."""
 _GONE = "the agent has already read it"
-_WRITING = (HintKey("Enter", "keeps it", "keep"), HintKey("Esc", "leaves it as it was", "close"))
 
 
 class QueueList(MarkedList[Queued | str]):
@@ -71,126 +68,90 @@ def _rows(queue: QueuedMessages) -> list[Queued | str]:
     return rows
 
 
-class QueuePage(Panel[None]):
+class QueuePage(ListPanel):
     """Lies over the lower part of the conversation; closes when nothing waits any more."""
 
-    DEFAULT_CSS = """
-    QueuePage {
-        & LineInput { display: none; }
-        & LineInput.-open { display: block; }
-    }
-    """
-    AUTO_FOCUS = ""
     BINDINGS = bindings("queue")
 
     def __init__(self, queue: QueuedMessages, client: SessionClient, restore: Callable[[str], None]) -> None:
         """`restore` puts text of the user's that would be lost into the composer."""
-        super().__init__()
+        self.rows: QueueList
+        super().__init__("Queued messages", QueueList(queue), LineInput(compact=True, select_on_focus=False))
         self._queue = queue
         self._client = client
         self._restore = restore
-        self._title = TitleRow("What waits to be read", f"{len(queue.items)}")
-        self._list = QueueList(queue)
-        self._line = LineInput(compact=True, select_on_focus=False)
         self._edited: Queued | None = None
         """What is written in the line."""
-        self._hints = HintKeys()
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._title
-            yield self._list
-            yield self._line
-            yield self._hints
 
     def on_mount(self) -> None:
-        self._show_keys()
+        self.title_row.tell(f"{len(self._queue.items)}")
+        self.hints.show(self.keys())
         self._queue.watch(self._sync)
 
     def on_unmount(self) -> None:
         self._queue.unwatch(self._sync)
 
     def on_resize(self, event: Resize) -> None:
-        self._list.styles.max_height = max(1, event.size.height * 3 // 4 - _AROUND)
+        self.rows.styles.max_height = max(1, event.size.height * 3 // 4 - _AROUND)
 
-    def action_mark(self, step: int) -> None:
-        if self._edited is None:
-            self._hints.tell("")
-            self._list.move(step)
+    def keys(self) -> Sequence[HintKey]:
+        words = {"edit": "edit", "later": "later", "earlier": "earlier", "take_back": "take it back", "close": "closes"}
+        return [self.hint(f"queue.{name}", said) for name, said in words.items()]
 
     def action_shift(self, step: int) -> None:
-        item = self._list.text
+        item = self.rows.text
         if self._edited is not None or item is None:
             return
-        place = self._list.place(step)
+        place = self.rows.place(step)
         if place is None:
-            self._hints.tell("it is the first of its lane" if step < 0 else "it is the last of its lane")
+            self.hints.tell("it is the first of its lane" if step < 0 else "it is the last of its lane")
             return
-        self._hints.tell("")
+        self.settle()
         self._tell(self._client.do(Reorder(item.id, place)))
 
     def action_take_back(self) -> None:
-        item = self._list.text
+        item = self.rows.text
         if self._edited is None and item is not None:
-            self._hints.tell("")
+            self.settle()
             self._tell(self._client.do(TakeBack(item.id)))
 
     def action_edit(self) -> None:
-        item = self._list.text
+        item = self.rows.text
         if self._edited is not None or item is None:
             return
-        self._hints.tell("")
+        self.settle()
         if not fits_line(item.text):
             self.run_worker(self._edit_outside(item), group="edit", exclusive=True)
             return
         self._edited = item
-        self._line.add_class("-open")
-        self._line.value = item.text
-        self._line.cursor_position = len(item.text)
-        self._line.focus()
-        self._hints.show(_WRITING)
-
-    def action_close(self) -> None:
-        if self._edited is not None:
-            self._stop_writing()
-        else:
-            self.dismiss(None)
-
-    def action_keep(self) -> None:
-        """Take what is written in the line, by a click on its hint; Enter does the same there."""
-        self._keep(self._line.value)
+        self.write(item.text, "keeps it", "leaves it as it was")
 
     @on(Input.Changed)
     def _written(self, message: Input.Changed) -> None:
         message.stop()
-        self._hints.tell("")
-
-    @on(Input.Submitted)
-    def _submitted(self, message: Input.Submitted) -> None:
-        message.stop()
-        self._keep(message.value)
+        self.settle()
 
     def _sync(self) -> None:
         """Show what waits now, after what changed it is done."""
-        self._list.sync()
+        self.rows.sync()
         self.call_later(self._changed)
 
     def _changed(self) -> None:
         waiting = self._queue.items
-        self._title.tell(f"{len(waiting)}")
+        self.title_row.tell(f"{len(waiting)}")
         if self._edited is not None and all(item.id != self._edited.id for item in waiting):
-            self._lost(self._edited, self._line.value)
+            self._lost(self._edited, self.line.value)
         if not waiting and self.is_current:
             self.dismiss(None)
 
-    def _keep(self, text: str) -> None:
+    def sent(self, text: str) -> None:
         item = self._edited
         if item is None:
             return
         if not text.strip():
-            self._hints.tell("it is empty: Esc leaves it as it was")
+            self.hints.tell("it is empty: Esc leaves it as it was")
             return
-        self._stop_writing()
+        self.stop_writing()
         self._rewrite(item, text)
 
     def _rewrite(self, item: Queued, text: str) -> None:
@@ -204,31 +165,24 @@ class QueuePage(Panel[None]):
         changed = text.strip() and text != item.text
         if changed:
             self._restore(text)
-        self._stop_writing()
-        self._hints.tell(f"{why}; what you wrote is in the composer" if changed else why)
+        self.stop_writing()
+        self.hints.tell(f"{why}; what you wrote is in the composer" if changed else why)
 
-    def _stop_writing(self) -> None:
+    def stop_writing(self) -> None:
         self._edited = None
-        self._line.remove_class("-open")
-        self._hints.tell("")
-        self._show_keys()
-        self.set_focus(None)
-
-    def _show_keys(self) -> None:
-        words = {"edit": "edit", "later": "later", "earlier": "earlier", "take_back": "take it back", "close": "closes"}
-        self._hints.show([self.hint(f"queue.{name}", said) for name, said in words.items()])
+        super().stop_writing()
 
     def _tell(self, refused: Refused | None) -> None:
         if refused is not None:
-            self._hints.tell(refused.reason)
+            self.hints.tell(refused.reason)
 
     async def _edit_outside(self, item: Queued) -> None:
         try:
             text = await edit_in_editor(self.app, item.text)
         except CodeagentError as error:
-            self._hints.tell(str(error))
+            self.hints.tell(str(error))
             return
         if text.strip():
             self._rewrite(item, text)
         else:
-            self._hints.tell("it would be empty: it stays as it was")
+            self.hints.tell("it would be empty: it stays as it was")

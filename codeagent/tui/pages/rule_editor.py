@@ -52,7 +52,7 @@ class _Scope(RowWidget):
 
 
 class RuleEditor(Panel[str]):
-    """Lies over the lower rows; stays until the rule was taken. Gives what was done, empty after Esc."""
+    """Lies over the lower rows; stays until the rule was taken. Gives what was done, None after Esc."""
 
     BINDINGS = bindings("rule")
 
@@ -80,9 +80,6 @@ class RuleEditor(Panel[str]):
     def action_scope(self) -> None:
         self._scope.kept = not self._scope.kept
         self._scope.refresh()
-
-    def action_close(self) -> None:
-        self.dismiss("")
 
     async def action_take(self) -> None:
         text, kept = self.query_one(LineInput).value.strip(), self._scope.kept
