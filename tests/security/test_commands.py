@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from codeagent.core.policy import Policy, Rule
 from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.known_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
-from codeagent.tools.shell.strict import Program, strict_commands
+from codeagent.tools.shell.strict import Program, flags, strict_commands
 from codeagent.tools.shell.syntax import command_key
 from tests.effort import part, times
 from tests.security.everyday_commands import EVERYDAY, EXPANDING
@@ -83,7 +83,7 @@ def test_a_flag_that_is_not_known_is_asked_about(name: str) -> None:
     [*(TEXT_PROGRAMS | SYSTEM_PROGRAMS).items(), *((f"git {name}", known) for name, known in GIT_COMMANDS.items())],
 )
 def test_an_abbreviated_flag_is_asked_about(name: str, known: Program) -> None:
-    everything = known.switches | known.valued | known.optional
+    everything = flags(f"{known.switches} {known.valued} {known.optional}")
     for flag in part(sorted(flag for flag in everything if flag.startswith("--")), 8):
         for short in {flag[:-1], flag[: len(flag) // 2 + 1]} - everything - {"--", "-"}:
             assert asks(f"{name} {short} x"), short

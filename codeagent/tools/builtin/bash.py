@@ -95,7 +95,7 @@ class Bash(Tool[BashArgs]):
             return replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
         if args.run_in_background or (args.timeout or 0) > UNASKED_SECONDS:
             key = replace(key, reads_only=False, reading=frozenset())
-        unseen = self._exposed() if key.reads_only and any(map(sweeps, key.parts)) else ""
+        unseen = self._exposed() if key.reads_only and sweeps(args.command) else ""
         sensitive = self._always_ask or unseen
         return replace(key, sensitive=sensitive, reads_only=False, reading=frozenset()) if sensitive else key
 

@@ -8,7 +8,7 @@ names (a filter, a diff driver) still runs: inside the sandbox, and nothing ther
 import re
 from collections.abc import Callable
 
-from codeagent.tools.shell.strict import ParsedFlags, Program, program
+from codeagent.tools.shell.strict import ParsedFlags, Program
 
 _SIGNED = re.compile(r"%G|signature|%\(sig", re.IGNORECASE)
 
@@ -41,7 +41,7 @@ _LOG_VALUED = (
 )
 _LOG_OPTIONAL = " --decorate --branches --tags --remotes --pretty --no-walk --notes"
 _LISTS = ("--list", "-l", "-n", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
-_CHANGES = program(_DIFF + " -rt --root --no-commit-id", _DIFF_VALUED, _DIFF_OPTIONAL)
+_CHANGES = Program(_DIFF + " -rt --root --no-commit-id", _DIFF_VALUED, _DIFF_OPTIONAL)
 _REFS = "--sort --format --points-at"
 
 
@@ -76,32 +76,32 @@ def _gets(arguments: ParsedFlags) -> bool:
     return arguments.has(*asks) or (len(arguments.operands) == 1 and "." in arguments.operands[0].text)
 
 
-_HISTORY = program(_DIFF + _LOG, _DIFF_VALUED + _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_unsigned)
+_HISTORY = Program(_DIFF + _LOG, _DIFF_VALUED + _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_unsigned)
 
 GIT_COMMANDS: dict[str, Program] = {
     "log": _HISTORY,
     "show": _HISTORY,
     "whatchanged": _HISTORY,
-    "rev-list": program(_DIFF + _LOG + " --count --objects --timestamp", _LOG_VALUED, _LOG_OPTIONAL, check=_unsigned),
+    "rev-list": Program(_DIFF + _LOG + " --count --objects --timestamp", _LOG_VALUED, _LOG_OPTIONAL, check=_unsigned),
     "diff": _CHANGES,
     "diff-tree": _CHANGES,
     "diff-index": _CHANGES,
     "diff-files": _CHANGES,
     "range-diff": _CHANGES,
-    "status": program(
+    "status": Program(
         "-sbvz --short --branch --long --verbose --no-column --ahead-behind --no-ahead-behind --renames --no-renames"
         " --show-stash",
         "",
         "-u --porcelain --untracked-files --ignored --ignore-submodules --column --find-renames",
         opens=False,
     ),
-    "blame": program(
+    "blame": Program(
         "-ltfnsewpb --porcelain --line-porcelain --incremental --root --color-lines --color-by-age --show-stats"
         " --show-name --show-number --show-email",
         "-L --date --since --ignore-rev",
         "-MC --abbrev",
     ),
-    "branch": program(
+    "branch": Program(
         "-arvi --all --remotes --verbose --show-current --list --merged --no-merged --contains --no-contains"
         " --no-color --no-column --ignore-case",
         _REFS,
@@ -109,23 +109,23 @@ GIT_COMMANDS: dict[str, Program] = {
         opens=False,
         check=_only_lists,
     ),
-    "tag": program(
+    "tag": Program(
         "-li --list --merged --no-merged --contains --no-contains --no-column --ignore-case",
         _REFS,
         "-n --column --color",
         opens=False,
         check=_only_lists,
     ),
-    "remote": program("-v --verbose --push --all", opens=False, check=_shows_remotes),
-    "reflog": program(_DIFF + _LOG, _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_shows_reflog),
-    "stash": program(
+    "remote": Program("-v --verbose --push --all", opens=False, check=_shows_remotes),
+    "reflog": Program(_DIFF + _LOG, _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_shows_reflog),
+    "stash": Program(
         _DIFF + _LOG + " --include-untracked --only-untracked",
         _LOG_VALUED,
         _DIFF_OPTIONAL + _LOG_OPTIONAL,
         check=_first_is("list", "show"),
     ),
-    "worktree": program("-vz --porcelain --verbose", opens=False, check=_first_is("list")),
-    "rev-parse": program(
+    "worktree": Program("-vz --porcelain --verbose", opens=False, check=_first_is("list")),
+    "rev-parse": Program(
         "-q --quiet --verify --show-toplevel --git-dir --absolute-git-dir --git-common-dir --show-prefix --show-cdup"
         " --is-inside-work-tree --is-inside-git-dir --is-bare-repository --is-shallow-repository --symbolic"
         " --symbolic-full-name --all --revs-only --no-revs --show-superproject-working-tree --show-object-format",
@@ -133,29 +133,29 @@ GIT_COMMANDS: dict[str, Program] = {
         "--abbrev-ref --short --branches --tags --remotes",
         opens=False,
     ),
-    "ls-files": program(
+    "ls-files": Program(
         "-cdmoisuktvz --cached --deleted --modified --others --ignored --stage --unmerged --killed --exclude-standard"
         " --directory --no-empty-directory --error-unmatch --full-name --eol --deduplicate --recurse-submodules",
         "-x --exclude --with-tree",
         "--abbrev",
         opens=False,
     ),
-    "ls-tree": program(
+    "ls-tree": Program(
         "-drtlz --name-only --name-status --object-only --full-name --full-tree --long", "", "--abbrev", opens=False
     ),
-    "describe": program(
+    "describe": Program(
         "--all --tags --contains --exact-match --long --always --first-parent --debug",
         "--candidates --match --exclude",
         "--abbrev --dirty --broken",
         opens=False,
     ),
-    "shortlog": program(
+    "shortlog": Program(
         "-nsec --numbered --summary --email --committer" + _LOG,
         "--group" + _LOG_VALUED.replace(" -nL ", " -L "),
         _LOG_OPTIONAL,
         check=_unsigned,
     ),
-    "grep": program(
+    "grep": Program(
         "-niwvlLcEFGPhHoqpWaIrz -# --cached --untracked --no-index --name-only --files-with-matches --count --column"
         " --files-without-match --line-number --ignore-case --word-regexp --heading --break --and --or --not"
         " --all-match --no-color --null --exclude-standard --recurse-submodules --fixed-strings --extended-regexp"
@@ -165,8 +165,8 @@ GIT_COMMANDS: dict[str, Program] = {
         patterns=1,
         pattern_flags="-e",
     ),
-    "cat-file": program("-tsep"),
-    "config": program(
+    "cat-file": Program("-tsep"),
+    "config": Program(
         "-lz --get --get-all --get-regexp --list --global --local --system --worktree --show-origin --show-scope"
         " --name-only --null --bool --int --path --includes",
         "--type --default",
@@ -174,21 +174,21 @@ GIT_COMMANDS: dict[str, Program] = {
         most=2,
         check=_gets,
     ),
-    "show-ref": program(
+    "show-ref": Program(
         "-dsq --head --heads --tags --branches --verify --quiet --dereference", "", "--hash --abbrev", opens=False
     ),
-    "for-each-ref": program(
+    "for-each-ref": Program(
         "--merged --no-merged --contains --no-contains --ignore-case",
         f"--count --exclude {_REFS}",
         opens=False,
         check=_unsigned,
     ),
-    "symbolic-ref": program("-q --quiet --short", opens=False, most=1),
-    "merge-base": program("-a --all --is-ancestor --octopus --independent", "", "--fork-point", opens=False),
-    "name-rev": program("--name-only --tags --always --all", "--refs --exclude", opens=False),
-    "cherry": program("-v --verbose", "", "--abbrev", opens=False),
-    "check-ignore": program("-vqnz --verbose --quiet --non-matching --no-index", opens=False),
-    "check-attr": program("-az --all --cached", opens=False),
-    "count-objects": program("-vH --verbose --human-readable", opens=False),
-    "version": program("--build-options", opens=False, most=0),
+    "symbolic-ref": Program("-q --quiet --short", opens=False, most=1),
+    "merge-base": Program("-a --all --is-ancestor --octopus --independent", "", "--fork-point", opens=False),
+    "name-rev": Program("--name-only --tags --always --all", "--refs --exclude", opens=False),
+    "cherry": Program("-v --verbose", "", "--abbrev", opens=False),
+    "check-ignore": Program("-vqnz --verbose --quiet --non-matching --no-index", opens=False),
+    "check-attr": Program("-az --all --cached", opens=False),
+    "count-objects": Program("-vH --verbose --human-readable", opens=False),
+    "version": Program("--build-options", opens=False, most=0),
 }

@@ -9,15 +9,15 @@ not here: two programs have that name, and neither's flags are the other's.
 
 import re
 
-from codeagent.tools.shell.strict import ParsedFlags, Program, program
+from codeagent.tools.shell.strict import ParsedFlags, Program
 
 _HELP = "--help --version"
 _FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ #0]*\d{0,3}(?:\.\d{0,3})?[sdiuoxXeEfgGcbq]|\\[nrte\\\"'abfv])*")
-_SUM = program(
+_SUM = Program(
     f"-bctwz --binary --text --tag --zero --quiet --status --strict --warn --ignore-missing --check {_HELP}",
     whatever=True,
 )
-_GREP = program(
+_GREP = Program(
     "-EFGPinvwxclLqshHoabzZrRyUIT -# --extended-regexp --fixed-strings --basic-regexp --perl-regexp --ignore-case"
     " --no-ignore-case --invert-match --word-regexp --line-regexp --count --files-with-matches --files-without-match"
     " --quiet --silent --no-messages --with-filename --no-filename --only-matching --line-number --byte-offset --null"
@@ -29,7 +29,7 @@ _GREP = program(
     pattern_flags="-ef --regexp --file",
     whatever=True,
 )
-_RIPGREP = program(
+_RIPGREP = Program(
     "-niSswFxvclopPLNHIuUqab0 --line-number --no-line-number --ignore-case --smart-case --case-sensitive --word-regexp"
     " --fixed-strings --line-regexp --invert-match --count --count-matches --files-with-matches --files-without-match"
     " --only-matching --pretty --pcre2 --with-filename --no-filename --heading --no-heading --hidden --no-hidden"
@@ -46,8 +46,8 @@ _ENDS_OF_FILES = f"-qvz -# --quiet --silent --verbose --zero-terminated {_HELP}"
 _DURATION = re.compile(r"\d{1,2}(?:\.\d+)?s?")
 _NUMBER = re.compile(r"\d{1,5}")
 _OLD_PS_FLAGS = re.compile(r"[auxwfrjlvmh]+")
-_NO_FLAGS = program(opens=False)
-_NOTHING = program(opens=False, most=0)
+_NO_FLAGS = Program(opens=False)
+_NOTHING = Program(opens=False, most=0)
 _LONG = frozenset({"--version"})
 VERSION_FLAGS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "bash", "ruff", "uv", "tar", "git"), _LONG),
@@ -82,39 +82,39 @@ def _lists(arguments: ParsedFlags) -> bool:
 
 
 TEXT_PROGRAMS: dict[str, Program] = {
-    "cat": program(
+    "cat": Program(
         "-nAbseEtTvu --number --show-all --number-nonblank --squeeze-blank --show-ends --show-tabs"
         f" --show-nonprinting {_HELP}",
         whatever=True,
     ),
-    "head": program(_ENDS_OF_FILES, "-nc --lines --bytes", whatever=True),
-    "tail": program(_ENDS_OF_FILES, "-nc --lines --bytes", check=_has_no_old_form),
-    "wc": program(
+    "head": Program(_ENDS_OF_FILES, "-nc --lines --bytes", whatever=True),
+    "tail": Program(_ENDS_OF_FILES, "-nc --lines --bytes", check=_has_no_old_form),
+    "wc": Program(
         f"-lwcmL --lines --words --bytes --chars --max-line-length {_HELP}", "--total", opens=False, whatever=True
     ),
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
     "rg": _RIPGREP,
-    "sort": program(
+    "sort": Program(
         "-nrufhVbscCgMRzdim --numeric-sort --reverse --unique --ignore-case --human-numeric-sort --version-sort"
         " --stable --check --merge --ignore-leading-blanks --general-numeric-sort --month-sort --zero-terminated"
         f" --dictionary-order --debug {_HELP}",
         "-kt --key --field-separator --sort",
     ),
-    "uniq": program(
+    "uniq": Program(
         f"-cduizD --count --repeated --unique --ignore-case --zero-terminated {_HELP}",
         "-fsw --skip-fields --skip-chars --check-chars",
         "--all-repeated --group",
         most=1,
     ),
-    "cut": program(
+    "cut": Program(
         f"-snz --complement --only-delimited --zero-terminated {_HELP}",
         "-dfcb --delimiter --fields --characters --bytes --output-delimiter",
         whatever=True,
     ),
-    "tr": program(f"-dscCt --delete --squeeze-repeats --complement --truncate-set1 {_HELP}", opens=False),
-    "diff": program(
+    "tr": Program(f"-dscCt --delete --squeeze-repeats --complement --truncate-set1 {_HELP}", opens=False),
+    "diff": Program(
         "-urqNwbBiaspydtTE --recursive --brief --new-file --ignore-all-space --ignore-space-change --ignore-blank-lines"
         " --ignore-case --text --report-identical-files --show-c-function --side-by-side --suppress-common-lines"
         " --strip-trailing-cr --minimal --expand-tabs --no-dereference --ignore-tab-expansion --ignore-trailing-space"
@@ -122,34 +122,34 @@ TEXT_PROGRAMS: dict[str, Program] = {
         "-UCxIWL --exclude --ignore-matching-lines --width --label",
         "-c --unified --context --color",
     ),
-    "cmp": program(
+    "cmp": Program(
         f"-lsb --verbose --silent --quiet --print-bytes {_HELP}", "-ni --bytes --ignore-initial", whatever=True
     ),
-    "comm": program(
+    "comm": Program(
         f"-123iz --check-order --nocheck-order --total --zero-terminated {_HELP}", "--output-delimiter", whatever=True
     ),
-    "paste": program(f"-sz --serial --zero-terminated {_HELP}", "-d --delimiters", whatever=True),
-    "join": program(f"-iz --ignore-case --header --check-order --nocheck-order {_HELP}", "-12jtaveo", whatever=True),
-    "fold": program(f"-bs --bytes --spaces {_HELP}", "-w --width", whatever=True),
-    "expand": program(f"-i --initial {_HELP}", "-t --tabs", whatever=True),
-    "column": program(f"-txe --table {_HELP}", "-soc --separator --output-separator --output-width --table-columns"),
-    "nl": program(
+    "paste": Program(f"-sz --serial --zero-terminated {_HELP}", "-d --delimiters", whatever=True),
+    "join": Program(f"-iz --ignore-case --header --check-order --nocheck-order {_HELP}", "-12jtaveo", whatever=True),
+    "fold": Program(f"-bs --bytes --spaces {_HELP}", "-w --width", whatever=True),
+    "expand": Program(f"-i --initial {_HELP}", "-t --tabs", whatever=True),
+    "column": Program(f"-txe --table {_HELP}", "-soc --separator --output-separator --output-width --table-columns"),
+    "nl": Program(
         f"-p --no-renumber {_HELP}",
         "-bhfinsvwld --body-numbering --number-width --number-format --number-separator --starting-line-number",
         whatever=True,
     ),
-    "tac": program(f"-br --before --regex {_HELP}", "-s --separator", whatever=True),
-    "rev": program(_HELP, whatever=True),
-    "od": program(
+    "tac": Program(f"-br --before --regex {_HELP}", "-s --separator", whatever=True),
+    "rev": Program(_HELP, whatever=True),
+    "od": Program(
         f"-abcdfilosxv --output-duplicates {_HELP}",
         "-AtjN --address-radix --format --skip-bytes --read-bytes",
         "-w --width",
         whatever=True,
     ),
-    "xxd": program("-puibe", "-lcgs", most=1, clusters=False),
-    "hexdump": program("-Cbcdoxv --canonical --no-squeezing", "-nse --length --skip --format"),
-    "strings": program("-aw --all", "-nte --bytes --radix --encoding"),
-    "base64": program(f"-diD --decode --ignore-garbage {_HELP}", "-w --wrap", most=1),
+    "xxd": Program("-puibe", "-lcgs", most=1, clusters=False),
+    "hexdump": Program("-Cbcdoxv --canonical --no-squeezing", "-nse --length --skip --format"),
+    "strings": Program("-aw --all", "-nte --bytes --radix --encoding"),
+    "base64": Program(f"-diD --decode --ignore-garbage {_HELP}", "-w --wrap", most=1),
     "cksum": _SUM,
     "md5sum": _SUM,
     "sha1sum": _SUM,
@@ -158,7 +158,7 @@ TEXT_PROGRAMS: dict[str, Program] = {
     "sha384sum": _SUM,
     "sha512sum": _SUM,
     "b2sum": _SUM,
-    "jq": program(
+    "jq": Program(
         "-rcensMCSjaRh --raw-output --compact-output --exit-status --null-input --slurp --monochrome-output"
         f" --color-output --sort-keys --join-output --ascii-output --raw-input --tab --unbuffered {_HELP}",
         "--indent",
@@ -166,13 +166,13 @@ TEXT_PROGRAMS: dict[str, Program] = {
         whatever=True,
         check=_imports_nothing,
     ),
-    "shuf": program("-ez --echo --zero-terminated", "-ni --head-count --input-range"),
-    "iconv": program("-cl --list", "-ft --from-code --to-code"),
-    "zcat": program("-f"),
-    "zipinfo": program("-1lmtz", opens=False),
-    "unzip": program("-lvZ1qt", opens=False, check=_lists),
-    "echo": program(opens=False, whatever=True),
-    "printf": program(opens=False, check=_is_format),
+    "shuf": Program("-ez --echo --zero-terminated", "-ni --head-count --input-range"),
+    "iconv": Program("-cl --list", "-ft --from-code --to-code"),
+    "zcat": Program("-f"),
+    "zipinfo": Program("-1lmtz", opens=False),
+    "unzip": Program("-lvZ1qt", opens=False, check=_lists),
+    "echo": Program(opens=False, whatever=True),
+    "printf": Program(opens=False, check=_is_format),
 }
 
 
@@ -194,7 +194,7 @@ def _is_process_list(arguments: ParsedFlags) -> bool:
 
 
 SYSTEM_PROGRAMS: dict[str, Program] = {
-    "ls": program(
+    "ls": Program(
         "-alAhrtSRdFiskgGonpqQUXBLHbCcmuvx1NZf --all --almost-all --human-readable --reverse --recursive --directory"
         " --classify --inode --size --no-group --numeric-uid-gid --full-time --group-directories-first --dereference"
         f" --author --escape --literal --si --zero --file-type --ignore-backups --context {_HELP}",
@@ -204,23 +204,23 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         opens=False,
         whatever=True,
     ),
-    "fd": program(
+    "fd": Program(
         "-HIuiasgFpLq01 --hidden --no-ignore --unrestricted --ignore-case --case-sensitive --glob --fixed-strings"
         f" --absolute-path --full-path --follow --print0 --quiet {_HELP}",
         "-etdEc --extension --type --max-depth --min-depth --exact-depth --exclude --size --changed-within"
         " --changed-before --color --max-results",
         opens=False,
     ),
-    "stat": program(
+    "stat": Program(
         f"-Lft --dereference --file-system --terse {_HELP}", "-c --format --printf", opens=False, whatever=True
     ),
-    "file": program(
+    "file": Program(
         "-biLkNrsh0E --brief --mime --mime-type --mime-encoding --dereference --keep-going --no-pad --raw"
         f" --no-dereference --extension {_HELP}",
         "-F --separator",
         opens=False,
     ),
-    "du": program(
+    "du": Program(
         "-shackmbxlLPDS0H --summarize --human-readable --all --total --bytes --one-file-system --apparent-size"
         f" --count-links --dereference --separate-dirs --null --inodes --si {_HELP}",
         "-dtB --max-depth --exclude --threshold --block-size",
@@ -228,86 +228,86 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         opens=False,
         whatever=True,
     ),
-    "df": program(
+    "df": Program(
         "-hTkmialPH --human-readable --print-type --inodes --all --local --portability --total --si " + _HELP,
         "-txB --type --exclude-type --block-size",
         "--output",
         opens=False,
     ),
-    "tree": program(
+    "tree": Program(
         f"-adfihsDFCnJXupgtrvcNQqlx --noreport --dirsfirst --gitignore --prune --du --si --inodes {_HELP}",
         "-LIP --filelimit --sort --timefmt --charset",
         opens=False,
     ),
-    "pwd": program("-LP", opens=False, most=0),
-    "basename": program(f"-az --multiple --zero {_HELP}", "-s --suffix", opens=False, whatever=True),
-    "dirname": program(f"-z --zero {_HELP}", opens=False, whatever=True),
-    "realpath": program(
+    "pwd": Program("-LP", opens=False, most=0),
+    "basename": Program(f"-az --multiple --zero {_HELP}", "-s --suffix", opens=False, whatever=True),
+    "dirname": Program(f"-z --zero {_HELP}", opens=False, whatever=True),
+    "realpath": Program(
         "-eLmPqsz --canonicalize-existing --canonicalize-missing --no-symlinks --quiet --strip --zero " + _HELP,
         "--relative-to --relative-base",
         opens=False,
         whatever=True,
     ),
-    "readlink": program(
+    "readlink": Program(
         "-femnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline --quiet --silent"
         f" --verbose --zero {_HELP}",
         opens=False,
         whatever=True,
     ),
-    "date": program(
+    "date": Program(
         f"-uR --utc --universal --rfc-email {_HELP}",
         "-dr --date --reference --rfc-3339",
         "-I --iso-8601",
         opens=False,
         check=_only_shows_the_time,
     ),
-    "id": program(f"-ugGnrz --user --group --groups --name --real --zero {_HELP}", opens=False),
+    "id": Program(f"-ugGnrz --user --group --groups --name --real --zero {_HELP}", opens=False),
     "groups": _NO_FLAGS,
-    "whoami": program(_HELP, opens=False, most=0),
+    "whoami": Program(_HELP, opens=False, most=0),
     "hostname": _NOTHING,
     "arch": _NOTHING,
-    "nproc": program(f"--all {_HELP}", "--ignore", opens=False, most=0),
-    "uptime": program("-ps --pretty --since", opens=False, most=0),
-    "free": program("-hbkmgtwl --human --total --wide --mega --giga", opens=False, most=0),
-    "uname": program(
+    "nproc": Program(f"--all {_HELP}", "--ignore", opens=False, most=0),
+    "uptime": Program("-ps --pretty --since", opens=False, most=0),
+    "free": Program("-hbkmgtwl --human --total --wide --mega --giga", opens=False, most=0),
+    "uname": Program(
         "-asnrvmpio --all --kernel-name --nodename --kernel-release --kernel-version --machine --operating-system "
         + _HELP,
         opens=False,
         most=0,
     ),
     "env": _NOTHING,
-    "printenv": program("-0 --null", opens=False),
-    "locale": program("-am", opens=False),
-    "getconf": program("-a", opens=False, most=1),
-    "umask": program("-S", opens=False, most=0),
-    "ulimit": program("-a", opens=False, most=0),
-    "which": program("-as", opens=False),
-    "type": program("-afptP", opens=False),
-    "ps": program(
+    "printenv": Program("-0 --null", opens=False),
+    "locale": Program("-am", opens=False),
+    "getconf": Program("-a", opens=False, most=1),
+    "umask": Program("-S", opens=False, most=0),
+    "ulimit": Program("-a", opens=False, most=0),
+    "which": Program("-as", opens=False),
+    "type": Program("-afptP", opens=False),
+    "ps": Program(
         "-eAfaxlwFHLTjNdyM --forest --no-headers",
         "-opCuUtg --sort --pid --ppid --format --user",
         opens=False,
         check=_is_process_list,
     ),
-    "pgrep": program(
+    "pgrep": Program(
         "-lafinovxc --list-name --list-full --full --exact --newest --oldest --ignore-case", "-uPdgst", opens=False
     ),
-    "sleep": program(opens=False, check=_is_short_wait),
-    "seq": program("-w --equal-width", "-s --separator", opens=False, check=_is_short_sequence),
+    "sleep": Program(opens=False, check=_is_short_wait),
+    "seq": Program("-w --equal-width", "-s --separator", opens=False, check=_is_short_sequence),
     "expr": _NO_FLAGS,
-    "lscpu": program("-aebcpxy --all --extended --parse", opens=False, most=0),
-    "lsblk": program("-afmprSdnil --fs --all --list --noheadings", "-o --output", opens=False),
-    "whereis": program("-bms", opens=False),
-    "getent": program(opens=False),
-    "factor": program(opens=False),
-    "numfmt": program("--grouping", "--to --from --suffix --format --field --padding", opens=False),
-    "tput": program(
+    "lscpu": Program("-aebcpxy --all --extended --parse", opens=False, most=0),
+    "lsblk": Program("-afmprSdnil --fs --all --list --noheadings", "-o --output", opens=False),
+    "whereis": Program("-bms", opens=False),
+    "getent": Program(opens=False),
+    "factor": Program(opens=False),
+    "numfmt": Program("--grouping", "--to --from --suffix --format --field --padding", opens=False),
+    "tput": Program(
         opens=False, check=lambda found: all(word.text in ("cols", "lines", "colors") for word in found.operands)
     ),
-    "cal": program("-13jmyw", opens=False),
+    "cal": Program("-13jmyw", opens=False),
     "true": _NO_FLAGS,
     "false": _NO_FLAGS,
     ":": _NO_FLAGS,
-    "exit": program(opens=False, most=1),
-    "cd": program("-LPe", most=1),
+    "exit": Program(opens=False, most=1),
+    "cd": Program("-LPe", most=1),
 }

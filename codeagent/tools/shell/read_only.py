@@ -16,7 +16,16 @@ from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey, Deed
 from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.known_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS
 from codeagent.tools.shell.languages import AWK_VARIABLE, awk_prints, find_reads, sed_prints, tar_lists, test_reads
-from codeagent.tools.shell.strict import ParsedFlags, Program, SimpleCommand, Word, files_of, parse_flags, program
+from codeagent.tools.shell.strict import (
+    ParsedFlags,
+    Program,
+    SimpleCommand,
+    Word,
+    files_of,
+    own_operands,
+    parse_flags,
+    strict_commands,
+)
 
 _SECRETS = (
     ".env", ".env.local", ".env.production", "prod.env", "server.pem", "server.key", "cert.p12", "cert.pfx",
@@ -37,18 +46,12 @@ _ENDLESS = re.compile(
     r"(?:.*/)?dev/+(?:\./+)*(?:zero|full|u?random|hwrng|tty\w*|console|kmsg|mem|port|ptmx|pts/.*|std(?:in|out|err)|fd/.*"
     r"|tcp/.*|udp/.*)"
 )
-_SHOW_NO_CONTENT = frozenset({
-    "ls", "pwd", "echo", "printf", "date", "which", "type", "uname", "whoami", "id", "true", "false", "test", "[", "du",
-    "df", "stat", "file", "find", "tree", "basename", "dirname", "realpath", "readlink", "nproc", "seq", "sleep",
-})  # fmt: skip
-_SHOW_WHAT_IS_NAMED = frozenset({"cat", "head", "tail", "wc", "nl", "sed", "cut", "sort", "uniq"})
-_EXPANDS = re.compile(r"[*?\[{]")
 _READ = "read"
 """The tool whose rules apply to what commands read."""
 _PROGRAMS = TEXT_PROGRAMS | SYSTEM_PROGRAMS
-_XARGS = program("-0rt --null --no-run-if-empty --verbose", "-nLPIds --max-args --max-lines --max-procs --delimiter")
-_TIMEOUT = program("--foreground --preserve-status", "-ks --kill-after --signal")
-_GIT_FLAGS = program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
+_XARGS = Program("-0rt --null --no-run-if-empty --verbose", "-nLPIds --max-args --max-lines --max-procs --delimiter")
+_TIMEOUT = Program("--foreground --preserve-status", "-ks --kill-after --signal")
+_GIT_FLAGS = Program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
 _HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
 """Where a flag comes first, git does what the flag says."""
 _SWEEP = frozenset({"rg", "ag", "ack", "diff"})
@@ -70,6 +73,13 @@ class InputFiles:
     """Of a folder, everything in it."""
     whole: bool = False
     """Everything there is."""
+    shown: bool = False
+    """Their content is shown, not only their names."""
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether it may show files that it does not name one by one."""
+        return self.whole or self.sweeps or (self.shown and any(word.globs for word in self.files))
 
 
 NO_FILES = InputFiles()
@@ -86,7 +96,7 @@ class ReadVerdict:
 _ASKS = ReadVerdict(reads=False)
 
 
-_SED = program(
+_SED = Program(
     "-nErsuz --quiet --silent --regexp-extended --separate --null-data --posix",
     "-e --expression",
     patterns=1,
@@ -95,7 +105,7 @@ _SED = program(
 )
 
 
-_AWK = program(
+_AWK = Program(
     "--posix",
     "-Fv",
     patterns=1,
@@ -163,14 +173,13 @@ def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> ReadV
     found = parse_flags(known, words)
     if found is None or any(never_ends(word) for word in [*found.operands, *map(Word, _values(found))]):
         return _ASKS
-    if known.opens:
-        for word in files_of(known, found):
-            reason = secret_named(word)
-            if reason is not None:
-                return ReadVerdict(reads=False, secret=reason)
+    files = files_of(known, found)
+    secrets = filter(None, map(secret_named, files if known.opens else ()))
+    if (secret := next(secrets, None)) is not None:
+        return ReadVerdict(reads=False, secret=secret)
     sweeps = known.opens and (sweeps or found.has("-r", "-R", "--recursive", "--dereference-recursive"))
-    without = len(found.operands) <= (0 if found.has(*known.pattern_flags) else known.patterns)
-    return ReadVerdict(reads=True, opened=InputFiles(tuple(files_of(known, found)), sweeps, sweeps and without))
+    without = len(found.operands) <= own_operands(known, found)
+    return ReadVerdict(reads=True, opened=InputFiles(tuple(files), sweeps, sweeps and without, known.opens))
 
 
 def _git(words: Sequence[Word]) -> ReadVerdict:
@@ -277,14 +286,10 @@ def _matches(pattern: str, names: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
 
 
-def sweeps(command: str) -> bool:
-    """Whether a command that only reads may show files that it does not name one by one; True when in doubt."""
-    name, *words = command.split() or [""]
-    if name == "git":
-        return words[:1] not in (["status"], ["branch"], ["rev-parse"], ["log"]) or "-p" in words
-    if name in _SHOW_NO_CONTENT:
-        return False
-    return name not in _SHOW_WHAT_IS_NAMED or any(map(_EXPANDS.search, words))
+def sweeps(line: str) -> bool:
+    """Whether a line that only reads may show files that it does not name one by one; True when in doubt."""
+    commands = strict_commands(line)
+    return commands is None or any(not its.reads or its.opened.unnamed for its in map(judge, commands))
 
 
 def read_deed(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Deed:

@@ -7,7 +7,8 @@ the same commands, so that a construct which one of them misunderstands is asked
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import cache
 
 from codeagent.core.paths import IGNORABLE
 
@@ -217,90 +218,72 @@ def anything(found: ParsedFlags) -> bool:
 
 @dataclass(frozen=True)
 class Program:
-    """A program that only reads if it is called with these flags alone and passes `check`."""
+    """A program that only reads if it is called with these flags alone and passes `check`.
 
-    switches: frozenset[str]
+    Flags are separated by blanks; a word of one dash and several letters (`-abc`) stands for as many flags.
+    """
+
+    switches: str = ""
     """Flags without a value; `-#` stands for any number (`head -20`)."""
-    valued: frozenset[str]
+    valued: str = ""
     """`-n 5`, `-n5`, `--lines 5`, `--lines=5`."""
-    optional: frozenset[str]
+    optional: str = ""
     """A value only in the same word: `-U5`, `--color=always`."""
-    opens: bool
+    _: KW_ONLY
+    opens: bool = True
     """The files that its operands name are shown or compared: files of secrets are asked about."""
-    patterns: int
+    patterns: int = 0
     """How many of the first operands are not files, but a pattern or a script."""
-    pattern_flags: frozenset[str]
+    pattern_flags: str = ""
     """With one of these flags all operands are files."""
-    most: int | None
+    most: int | None = None
     """How many operands are only read: the next one would be written to."""
-    whatever: bool
+    whatever: bool = False
     """None of its flags makes it do more than read, so a glob may become one."""
-    clusters: bool
+    clusters: bool = True
     """`-ab` is `-a -b`."""
-    check: Callable[[ParsedFlags], bool]
+    check: Callable[[ParsedFlags], bool] = anything
 
 
-def program(
-    switches: str = "",
-    valued: str = "",
-    optional: str = "",
-    *,
-    opens: bool = True,
-    patterns: int = 0,
-    pattern_flags: str = "",
-    most: int | None = None,
-    whatever: bool = False,
-    clusters: bool = True,
-    check: Callable[[ParsedFlags], bool] = anything,
-) -> Program:
-    """Flags separated by blanks; a word of one dash and several letters (`-abc`) stands for as many flags."""
-    return Program(
-        switches=_flags(switches),
-        valued=_flags(valued),
-        optional=_flags(optional),
-        opens=opens,
-        patterns=patterns,
-        pattern_flags=_flags(pattern_flags),
-        most=most,
-        whatever=whatever,
-        clusters=clusters,
-        check=check,
-    )
+@cache
+def flags(text: str) -> frozenset[str]:
+    """Return the names in one of the texts of a Program."""
+    names: set[str] = set()
+    for word in text.split():
+        names |= {word} if word.startswith("--") else {f"-{letter}" for letter in word[1:]}
+    return frozenset(names)
 
 
 def parse_flags(known: Program, words: Sequence[Word]) -> ParsedFlags | None:
     """Take the words apart; None if a flag is unknown, or a glob could become one."""
-    flags: list[Flag] = []
+    found: list[Flag] = []
     operands: list[Word] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word.text == "--":
-            return _checked(known, flags, [*operands, *rest])
+            return _checked(known, found, [*operands, *rest])
         if not word.text.startswith("-") or word.text == "-":
             if word.may_become_a_flag and not known.whatever:
                 return None
             operands.append(word)
             continue
-        found = None if word.globs and not _is_flag_whatever_matches(word) else _flag(known, word.text, rest)
-        if found is None:
+        more = None if word.globs and not _is_flag_whatever_matches(word) else _flag(known, word.text, rest)
+        if more is None:
             return None
-        flags += found
-    return _checked(known, flags, operands)
+        found += more
+    return _checked(known, found, operands)
+
+
+def own_operands(known: Program, found: ParsedFlags) -> int:
+    """How many of the first operands are not files."""
+    return 0 if found.has(*flags(known.pattern_flags)) else known.patterns
 
 
 def files_of(known: Program, found: ParsedFlags) -> list[Word]:
     """The operands that are files, and the values that may be: not what is searched for."""
-    skipped = 0 if found.has(*known.pattern_flags) else known.patterns
     values = [Word(flag.value) for flag in found.flags if flag.value and flag.name not in _NAMES_NO_FILE]
-    return [*found.operands[skipped:], *values]
-
-
-def _flags(text: str) -> frozenset[str]:
-    names: set[str] = set()
-    for word in text.split():
-        names |= {word} if word.startswith("--") else {f"-{letter}" for letter in word[1:]}
-    return frozenset(names)
+    return [*found.operands[own_operands(known, found) :], *values]
 
 
 def _is_flag_whatever_matches(word: Word) -> bool:
@@ -309,32 +292,29 @@ def _is_flag_whatever_matches(word: Word) -> bool:
 
 
 def _flag(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
-    if "-#" in known.switches and _NUMBER.fullmatch(text):
+    switches, valued, optional = flags(known.switches), flags(known.valued), flags(known.optional)
+    if "-#" in switches and _NUMBER.fullmatch(text):
         return [Flag("-#", text[1:])]
     if text.startswith("--"):
         name, given, value = text.partition("=")
         if given:
-            return [Flag(name, value)] if name in known.valued | known.optional else None
-        if name in known.valued:
+            return [Flag(name, value)] if name in valued | optional else None
+        if name in valued:
             return _with_next(known, name, rest)
-        return [Flag(name)] if name in known.switches | known.optional else None
-    return _cluster(known, text, rest)
-
-
-def _cluster(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
-    flags: list[Flag] = []
+        return [Flag(name)] if name in switches | optional else None
+    found: list[Flag] = []
     for at, letter in enumerate(text[1:], start=2):
         name = f"-{letter}"
         glued = text[at:]
-        if name in known.optional:
-            return [*flags, Flag(name, glued or None)]
-        if name in known.valued:
+        if name in optional:
+            return [*found, Flag(name, glued or None)]
+        if name in valued:
             last = [Flag(name, glued)] if glued else _with_next(known, name, rest)
-            return None if last is None else [*flags, *last]
-        if name not in known.switches or (len(text) > 2 and not known.clusters):
+            return None if last is None else [*found, *last]
+        if name not in switches or (len(text) > 2 and not known.clusters):
             return None
-        flags.append(Flag(name))
-    return flags
+        found.append(Flag(name))
+    return found
 
 
 def _with_next(known: Program, name: str, rest: list[Word]) -> list[Flag] | None:
@@ -347,10 +327,10 @@ def _with_next(known: Program, name: str, rest: list[Word]) -> list[Flag] | None
     return [Flag(name, value)]
 
 
-def _checked(known: Program, flags: list[Flag], operands: list[Word]) -> ParsedFlags | None:
+def _checked(known: Program, given: list[Flag], operands: list[Word]) -> ParsedFlags | None:
     if known.most is not None and (len(operands) > known.most or any(word.globs for word in operands)):
         return None
     if known.patterns and not known.whatever and operands and operands[0].globs:
         return None
-    found = ParsedFlags(tuple(flags), tuple(operands))
+    found = ParsedFlags(tuple(given), tuple(operands))
     return found if known.check(found) else None

@@ -7,9 +7,18 @@ from tests.tools.conftest import Toolbox
 
 SWEEPING = (
     "grep -r KEY .", "rg KEY", "cat *", "cat .e*", "head -n 5 {a,b}", "git grep KEY", "git diff", "git log -p",
-    "xargs cat", "cat conf[ig]", "awk 1 x", "",
+    "xargs cat", "cat conf[ig]", "time rg KEY", "cd src && cat *",
 )  # fmt: skip
-NAMING = ("cat README.md", "ls -la", "git status --short", "wc -l a b", "find . -name x", "head -n 5 a.py")
+NAMING = (
+    "cat README.md",
+    "ls -la",
+    "git status --short",
+    "wc -l a b",
+    "find . -name x",
+    "head -n 5 a.py",
+    "awk 1 x",
+    "ls *",
+)
 
 
 @for_each("command", SWEEPING)
