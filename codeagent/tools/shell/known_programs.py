@@ -3,11 +3,12 @@
 A flag is here because its description says that it changes what is printed, and nothing else. Left out on purpose are
 flags that write (`sort -o`, `tree -o`, `file -C`, the second operand of `uniq` and `xxd`), that run something
 (`rg --pre`, `rg -z`, `fd -x`, `file -z`, `diff -l`), that take file names out of a file (`--files0-from`), that wait
-for more (`tail -f`, `free -s`), that set something (`date -s`, `hostname NAME`), and those that nobody misses. yq is
-not here: two programs have that name, and neither's flags are the other's.
+for more (`tail -f`, `tail +5f`, `free -s`), that set something (`date -s`, `date 01020304`, `hostname NAME`), and those
+that nobody misses. yq is not here: two programs have that name, and neither's flags are the other's.
 """
 
 import re
+from collections.abc import Callable
 
 from codeagent.tools.shell.strict import ParsedFlags, Program
 
@@ -43,9 +44,6 @@ _RIPGREP = Program(
     pattern_flags="-e --regexp",
 )
 _ENDS_OF_FILES = f"-qvz -# --quiet --silent --verbose --zero-terminated {_HELP}"
-_DURATION = re.compile(r"\d{1,2}(?:\.\d+)?s?")
-_NUMBER = re.compile(r"\d{1,5}")
-_OLD_PS_FLAGS = re.compile(r"[auxwfrjlvmh]+")
 _NO_FLAGS = Program(opens=False)
 _NOTHING = Program(opens=False, most=0)
 _LONG = frozenset({"--version"})
@@ -67,18 +65,15 @@ def _is_format(arguments: ParsedFlags) -> bool:
     return bool(first) and not first[0].globs and _FORMAT.fullmatch(first[0].text) is not None
 
 
-def _has_no_old_form(arguments: ParsedFlags) -> bool:
-    """Whether no operand is an old flag: `tail +5f` waits for more."""
-    return not any(word.text.startswith("+") for word in arguments.operands)
+def _operands(pattern: str) -> Callable[[ParsedFlags], bool]:
+    """Accept operands that all match."""
+    known = re.compile(pattern, re.DOTALL)
+    return lambda found: all(known.fullmatch(word.text) for word in found.operands)
 
 
 def _imports_nothing(arguments: ParsedFlags) -> bool:
     """A jq program can read other files as modules."""
     return all(re.search(r"\b(?:import|include)\b", word.text) is None for word in arguments.operands[:1])
-
-
-def _lists(arguments: ParsedFlags) -> bool:
-    return arguments.has("-l", "-Z")
 
 
 TEXT_PROGRAMS: dict[str, Program] = {
@@ -88,7 +83,7 @@ TEXT_PROGRAMS: dict[str, Program] = {
         whatever=True,
     ),
     "head": Program(_ENDS_OF_FILES, "-nc --lines --bytes", whatever=True),
-    "tail": Program(_ENDS_OF_FILES, "-nc --lines --bytes", check=_has_no_old_form),
+    "tail": Program(_ENDS_OF_FILES, "-nc --lines --bytes", check=_operands(r"(?!\+).*")),
     "wc": Program(
         f"-lwcmL --lines --words --bytes --chars --max-line-length {_HELP}", "--total", opens=False, whatever=True
     ),
@@ -170,27 +165,10 @@ TEXT_PROGRAMS: dict[str, Program] = {
     "iconv": Program("-cl --list", "-ft --from-code --to-code"),
     "zcat": Program("-f"),
     "zipinfo": Program("-1lmtz", opens=False),
-    "unzip": Program("-lvZ1qt", opens=False, check=_lists),
+    "unzip": Program("-lvZ1qt", opens=False, check=lambda found: found.has("-l", "-Z")),
     "echo": Program(opens=False, whatever=True),
     "printf": Program(opens=False, check=_is_format),
 }
-
-
-def _only_shows_the_time(arguments: ParsedFlags) -> bool:
-    """`date 01020304` sets it."""
-    return all(word.text.startswith("+") for word in arguments.operands)
-
-
-def _is_short_wait(arguments: ParsedFlags) -> bool:
-    return all(_DURATION.fullmatch(word.text) for word in arguments.operands)
-
-
-def _is_short_sequence(arguments: ParsedFlags) -> bool:
-    return bool(arguments.operands) and all(_NUMBER.fullmatch(word.text) for word in arguments.operands)
-
-
-def _is_process_list(arguments: ParsedFlags) -> bool:
-    return all(_OLD_PS_FLAGS.fullmatch(word.text) for word in arguments.operands)
 
 
 SYSTEM_PROGRAMS: dict[str, Program] = {
@@ -259,7 +237,7 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         "-dr --date --reference --rfc-3339",
         "-I --iso-8601",
         opens=False,
-        check=_only_shows_the_time,
+        check=_operands(r"\+.*"),
     ),
     "id": Program(f"-ugGnrz --user --group --groups --name --real --zero {_HELP}", opens=False),
     "groups": _NO_FLAGS,
@@ -287,13 +265,13 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         "-eAfaxlwFHLTjNdyM --forest --no-headers",
         "-opCuUtg --sort --pid --ppid --format --user",
         opens=False,
-        check=_is_process_list,
+        check=_operands(r"[auxwfrjlvmh]+"),
     ),
     "pgrep": Program(
         "-lafinovxc --list-name --list-full --full --exact --newest --oldest --ignore-case", "-uPdgst", opens=False
     ),
-    "sleep": Program(opens=False, check=_is_short_wait),
-    "seq": Program("-w --equal-width", "-s --separator", opens=False, check=_is_short_sequence),
+    "sleep": Program(opens=False, check=_operands(r"\d{1,2}(?:\.\d+)?s?")),
+    "seq": Program("-w --equal-width", "-s --separator", opens=False, check=_operands(r"\d{1,5}")),
     "expr": _NO_FLAGS,
     "lscpu": Program("-aebcpxy --all --extended --parse", opens=False, most=0),
     "lsblk": Program("-afmprSdnil --fs --all --list --noheadings", "-o --output", opens=False),
@@ -301,9 +279,7 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
     "getent": Program(opens=False),
     "factor": Program(opens=False),
     "numfmt": Program("--grouping", "--to --from --suffix --format --field --padding", opens=False),
-    "tput": Program(
-        opens=False, check=lambda found: all(word.text in ("cols", "lines", "colors") for word in found.operands)
-    ),
+    "tput": Program(opens=False, check=_operands("cols|lines|colors")),
     "cal": Program("-13jmyw", opens=False),
     "true": _NO_FLAGS,
     "false": _NO_FLAGS,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from codeagent.tools.shell.strict import Word
 
@@ -18,10 +19,8 @@ _FIND_WITH_VALUE = frozenset({
 })  # fmt: skip
 _FIND_FIRST = frozenset({"-L", "-P", "-H", "-O1", "-O2", "-O3"})
 
-_TEST_OF_ONE = frozenset({f"-{letter}" for letter in "abcdefghknprstuwxGLNOSz"})
-_TEST_BETWEEN = frozenset({"=", "==", "!=", "-ot", "-nt", "-ef"})
+_TEST_WORDS = frozenset({"-ot", "-nt", "-ef", "-o", *(f"-{letter}" for letter in "abcdefghknprstuwxGLNOSz")})
 _TEST_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_TEST_JOINS = frozenset({"!", "(", ")", "-a", "-o"})
 _NUMBER = re.compile(r"-?\d+")
 
 _TAR_LIST = re.compile(r"-?[tvzjJf]*")
@@ -54,7 +53,8 @@ def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) ->
     while rest:
         word = rest.pop(0)
         if word.text == "-exec":
-            end = next((at for at, one in enumerate(rest) if one.text == ";" or _ends_exec(rest, at)), None)
+            texts = [None, *(one.text for one in rest)]
+            end = next((at for at, two in enumerate(pairwise(texts)) if two[1] == ";" or two == ("{}", "+")), None)
             if end is None or not runs(rest[:end]):
                 return False
             rest = rest[end + 1 :]
@@ -68,10 +68,6 @@ def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) ->
         elif word.text not in _FIND_ALONE | _FIND_FIRST and (word.text.startswith("-") or not word.text):
             return False
     return True
-
-
-def _ends_exec(words: Sequence[Word], at: int) -> bool:
-    return words[at].text == "+" and at > 0 and words[at - 1].text == "{}"
 
 
 def _may_become_an_action(word: Word) -> bool:
@@ -89,7 +85,7 @@ def test_reads(words: Sequence[Word]) -> bool:
             around = [*texts[max(0, at - 1) : at], *texts[at + 1 : at + 2]]
             if len(around) != 2 or not all(_NUMBER.fullmatch(number) for number in around):
                 return False
-        elif text.startswith("-") and len(text) > 1 and not _is_test_word(text):
+        elif text.startswith("-") and len(text) > 1 and not (text in _TEST_WORDS or _NUMBER.fullmatch(text)):
             return False
     return True
 
@@ -104,10 +100,6 @@ def tar_lists(words: Sequence[Word]) -> bool:
     if not listing or ("f" in cluster[:-1] and first != "--list"):
         return False
     return all(text in _TAR_FLAGS or text == "-f" or not text.startswith("-") for text in rest)
-
-
-def _is_test_word(text: str) -> bool:
-    return text in _TEST_OF_ONE | _TEST_BETWEEN | _TEST_JOINS or text == "-n" or _NUMBER.fullmatch(text) is not None
 
 
 def sed_prints(script: str) -> bool:

@@ -157,11 +157,15 @@ def _judge(words: Sequence[Word]) -> ReadVerdict:
         case "awk" | "gawk" | "mawk":
             return _by(_AWK, rest)
         case "command":
-            return ReadVerdict(reads=_only_looks_up(rest))
+            only_looks_up = bool(rest) and rest[0].text in ("-v", "-V") and not any(word.globs for word in rest)
+            return ReadVerdict(reads=only_looks_up and all(word.text[:1] != "-" for word in rest[1:]))
         case "time":
             return _ASKS if not rest or rest[0].text.startswith("-") else _judge(rest)
         case "timeout":
-            return _after(_TIMEOUT, rest, _DURATION)
+            at = _past_flags(_TIMEOUT, rest)
+            if at is None or at + 1 >= len(rest) or _DURATION.fullmatch(rest[at].text) is None:
+                return _ASKS
+            return _judge(rest[at + 1 :])
         case "xargs":
             return _xargs(rest)
         case _:
@@ -171,7 +175,10 @@ def _judge(words: Sequence[Word]) -> ReadVerdict:
 
 def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> ReadVerdict:
     found = parse_flags(known, words)
-    if found is None or any(never_ends(word) for word in [*found.operands, *map(Word, _values(found))]):
+    if found is None:
+        return _ASKS
+    values = [Word(flag.value) for flag in found.flags if flag.value is not None]
+    if any(map(never_ends, [*found.operands, *values])):
         return _ASKS
     files = files_of(known, found)
     secrets = filter(None, map(secret_named, files if known.opens else ()))
@@ -193,14 +200,6 @@ def _git(words: Sequence[Word]) -> ReadVerdict:
     sweeping = words[at].text not in _ONLY_NAMES or any(word.text in ("-p", "-u", "--patch") for word in rest)
     judged = _ASKS if known is None else _by(known, rest)
     return replace(judged, opened=replace(judged.opened, whole=sweeping))
-
-
-def _after(known: Program, words: Sequence[Word], operand: re.Pattern[str]) -> ReadVerdict:
-    """Judge what a wrapper runs behind its flags and one operand."""
-    at = _past_flags(known, words)
-    if at is None or at + 1 >= len(words) or operand.fullmatch(words[at].text) is None:
-        return _ASKS
-    return _judge(words[at + 1 :])
 
 
 def _xargs(words: Sequence[Word]) -> ReadVerdict:
@@ -225,30 +224,16 @@ def _past_flags(known: Program, words: Sequence[Word]) -> int | None:
     """How many of the first words are the program's own flags and their values; None if one is not known."""
     at = 0
     while at < len(words) and words[at].text.startswith("-"):
-        taken = next((size for size in (1, 2) if _is_flags(known, words[at : at + size])), None)
-        if taken is None:
+        found = (parse_flags(known, words[at : at + size]) for size in (1, 2))
+        taken = next((size for size, own in enumerate(found, start=1) if own is not None and not own.operands), 0)
+        if not taken or words[at].text == "--":
             return None
         at += taken
     return at
 
 
-def _is_flags(known: Program, words: Sequence[Word]) -> bool:
-    found = parse_flags(known, words)
-    return found is not None and not found.operands and words[0].text != "--"
-
-
-def _only_looks_up(words: Sequence[Word]) -> bool:
-    """Whether `command` only looks up a name, as in `command -v NAME`."""
-    flag, *names = [word.text for word in words] or [""]
-    return flag in ("-v", "-V") and not any(word.globs for word in words) and all(name[:1] != "-" for name in names)
-
-
 def _first_of(found: ParsedFlags) -> list[str]:
     return [word.text for word in found.operands[:1]]
-
-
-def _values(found: ParsedFlags) -> list[str]:
-    return [flag.value for flag in found.flags if flag.value is not None]
 
 
 def secret_named(word: Word) -> str | None:
@@ -259,7 +244,9 @@ def secret_named(word: Word) -> str | None:
             return reason
         if secret_reason(f"{text}/any") is not None:
             return f"{text} is a folder that usually holds credentials"
-        if _GLOB.search(text) and _aims_at_secrets(text):
+        *folders, name = text.split("/")
+        aims = any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders)
+        if _GLOB.search(text) and (aims or _aims(name, _SECRETS + _FOLDERS, _ORDINARY)):
             return f"{text} may stand for a file of secrets"
     return None
 
@@ -267,13 +254,6 @@ def secret_named(word: Word) -> str | None:
 def never_ends(word: Word) -> bool:
     """Whether it is a device that is read without end, or that waits."""
     return _ENDLESS.fullmatch(word.text) is not None or (word.globs and word.text.startswith("/dev"))
-
-
-def _aims_at_secrets(text: str) -> bool:
-    *folders, name = text.split("/")
-    return any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders) or _aims(
-        name, _SECRETS + _FOLDERS, _ORDINARY
-    )
 
 
 def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:

@@ -17,7 +17,7 @@ from codeagent.core.policy import NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
 from codeagent.tools.shell.read_only import judge
-from codeagent.tools.shell.strict import SimpleCommand, strict_commands
+from codeagent.tools.shell.strict import strict_commands
 from codeagent.tools.shell.syntax import command_key
 
 _WILD = re.compile(r"[*?]")
@@ -117,8 +117,11 @@ def bash_proposal(command: str, key: ApprovalKey) -> str:
         return ""
     asking = [one for one, its in zip(commands, judged, strict=True) if not its.reads]
     if not asking and len(commands) == 1:
-        return _that_allows(_reading_rule(commands[0]), "bash", key, ask_reads=True)
-    rules = {_command_rule(one) for one in asking}
+        words = commands[0].texts
+        size = 2 if words[0] == "git" and _NAME.fullmatch(_word(words, 1)) else 0
+        return _that_allows(_beginning(words, size), "bash", key, ask_reads=True)
+    sizes = [(one, _prefix(one.texts)) for one in asking]
+    rules = {"" if size is None else _beginning(one.texts, size) for one, size in sizes}
     return _that_allows(rules.pop(), "bash", key) if len(rules) == 1 else ""
 
 
@@ -148,16 +151,6 @@ def _that_allows(rule: str, tool: str, key: ApprovalKey, *, ask_reads: bool = Fa
     return rule if policy.check(tool, key, "prompt", "anything").source == "rule" else ""
 
 
-def _command_rule(command: SimpleCommand) -> str:
-    size = _prefix(command.texts)
-    return "" if size is None else _beginning(command.texts, size)
-
-
-def _reading_rule(command: SimpleCommand) -> str:
-    """The rule for a command that only reads, where reading is asked about, too."""
-    return _beginning(command.texts, 2 if command.texts[0] == "git" and _NAME.fullmatch(_word(command.texts, 1)) else 0)
-
-
 def _beginning(words: Sequence[str], size: int) -> str:
     """A rule for the first `size` words and whatever follows; 0: exactly this command. Empty if a word is ambiguous."""
     kept = words[: size or len(words)]
@@ -175,8 +168,9 @@ def _prefix(words: Sequence[str]) -> int | None:
     if _PYTHON.fullmatch(name):
         return 0 if first == "-m" and second in _MODULES else None
     if (name, first) in _RUN_A_TOOL or name in _NPX:
-        skipped = 1 if name in _NPX else 2
-        return _inner(words, skipped)
+        inner = words[1 if name in _NPX else 2 :]
+        size = _prefix(inner) if inner and not inner[0].startswith("-") else None
+        return len(words) - len(inner) + size if size else None
     if name in _SCRIPTS and first == "run":
         return 3 if _NAME.fullmatch(second) else None
     if is_never_proposed(name) or (name == "git" and first.startswith("-")):
@@ -188,14 +182,6 @@ def _prefix(words: Sequence[str]) -> int | None:
     if name in _SUBCOMMANDS:
         return 2 if first in _SUBCOMMANDS[name].split() else None
     return 0
-
-
-def _inner(words: Sequence[str], skipped: int) -> int | None:
-    """The same for a tool that is run through another."""
-    if len(words) <= skipped or words[skipped].startswith("-"):
-        return None
-    size = _prefix(words[skipped:])
-    return None if not size else skipped + size
 
 
 def _word(words: Sequence[str], at: int) -> str:

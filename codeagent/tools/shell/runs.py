@@ -116,7 +116,9 @@ class PossibleRuns:
                     self._line(word)
                 self.unseen = self.unseen or not _operands(rest)
             case _ if name in SHELLS:
-                self.unseen = self.unseen or "-s" in rest or any(map(_is_unsure, _operands(rest)[:1] or ["-"]))
+                first = next(iter(_operands(rest)), "-")
+                unsure = HOLE in first or first == "-" or first.startswith(_UNSURE_FILES)
+                self.unseen = self.unseen or "-s" in rest or unsure
                 self.mention(line)
             case _ if name in _HIDE or (name in _ADD_WORDS - {"xargs"} and not _operands(rest)[:-1]):
                 self.unseen = True
@@ -232,10 +234,6 @@ def _spellings(words: Sequence[str]) -> Iterator[str]:
 
 def _operands(words: Sequence[str]) -> list[str]:
     return [word for word in words[1:] if not _FLAG.fullmatch(word)]
-
-
-def _is_unsure(word: str) -> bool:
-    return HOLE in word or word == "-" or word.startswith(_UNSURE_FILES)
 
 
 def _bare(token: str) -> str:

@@ -20,9 +20,8 @@ _KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRT
 _DOUBLE = re.compile(r'"((?:[^"$`\\]|\\[^\n]|\$(?:NAMES)\b)*\$?)"'.replace("NAMES", _KNOWN))
 _VARIABLE = re.compile(rf"\$(?:{_KNOWN})\b")
 _IN_DOUBLE = re.compile(r'\\([$`"\\])')
-_BRACES = re.compile(r"(?<=[@^])\{[\w/-]*\}")
-"""As git writes them (`HEAD@{1}`, `HEAD^{tree}`); without a comma or two dots the shell leaves them alone."""
-_EMPTY_BRACES = re.compile(r"\{\}")
+_BRACES = re.compile(r"\{\}|(?<=[@^])\{[\w/-]*\}")
+"""Empty, or as git writes them (`HEAD@{1}`, `HEAD^{tree}`); without a comma or two dots the shell leaves them."""
 _BLANK = re.compile(r"[ \t]+(?:\\\n[ \t]*)*")
 """A line goes on after a backslash: only behind a blank, where it cannot join two halves of a word."""
 _COMMENT = re.compile(r"#[^\n]*")
@@ -47,10 +46,6 @@ class Word:
     """Nothing in it is quoted."""
     expands: bool = False
     """It holds a variable of the environment."""
-
-    @property
-    def may_become_a_flag(self) -> bool:
-        return self.globs and self.text[0] in _GLOB
 
 
 @dataclass(frozen=True)
@@ -151,7 +146,7 @@ class _Reader:
                 expands = expands or _VARIABLE.search(re.sub(r"\\.", "", match[1])) is not None
             elif match := _VARIABLE.match(self._line, self._at):
                 piece, plain, expands = match[0], False, True
-            elif match := self._braces(start):
+            elif match := _BRACES.match(self._line, self._at):
                 piece = match[0]
             else:
                 break
@@ -170,11 +165,6 @@ class _Reader:
         if text in "{}" and (self._words or (self._at < len(self._line) and self._line[self._at] not in " \t\n;|&)")):
             raise _NotStrict
         return Word(text)
-
-    def _braces(self, start: int) -> re.Match[str] | None:
-        return _EMPTY_BRACES.match(self._line, self._at) or (
-            _BRACES.match(self._line, self._at) if self._at > start else None
-        )
 
     def _skip(self, what: re.Pattern[str]) -> bool:
         match = what.match(self._line, self._at)
@@ -264,11 +254,13 @@ def parse_flags(known: Program, words: Sequence[Word]) -> ParsedFlags | None:
         if word.text == "--":
             return _checked(known, found, [*operands, *rest])
         if not word.text.startswith("-") or word.text == "-":
-            if word.may_become_a_flag and not known.whatever:
+            if word.globs and word.text[0] in _GLOB and not known.whatever:
                 return None
             operands.append(word)
             continue
-        more = None if word.globs and not _is_flag_whatever_matches(word) else _flag(known, word.text, rest)
+        # Every name that `--include=*.py` matches begins with the same flag.
+        is_certain = not word.globs or re.match(r"--[a-z-]+=", word.text) is not None
+        more = _flag(known, word.text, rest) if is_certain else None
         if more is None:
             return None
         found += more
@@ -284,11 +276,6 @@ def files_of(known: Program, found: ParsedFlags) -> list[Word]:
     """The operands that are files, and the values that may be: not what is searched for."""
     values = [Word(flag.value) for flag in found.flags if flag.value and flag.name not in _NAMES_NO_FILE]
     return [*found.operands[own_operands(known, found) :], *values]
-
-
-def _is_flag_whatever_matches(word: Word) -> bool:
-    """Whether every name that the glob matches begins with the same flag, as in `--include=*.py`."""
-    return re.match(r"--[a-z-]+=", word.text) is not None
 
 
 def _flag(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:

@@ -178,17 +178,22 @@ def _take_apart(text: str) -> _ParsedLine:
     texts: list[str] = []
     redirects: dict[int, list[Node]] = {}
     count = 0
-    for node in filter(_is_named, nodes_of(root)):
+    for node in nodes_of(root):
+        if not node.is_named:
+            continue
         count += 1
         kind = node.type
         expands = expands or kind == "simple_expansion"
         has_tests = has_tests or expands or kind in _TESTS
-        tricky = _is_tricky(kind, _text(node, text))
+        said = _text(node, text)
+        # A brace expansion, or a quoted substitution that some commands evaluate all the same.
+        evaluated = kind == "raw_string" and ("$(" in said or "`" in said)
+        tricky = evaluated or (kind in ("word", "concatenation") and _BRACES.search(said) is not None)
         if kind not in _PLAIN | _TESTS | {"simple_expansion"} or tricky:
             clear = False
-        if kind == "variable_assignment" or (tricky and kind == "raw_string"):
-            texts.append(_text(node, text))
-        if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(_text(node, text)) is None:
+        if kind == "variable_assignment" or evaluated:
+            texts.append(said)
+        if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(said) is None:
             clear = False
         if kind == "redirected_statement" and (command := _redirected(node)) is not None:
             redirects.setdefault(command.id, []).extend(node.children_by_field_name("redirect"))
@@ -218,10 +223,6 @@ def nodes_of(root: Node) -> Iterator[Node]:
                 return
 
 
-def _is_named(node: Node) -> bool:
-    return node.is_named
-
-
 def _command(node: Node, outer: list[Node], line: str) -> _Command:
     """`outer` are the redirections of the statement around it, `line` is what was parsed."""
     text = _text(node, line)
@@ -241,7 +242,8 @@ def _command(node: Node, outer: list[Node], line: str) -> _Command:
         suffix = [child for child in node.named_children if child.type in _REDIRECTS]
     else:
         prefix, suffix = [], []
-    part = " ".join([*prefix, *map(_quoted, words), *(" ".join(_text(one, line).split()) for one in [*suffix, *outer])])
+    quoted = [shlex.quote(word) if not word or re.search(r"\s", word) else word for word in words]
+    part = " ".join([*prefix, *quoted, *(" ".join(_text(one, line).split()) for one in [*suffix, *outer])])
     return _Command(words, holed, part, plain and not prefix)
 
 
@@ -302,20 +304,9 @@ def _value(node: Node, line: str, *, holes: bool = False) -> str:
 def _with_holes(node: Node, line: str) -> str:
     """A quoted string with a hole in place of each expansion."""
     text, at = "", node.start_byte
-    for child in filter(_is_named, nodes_of(node)):
-        if child.type in _QUOTED or child.start_byte < at:
+    for child in nodes_of(node):
+        if not child.is_named or child.type in _QUOTED or child.start_byte < at:
             continue
         text += line[at : child.start_byte] + HOLE
         at = child.end_byte
     return text + line[at : node.end_byte]
-
-
-def _quoted(word: str) -> str:
-    return shlex.quote(word) if not word or re.search(r"\s", word) else word
-
-
-def _is_tricky(kind: str, text: str) -> bool:
-    """A brace expansion, or a quoted substitution that some commands evaluate all the same."""
-    if kind in ("word", "concatenation"):
-        return _BRACES.search(text) is not None
-    return kind == "raw_string" and ("$(" in text or "`" in text)
