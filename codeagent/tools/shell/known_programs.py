@@ -65,10 +65,10 @@ def _is_format(arguments: ParsedFlags) -> bool:
     return bool(first) and not first[0].globs and _FORMAT.fullmatch(first[0].text) is not None
 
 
-def _operands(pattern: str) -> Callable[[ParsedFlags], bool]:
-    """Accept operands that all match."""
+def _operands(pattern: str, *, least: int = 0) -> Callable[[ParsedFlags], bool]:
+    """Accept operands that all match, if there are at least so many."""
     known = re.compile(pattern, re.DOTALL)
-    return lambda found: all(known.fullmatch(word.text) for word in found.operands)
+    return lambda found: len(found.operands) >= least and all(known.fullmatch(word.text) for word in found.operands)
 
 
 def _imports_nothing(arguments: ParsedFlags) -> bool:
@@ -271,7 +271,7 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         "-lafinovxc --list-name --list-full --full --exact --newest --oldest --ignore-case", "-uPdgst", opens=False
     ),
     "sleep": Program(opens=False, check=_operands(r"\d{1,2}(?:\.\d+)?s?")),
-    "seq": Program("-w --equal-width", "-s --separator", opens=False, check=_operands(r"\d{1,5}")),
+    "seq": Program("-w --equal-width", "-s --separator", opens=False, check=_operands(r"\d{1,5}", least=1)),
     "expr": _NO_FLAGS,
     "lscpu": Program("-aebcpxy --all --extended --parse", opens=False, most=0),
     "lsblk": Program("-afmprSdnil --fs --all --list --noheadings", "-o --output", opens=False),
