@@ -63,12 +63,12 @@ def _status(args: argparse.Namespace) -> int:
         image = choose_image(engine, sandbox.spec.without_pull(), lambda _: None)
         containers = [
             {
-                "id": facts.container_id[:12],
-                "workspace": facts.labels.get("codeagent.workspace", ""),
-                "pid": facts.labels.get("codeagent.pid", ""),
-                "stray": is_stray(facts.labels.get("codeagent.owner", "")),
+                "id": container_id[:12],
+                "workspace": labels.get("codeagent.workspace", ""),
+                "pid": labels.get("codeagent.pid", ""),
+                "stray": is_stray(labels.get("codeagent.owner", "")),
             }
-            for facts in engine.containers(LABEL)
+            for container_id, labels in engine.containers(LABEL).items()
         ]
     facts = {
         "socket": engine.socket_path,

@@ -21,8 +21,7 @@ from codeagent.sandbox.exec import (
 )
 from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, is_idle, kill, not_paused, pause, resume
-from codeagent.sandbox.guard import Container, ContainerGuard
-from codeagent.sandbox.resources import SessionResources
+from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
 from codeagent.sandbox.selftest import SelfTest, self_test
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread, report_waiting, run_to_end

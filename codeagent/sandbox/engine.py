@@ -8,7 +8,7 @@ import errno
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,18 +39,6 @@ class EngineVersions:
     engine: str
     api: str
     runc: str | None
-
-
-@dataclass(frozen=True)
-class ImageFacts:
-    image_id: str
-    environment: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ContainerFacts:
-    container_id: str
-    labels: Mapping[str, str]
 
 
 class EngineError(SandboxError):
@@ -119,14 +107,15 @@ class Engine:
         parts = {part["Name"].lower(): part["Version"] for part in facts.get("Components") or []}
         return EngineVersions(facts.get("Version", "?"), facts.get("ApiVersion", "?"), parts.get("runc"))
 
-    def image(self, reference: str) -> ImageFacts | None:
+    def image(self, reference: str) -> tuple[str, ...] | None:
+        """Return the variables (`NAME=value`) that an image sets; None if it is not on this machine."""
         try:
             facts = self.call(lambda api: api.inspect_image(reference))
         except EngineError as error:
             if error.status == 404:
                 return None
             raise
-        return ImageFacts(facts["Id"], tuple((facts.get("Config") or {}).get("Env") or ()))
+        return tuple((facts.get("Config") or {}).get("Env") or ())
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
         """Pull an image; return None if that succeeded, otherwise why not."""
@@ -150,18 +139,16 @@ class Engine:
             return str(error)
         return problem
 
-    def import_image(self, tar: bytes | str, tag: str, changes: list[str]) -> str:
-        """Make an image of a root file system, given as a tar's bytes or path; return its id."""
+    def import_image(self, tar: bytes | str, tag: str, changes: list[str]) -> None:
+        """Make an image of a root file system, given as a tar's bytes or path."""
         repository, _, version = tag.partition(":")
         names = {"repository": repository, "tag": version, "changes": changes}
         if isinstance(tar, bytes):
             self.call(lambda api: api.import_image_from_data(tar, **names))
         else:
             self.call(lambda api: api.import_image_from_file(tar, **names))
-        made = self.image(tag)
-        if made is None:
+        if self.image(tag) is None:
             raise SandboxUnavailable(f"the engine did not keep the image {tag}", "see its log, then try again")
-        return made.image_id
 
     def images(self, repository: str) -> tuple[str, ...]:
         """Return the tags of the repository's images."""
@@ -198,9 +185,10 @@ class Engine:
             if error.status not in (404, 409):
                 raise
 
-    def containers(self, label: str) -> Iterator[ContainerFacts]:
-        for facts in self.call(lambda api: api.containers(all=True, filters={"label": label})):
-            yield ContainerFacts(facts["Id"], facts.get("Labels") or {})
+    def containers(self, label: str) -> dict[str, dict[str, str]]:
+        """Return the ids of the containers with this label, and all labels of each."""
+        found = self.call(lambda api: api.containers(all=True, filters={"label": label}))
+        return {facts["Id"]: facts.get("Labels") or {} for facts in found}
 
 
 def engine_socket(docker_host: str | None) -> str:
@@ -286,9 +274,10 @@ def labels(session: str, instance: str, root: str) -> dict[str, str]:
 
 def reap(engine: Engine) -> int:
     """Remove our containers whose process is dead; return how many."""
-    strays = [facts for facts in engine.containers(LABEL) if is_stray(facts.labels.get("codeagent.owner", ""))]
-    for facts in strays:
-        engine.remove(facts.container_id)
+    found = engine.containers(LABEL).items()
+    strays = [container_id for container_id, labels in found if is_stray(labels.get("codeagent.owner", ""))]
+    for container_id in strays:
+        engine.remove(container_id)
     return len(strays)
 
 

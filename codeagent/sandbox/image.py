@@ -21,7 +21,7 @@ from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.programs import find_program
-from codeagent.sandbox.engine import Engine, EngineError, ImageFacts
+from codeagent.sandbox.engine import Engine, EngineError
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.spec import SandboxSpec
 
@@ -72,19 +72,20 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
     Raises SandboxUnavailable if a configured image is missing, or nothing is left to try.
     """
     if spec.image is not None:
-        facts = engine.image(spec.image)
-        if facts is None:
+        variables = engine.image(spec.image)
+        if variables is None:
             raise SandboxUnavailable(
                 f"the configured image {spec.image} is not on this machine",
                 f"docker pull {spec.image}, or take the image out of the configuration",
             )
-        return _of(spec.image, facts, "configured")
-    if facts := engine.image(OFFLINE):
-        return _of(OFFLINE, facts, "built here from distribution packages")
-    if facts := engine.image(DEFAULT):
-        return _of(DEFAULT, facts, "default, pinned by digest")
-    if spec.pull and (facts := _pull_once(engine, spec.state_dir, on_progress)):
-        return _of(DEFAULT, facts, "default, pinned by digest")
+        return _of(spec.image, variables, "configured")
+    if (variables := engine.image(OFFLINE)) is not None:
+        return _of(OFFLINE, variables, "built here from distribution packages")
+    variables = engine.image(DEFAULT)
+    if variables is None and spec.pull:
+        variables = _pull_once(engine, spec.state_dir, on_progress)
+    if variables is not None:
+        return _of(DEFAULT, variables, "default, pinned by digest")
     return host_toolchain(engine, spec, on_progress)
 
 
@@ -140,12 +141,12 @@ def _add(tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = 
     tar.addfile(entry, io.BytesIO(data))
 
 
-def _of(reference: str, facts: ImageFacts, origin: str) -> ImageChoice:
-    path = next((value[5:] for value in facts.environment if value.startswith("PATH=")), DEFAULT_PATH)
+def _of(reference: str, variables: tuple[str, ...], origin: str) -> ImageChoice:
+    path = next((value[5:] for value in variables if value.startswith("PATH=")), DEFAULT_PATH)
     return ImageChoice(reference, origin, path)
 
 
-def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], None]) -> ImageFacts | None:
+def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], None]) -> tuple[str, ...] | None:
     """Pull the default image; after a failure not again for an hour, as some networks take minutes to fail."""
     failed = state_dir / "sandbox" / "pull-failed"
     if _age(failed) < _PULL_AGAIN_SECONDS:
@@ -179,8 +180,8 @@ def _interpreter(spec: SandboxSpec) -> str | None:
     return None if inside or too_much or not looks_right else str(prefix)
 
 
-def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], None]) -> str:
-    """Make `OFFLINE` with debootstrap; return the image's id. Takes about a minute and 1 GB below `scratch`.
+def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], None]) -> None:
+    """Make `OFFLINE` with debootstrap. Takes about a minute and 1 GB below `scratch`.
 
     Raises SandboxUnavailable, with nothing left behind.
     """
@@ -208,7 +209,7 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
         )
         on_progress("importing it into the engine")
         try:
-            return engine.import_image(str(tar), OFFLINE, [f"ENV PATH={DEFAULT_PATH}"])
+            engine.import_image(str(tar), OFFLINE, [f"ENV PATH={DEFAULT_PATH}"])
         except EngineError as refusal:
             raise SandboxUnavailable(f"the engine refused the image: {refusal}", "look at its free space") from refusal
 

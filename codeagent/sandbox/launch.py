@@ -7,13 +7,11 @@ from pathlib import Path
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.sanitize import visible
 from codeagent.disk.opens import create_file
-from codeagent.sandbox.egress.forwarder import FOLDER
 from codeagent.sandbox.engine import EngineError, labels, probe_socket, reap
-from codeagent.sandbox.guard import Container
+from codeagent.sandbox.guard import Container, SessionResources
 from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
-from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
-from codeagent.sandbox.resources import SessionResources
+from codeagent.sandbox.profile import HOME, KEEPER, PROXY_FOLDER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.spec import SandboxSpec
 
 
@@ -135,7 +133,7 @@ def _binds(
         *_workspace(root, spec.read_only_workspace),
         *(Bind(f"{here}/{found.name}", f"{here}/{found.name}") for found in protected),
         *(Bind(str(empty), path) for path in sorted(mask.path for mask in secrets.masks)),
-        *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), FOLDER),)),
+        *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any
 KEEPER = 65533
 """Uid and gid of the container's main process: not those of the work, so that work cannot end it."""
 HOME = "/home/agent"
+PROXY_FOLDER = "/run/codeagent"
+"""Where the folder of the proxy's socket is mounted."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {
     "HOME": HOME,

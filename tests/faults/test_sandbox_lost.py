@@ -93,8 +93,8 @@ def container_of(workspace: Path) -> str:
     """The id of the one container over this workspace."""
     engine = Engine(SOCKET)
     try:
-        (found,) = list(engine.containers(f"codeagent.workspace={workspace}"))
-        return found.container_id
+        (found,) = engine.containers(f"codeagent.workspace={workspace}")
+        return found
     finally:
         engine.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.resources import SessionResources
+from codeagent.sandbox.guard import SessionResources
 from tests.conftest import MakeSandbox
 from tests.sandboxes import make_repository, outside, run, sandbox_spec
 

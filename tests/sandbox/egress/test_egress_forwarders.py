@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.sandbox.egress.forwarder import _source
+from codeagent.sandbox.egress.containers import _source
 from codeagent.sandbox.exec_stream import script_text
 
 SIZE = 3_000_000

@@ -1,0 +1,206 @@
+"""The containers of commands that may reach hosts: one for each list, each with a forwarder to the proxy's socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib import resources
+
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.hosts import HostRule
+from codeagent.core.ports import Command, CommandResult, OnOutput
+from codeagent.sandbox.container import SessionContainer
+from codeagent.sandbox.egress.grant import Grant
+from codeagent.sandbox.egress.proxy import SOCKET, USER, EgressProxy
+from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, script_command, start_exec
+from codeagent.sandbox.guard import Container
+from codeagent.sandbox.profile import KEEPER, PROXY_FOLDER
+from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.tasks import run_to_end
+
+_START_SECONDS = 20.0
+_LONGEST_WORD = 4096
+_NOT_PROXIED = "localhost,127.0.0.1,::1"
+"""Loopback inside is the container's own."""
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_Scope = tuple[frozenset[str], bool]
+"""Hosts, and whether the workspace is read-only."""
+
+
+class Forwarder:
+    """Runs inside as the keeper's user, so that no command can end or replace it; ends with the container."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._container = ""
+        self._watch: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+
+    async def ready(self, engine: Engine, container_id: str) -> int:
+        """Start it unless it runs; return its port. Raises SandboxUnavailable, EngineError, SandboxLost."""
+        async with self._turn:
+            if container_id != self._container or self._watch is None or self._watch.done():
+                self.close()
+                await self._start(engine, container_id)
+            return self.port
+
+    @property
+    def processes(self) -> int:
+        """How many of the container's processes are its own."""
+        return 0 if self._watch is None or self._watch.done() else 1
+
+    def close(self) -> None:
+        """Stop watching it."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch, self._container, self.port = None, "", 0
+
+    async def _start(self, engine: Engine, container_id: str) -> None:
+        target = ExecTarget(container_id, f"{KEEPER}:{KEEPER}", "/")
+        command = script_command("forward", [f"{PROXY_FOLDER}/{SOCKET}", _source("py"), _source("pl")])
+        _, stream = await start_exec(engine, target, command)
+        try:
+            pieces = stream.pieces()
+            said = await _first_line(pieces)
+        except BaseException:
+            stream.close()
+            raise
+        words = said.split()
+        if len(words) != 2 or words[0] != "ready" or not words[1].isdigit():
+            stream.close()
+            if said.strip() == "none":
+                problem = "the sandbox's image has neither python3 nor perl, so commands cannot get network access"
+                raise SandboxUnavailable(problem, "choose an image with one of them (codeagent sandbox status)")
+            problem = f"network access for the sandbox did not start: {said.strip()[-200:] or 'no answer'}"
+            raise SandboxUnavailable(problem, "run the command without network access")
+        self.port, self._container = int(words[1]), container_id
+        self._watch = asyncio.create_task(_until_it_ends(stream, pieces))
+
+
+async def _first_line(pieces: AsyncIterator[tuple[bool, bytes]]) -> str:
+    """Return its first line on standard output, or its errors if there is nothing else. Raises EngineError."""
+    out, errors = b"", b""
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            async for is_stderr, piece in pieces:
+                if is_stderr:
+                    errors = (errors + piece)[-_LONGEST_WORD:]
+                    continue
+                out += piece
+                if b"\n" in out or len(out) > _LONGEST_WORD:
+                    return out.decode("utf-8", "replace")
+    except TimeoutError as error:
+        raise EngineError(f"the container did not answer within {_START_SECONDS:g} s") from error
+    return (out + errors).decode("utf-8", "replace")
+
+
+async def _until_it_ends(stream: ExecStream, pieces: AsyncIterator[tuple[bool, bytes]]) -> None:
+    try:
+        async for _ in pieces:
+            continue
+    finally:
+        stream.close()
+
+
+@lru_cache(maxsize=2)
+def _source(language: str) -> str:
+    name = f"forward.{language}.txt"
+    return resources.files("codeagent.sandbox").joinpath("scripts", name).read_text(encoding="utf-8")
+
+
+@dataclass
+class _EgressContainer:
+    """The container of commands that may reach the same hosts."""
+
+    container: SessionContainer
+    forwarder: Forwarder = field(default_factory=Forwarder)
+    users: int = 0
+
+
+class EgressContainers:
+    """One proxy, and a container of its own for each list of hosts in use.
+
+    So no other command sees the way out or can take it.
+    """
+
+    def __init__(self, spec: SandboxSpec, proxy: EgressProxy, make: Callable[[SandboxSpec], SessionContainer]) -> None:
+        self._spec = spec
+        self._proxy = proxy
+        self._make = make
+        self._containers: dict[_Scope, _EgressContainer] = {}
+
+    @property
+    def containers(self) -> tuple[SessionContainer, ...]:
+        return tuple(entry.container for entry in self._containers.values())
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        """Run a command as `Sandbox.run` does; what it leaves running ends with the last command beside it."""
+        rules = _rules(command.hosts)
+        await self._proxy.open()
+        entry = await self._entry((frozenset(command.hosts), command.read_only))
+        grant = self._proxy.grant(rules)
+
+        async def environment(engine: Engine, container: Container) -> tuple[str, ...]:
+            return proxy_variables(await entry.forwarder.ready(engine, container.container_id), grant)
+
+        entry.users += 1
+        try:
+            result = await entry.container.run(command.text, on_output, environment)
+        finally:
+            self._proxy.end(grant)
+            entry.users -= 1
+        notices = (*result.notices, grant.notice())
+        # A process left running could wait for the next command's credential; the command itself may lie about it.
+        if not entry.users and not await entry.container.is_empty(beside=entry.forwarder.processes):
+            await run_to_end(self._drop(entry))
+            notices += ("what the command left running was stopped: nothing keeps network access",)
+            result = replace(result, left_running=0)
+        return replace(result, notices=notices)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command runs; none leaves anything running."""
+        return any(entry.users for entry in self._containers.values())
+
+    async def listening(self) -> frozenset[int]:
+        """As `Sandbox.listening`."""
+        found: set[int] = set()
+        for entry in tuple(self._containers.values()):
+            found |= await entry.container.listening() - {entry.forwarder.port}
+        return frozenset(found)
+
+    async def close(self) -> None:
+        """Close; the session's resources are shut before, and closed after this."""
+        await self._proxy.close()
+        await asyncio.gather(*(self._drop(entry) for entry in tuple(self._containers.values())))
+
+    async def _entry(self, scope: _Scope) -> _EgressContainer:
+        """Return the container of this scope; a new one replaces those of other scopes that nobody uses."""
+        if scope in self._containers:
+            return self._containers[scope]
+        spec = replace(self._spec, read_only_workspace=scope[1], egress_folder=self._proxy.folder)
+        unused = [entry for entry in self._containers.values() if not entry.users]
+        entry = self._containers[scope] = _EgressContainer(self._make(spec))
+        for other in unused:
+            await run_to_end(self._drop(other))
+        return entry
+
+    async def _drop(self, entry: _EgressContainer) -> None:
+        self._containers = {scope: other for scope, other in self._containers.items() if other is not entry}
+        entry.forwarder.close()
+        await entry.container.close()
+
+
+def proxy_variables(port: int, grant: Grant) -> tuple[str, ...]:
+    """Return the variables in which programs look for the proxy, in both usual spellings."""
+    address = f"http://{USER}:{grant.token}@127.0.0.1:{port}"
+    values = dict.fromkeys(_VARIABLES, address) | {"NO_PROXY": _NOT_PROXIED}
+    return tuple(f"{spelled}={value}" for name, value in values.items() for spelled in (name, name.lower()))
+
+
+def _rules(hosts: tuple[str, ...]) -> tuple[HostRule, ...]:
+    try:
+        return tuple(map(HostRule.parse, hosts))
+    except ValueError as error:
+        raise SandboxUnavailable(f"nothing was run: {error}", "correct the list of hosts") from error
