@@ -19,13 +19,12 @@ from typing import Annotated, Any, Literal, assert_never, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, HookSession, Modify, PromptSource, SubmittedPrompt
-from codeagent.core.events import RunFinished, RunReason
+from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Modify, PromptSource
+from codeagent.core.events import RunReason
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage, text_of
-from codeagent.core.policy import HookEvent
+from codeagent.core.policy import HookEvent, ToolHookEvent
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import ToolResult
 
 _MOST_OUTPUT = 1024 * 1024
 """Bytes that a program may print on either stream."""
@@ -117,6 +116,32 @@ Told = (
     | ToldSessionStart
     | ToldSessionEnd
 )
+
+
+def told_of(event: HookEvent, *subjects: Any) -> Told:
+    """Make what a program reads of an event, from the arguments that the callbacks of a `Hook` get."""
+    match event:
+        case "before_tool":
+            return ToldBeforeTool(call=subjects[0])
+        case "after_tool":
+            call, result = subjects
+            facts = {name: getattr(result, name) for name in ("is_error", "executed", "error")}
+            return ToldAfterTool(call=call, result=CallResult(content=text_of(result.content), **facts))
+        case "before_update":
+            return ToldBeforeUpdate(call=subjects[0], text=subjects[1])
+        case "after_update":
+            return ToldAfterUpdate(call=subjects[0], text=subjects[1])
+        case "prompt_submit":
+            return ToldPromptSubmit(text=subjects[0].text, source=subjects[0].source)
+        case "run_finished":
+            told = ToldRunFinished.model_fields.keys() - {"event"}
+            return ToldRunFinished(**{name: getattr(subjects[0], name) for name in told})
+        case "session_start" | "session_end":
+            kind = ToldSessionStart if event == "session_start" else ToldSessionEnd
+            session = subjects[0]
+            return kind(session=session.id, workspace=session.workspace, resumed=session.resumed)
+        case _:
+            assert_never(event)
 
 
 class AnswerAllow(_Strict):
@@ -224,75 +249,14 @@ class CommandHook:
     """A pattern over the names of the tools whose calls it is for."""
 
     def hook(self) -> Hook:
-        name, tools = self.command[0], self.tools
-        match self.event:
-            case "before_tool":
-                return Hook(name, before_tool=self._before_tool, tools=tools)
-            case "after_tool":
-                return Hook(name, after_tool=self._after_tool, tools=tools)
-            case "before_update":
-                return Hook(name, before_update=self._before_update, tools=tools)
-            case "after_update":
-                return Hook(name, after_update=self._after_update, tools=tools)
-            case "prompt_submit":
-                return Hook(name, prompt_submit=self._prompt_submit)
-            case "run_finished":
-                return Hook(name, run_finished=self._run_finished)
-            case "session_start":
-                return Hook(name, session_start=self._session_start)
-            case "session_end":
-                return Hook(name, session_end=self._session_end)
-            case _:
-                assert_never(self.event)
+        tools = self.tools if self.event in get_args(ToolHookEvent) else "*"
+        called: dict[str, Any] = {self.event: self._ask if self.event in ANSWERS else self._tell}
+        return Hook(self.command[0], tools=tools, **called)
 
-    async def _before_tool(self, call: ToolCall) -> Allow | Deny | Modify:
-        answer = await self._ask(ToldBeforeTool(call=call))
-        assert not isinstance(answer, AddContext)  # not valid for this event: the contract has refused it
-        return answer
-
-    async def _after_tool(self, call: ToolCall, result: ToolResult) -> None:
-        facts = CallResult(
-            content=text_of(result.content), is_error=result.is_error, executed=result.executed, error=result.error
-        )
-        await self._tell(ToldAfterTool(call=call, result=facts))
-
-    async def _before_update(self, call: ToolCall, text: str) -> Allow | Deny:
-        answer = await self._ask(ToldBeforeUpdate(call=call, text=text))
-        assert isinstance(answer, Allow | Deny)  # no other answer is valid for this event
-        return answer
-
-    async def _after_update(self, call: ToolCall, text: str) -> None:
-        await self._tell(ToldAfterUpdate(call=call, text=text))
-
-    async def _prompt_submit(self, prompt: SubmittedPrompt) -> Allow | Deny | AddContext:
-        answer = await self._ask(ToldPromptSubmit(text=prompt.text, source=prompt.source))
-        assert not isinstance(answer, Modify)  # not valid for this event: the contract has refused it
-        return answer
-
-    async def _run_finished(self, finished: RunFinished) -> None:
-        await self._tell(
-            ToldRunFinished(
-                session=finished.session,
-                reason=finished.reason,
-                text=finished.text,
-                usage=finished.usage,
-                error=finished.error,
-                turns=finished.turns,
-                calls=finished.calls,
-                duration_ms=finished.duration_ms,
-            )
-        )
-
-    async def _session_start(self, session: HookSession) -> None:
-        await self._tell(ToldSessionStart(session=session.id, workspace=session.workspace, resumed=session.resumed))
-
-    async def _session_end(self, session: HookSession) -> None:
-        await self._tell(ToldSessionEnd(session=session.id, workspace=session.workspace, resumed=session.resumed))
-
-    async def _ask(self, told: BaseModel) -> Allow | Deny | Modify | AddContext:
+    async def _ask(self, *subjects: Any) -> Allow | Deny | Modify | AddContext:
         """Raises OSError where the program does not start, ValueError where its answer is not valid."""
         try:
-            printed = await self._run(told)
+            printed = await self._run(told_of(self.event, *subjects))
         except _ProgramFailed as failure:
             return Deny(str(failure))
         answer = parse_answer(self.event, printed)
@@ -308,9 +272,9 @@ class CommandHook:
             case _:
                 assert_never(answer)
 
-    async def _tell(self, told: BaseModel) -> None:
+    async def _tell(self, *subjects: Any) -> None:
         """Run it and ignore what it prints. Raises OSError where it does not start, _ProgramFailed where it fails."""
-        await self._run(told)
+        await self._run(told_of(self.event, *subjects))
 
     async def _run(self, told: BaseModel) -> bytes:
         """The program's standard output. Raises OSError, ValueError, _ProgramFailed."""
