@@ -132,7 +132,7 @@ class Agent:
     async def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` where a hook denied it.
 
-        A reader that stops early stops the run. Raises CodeagentError where one is running.
+        A reader that stops early stops the run. Raises CodeagentError if one is running.
         """
         channel = self._emitter.connect(early=False)
         try:
@@ -244,7 +244,7 @@ class Agent:
             return Refused(str(error))
 
     def _act(self, act: Act) -> Outcome:
-        """Raises CodeagentError where it cannot be done now."""
+        """Raises CodeagentError if it cannot be done now."""
         match act:
             case acts.Prompt(text):
                 return _done(self._runs.start(text))

@@ -27,7 +27,7 @@ _MOST_PREVIEWS = 3
 Show = Callable[[PreparedCall, str | None], Awaitable[Preview]]
 """Makes the preview of a call as things are now; the text is the base of the preview that was shown before.
 
-Raises ToolError where the preview shows that the call cannot work."""
+Raises ToolError if the preview shows that the call cannot work."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ApprovalRequest:
     binding: str
     """The fingerprint of what the answer is for."""
     arguments: str = ""
-    """JSON for the user to edit; empty where there is nothing to edit."""
+    """JSON for the user to edit; empty if there is nothing to edit."""
     proposal: str = ""
-    """A rule that would allow this call and similar ones; empty where there is none."""
+    """A rule that would allow this call and similar ones; empty if there is none."""
 
 
 class Approvals:
@@ -65,7 +65,7 @@ class Approvals:
         self._granted.add(fingerprint(tool, arguments))
 
     async def ask(self, request: ApprovalRequest, token: CancelToken) -> Decision:
-        """Ask the user and wait for the answer. Raises RunCancelled where the token is cancelled first."""
+        """Ask the user and wait for the answer. Raises RunCancelled if the token is cancelled first."""
         self._asked += 1
         call_id, approval_id = request.call_id, f"{request.call_id}.{self._asked}"
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
@@ -175,7 +175,7 @@ class Permissions:
         return with_it.check(tool.name, tool.approval_key(args), "prompt", tool.effect).permission == "auto"
 
     def parse(self, text: str, *, keep: bool) -> Rule:
-        """The allowing rule that the user wrote. Raises ConfigError where it is not a rule, or too broad."""
+        """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too broad."""
         rule = Rule.parse(text, "auto", "saved" if keep else "session")
         if rule.pattern is None:
             raise ConfigError(f"{rule} would allow every call of the tool; write {rule}(pattern)")
@@ -184,7 +184,7 @@ class Permissions:
         return rule
 
     async def add(self, rule: Rule) -> None:
-        """Put the rule in force. Raises ConfigError where it cannot be kept: then it is not in force."""
+        """Put the rule in force. Raises ConfigError if it cannot be kept: then it is not in force."""
         if rule in self.rules:
             return
         where = "this session"
@@ -196,7 +196,7 @@ class Permissions:
         self._emitter.notice("rule.added", f"allowed from now on: {rule} ({where})", rule=str(rule), origin=rule.origin)
 
     async def revoke(self, rule: Rule) -> None:
-        """Remove the rule. Raises ConfigError where it is not in force, or comes from a file or the command line."""
+        """Remove the rule. Raises ConfigError if it is not in force, or comes from a file or the command line."""
         if rule not in self.rules:
             raise ConfigError(f"{rule} is not in force")
         if rule.origin not in ("session", "saved"):
@@ -222,7 +222,7 @@ class ApprovalFlow:
         """The call to run, and its permit. What runs is what was shown last: an edited call is asked about again.
 
         `again`: ask even where exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
-        ToolError where the preview shows that the call cannot work.
+        ToolError if the preview shows that the call cannot work.
         """
         if not again and self._approvals.granted(prepared.tool.name, prepared.arguments):
             return prepared, Permit("user", (await show(prepared, None)).base)

@@ -75,7 +75,7 @@ async def _after(blockers: list["asyncio.Task[None]"], work: Callable[[T], Await
 
 
 class PlannedBatch:
-    """A batch from its plan to its start: meanwhile the user can skip calls, or edit their arguments."""
+    """A batch from its plan to its start: until then the user can skip calls, or edit their arguments."""
 
     def __init__(self, number: int, calls: Sequence[ToolCall], executor: Executor, emitter: Emitter) -> None:
         self._number = number
@@ -104,7 +104,7 @@ class PlannedBatch:
         self._emitter.emit(BatchPlanned(batch=self._number, calls=plans))
 
     def skip(self, call_id: str, reason: str) -> bool:
-        """Skip a call; False where no such call is left."""
+        """Skip a call; False if no such call is left."""
         call = self._calls.get(call_id)
         if call is None or call_id in self.settled:
             return False
@@ -113,7 +113,7 @@ class PlannedBatch:
         return True
 
     def edit(self, call_id: str, arguments: str) -> bool:
-        """Edit the arguments of a call; False where no such call is left. Raises ConfigError where they do not fit."""
+        """Edit the arguments of a call; False if no such call is left. Raises ConfigError if they do not fit."""
         call = self._calls.get(call_id)
         if call is None or call_id in self.settled:
             return False
@@ -166,7 +166,7 @@ class PauseGate:
             self._emitter.emit(RunPausing(text="pausing at the next boundary"))
 
     def resume(self) -> bool:
-        """Open the gate and emit `run.resumed`, even before the run has reached it; False where it was open."""
+        """Open the gate and emit `run.resumed`, even before the run has reached it; False if it was open."""
         if self._open.is_set():
             return False
         self._open.set()
@@ -178,11 +178,11 @@ class PauseGate:
         self._open.set()
 
     def skip(self, call_id: str, reason: str) -> bool:
-        """Skip a call of the waiting batch; False where no such call waits."""
+        """Skip a call of the waiting batch; False if no such call waits."""
         return self._planned is not None and self._planned.skip(call_id, reason)
 
     def edit(self, call_id: str, arguments: str) -> bool:
-        """Edit a call of the waiting batch; False where no such call waits. Raises ConfigError as the batch does."""
+        """Edit a call of the waiting batch; False if no such call waits. Raises ConfigError as the batch does."""
         return self._planned is not None and self._planned.edit(call_id, arguments)
 
     async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:

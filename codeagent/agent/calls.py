@@ -48,7 +48,7 @@ class ToolEnvironment:
     attended: bool = False
     """Whether there is a user to ask."""
     book: RuleBook | None = None
-    """Keeps rules beyond the session; None where they cannot be kept."""
+    """Keeps rules beyond the session; None if they cannot be kept."""
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
     scratchpad: Scratchpad | None = None
@@ -250,7 +250,7 @@ def _cancel_text(reason: str) -> str:
 def checked(result: ToolResult) -> ToolResult:
     """The result that a tool returned, with lists converted to tuples.
 
-    Raises Failed where it could not be logged: a tool may be user-defined, and its result may hold anything.
+    Raises Failed if it could not be logged: a tool may be user-defined, and its result may hold anything.
     """
     if not isinstance(result, ToolResult):
         raise Failed(f"the tool returned {type(result).__name__} in place of a ToolResult")

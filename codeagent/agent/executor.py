@@ -87,7 +87,7 @@ class Executor:
         )
 
     def check(self, call: ToolCall) -> None:
-        """Check a call that the user edited. Raises ToolError where the tool is unknown or the arguments do not fit."""
+        """Check a call that the user edited. Raises ToolError if the tool is unknown or the arguments do not fit."""
         parse_arguments(self._environment.tools.get(call.name), call.arguments)
 
     def may_change(self, call: ToolCall) -> bool:
@@ -109,7 +109,7 @@ class Executor:
             return "read"
 
     def most_calls(self, call: ToolCall) -> int | None:
-        """How often its tool may be called in one run; None where that is not limited."""
+        """How often its tool may be called in one run; None if that is not limited."""
         tools = self._environment.tools
         return tools.get(call.name).max_calls if call.name in tools else None
 
@@ -129,7 +129,7 @@ class Executor:
         return prepared.tool.access(prepared.args, self._environment.workspace)
 
     def cancel(self, call_id: str, reason: str) -> bool:
-        """Cancel one running call; its siblings go on. False where it is not running."""
+        """Cancel one running call; its siblings go on. False if it is not running."""
         if (token := self._running.get(call_id)) is None:
             return False
         token.cancel(reason)
@@ -191,7 +191,7 @@ class Executor:
     async def _permitted(
         self, prepared: PreparedCall, token: CancelToken, repeated: int
     ) -> tuple[PreparedCall, Permit]:
-        """The call to run, and its permit. Raises CallRefused, or ToolError where the preview shows it cannot work."""
+        """The call to run, and its permit. Raises CallRefused, or ToolError if the preview shows it cannot work."""
         verdict = self._judge(prepared)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":

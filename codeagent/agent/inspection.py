@@ -202,7 +202,7 @@ class Inspection:
         """Undo it if no user is there; returns the sentences for the model. Raises CheckpointError, SandboxError."""
         if self._store is None or self._baseline is None:
             return []
-        # Nothing is frozen for a look that comes every second: the next one sees what changes meanwhile.
+        # Nothing is frozen for a look that comes every second: the next one sees what changes during this one.
         now = await self._store.take()
         look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
         left = [one for part in self._judged(look.found) for one in part]
@@ -336,7 +336,7 @@ class Inspection:
 
     @asynccontextmanager
     async def _frozen(self) -> AsyncIterator[None]:
-        """Freeze the sandbox, so that no command changes the workspace meanwhile."""
+        """Freeze the sandbox, so that no command changes the workspace during the block."""
         if self._sandbox is None:
             yield
             return

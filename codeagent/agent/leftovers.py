@@ -100,7 +100,7 @@ async def leftover_blocks(
 
 
 def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
-    """Both texts; None where one is not text, or a diff would not show the difference."""
+    """Both texts; None if one is not text, or a diff would not show the difference."""
     try:
         before, after = (_text(node) for node in (old, new))
     except NotText:
@@ -115,7 +115,7 @@ def _text(node: Node | None) -> str:
 
 
 def _reason(path: str, before: Snapshot) -> str | None:
-    """Why a change to the file matters, as a sentence; None where it does not."""
+    """Why a change to the file matters, as a sentence; None if it does not."""
     if watched(path):
         return host_reason(path)
     parts = path.split("/")

@@ -72,7 +72,7 @@ class RunMeter:
         self._last = usage
 
     def before_request(self) -> ReachedLimit | None:
-        """The limit that forbids another request; None where nothing does."""
+        """The limit that forbids another request; None if nothing does."""
         spent = {
             "max_turns": (float(self.turns), 1.0),
             "max_cost_usd": (self.usage.cost_usd or 0.0, self._last.cost_usd or 0.0),
@@ -91,7 +91,7 @@ class RunMeter:
         return ReachedLimit("max_calls", limit) if limit is not None and self.refused else None
 
     def calls_left(self) -> int | None:
-        """How many more calls may run; None where there is no limit."""
+        """How many more calls may run; None without a limit."""
         limit = self._most("max_calls")
         return None if limit is None else max(0, int(limit) - self.calls)
 
@@ -160,7 +160,7 @@ class BudgetMeter:
         self._batches += 1
 
     def exhausted(self) -> str | None:
-        """Why the next request does not fit, in one line; None where it fits, as far as is known."""
+        """Why the next request does not fit, in one line; None if it fits, as far as is known."""
         if self.budget is None:
             return None
         if self._uncountable:
@@ -179,7 +179,7 @@ class BudgetMeter:
 
     @property
     def left(self) -> str:
-        """What is left of the budget, in a few words; empty where there is none."""
+        """What is left of the budget, in a few words; empty if there is none."""
         if self.budget is None:
             return ""
         spent, _ = self._spent()

@@ -148,7 +148,7 @@ class Loop:
             self._emitter.emit(MessageAdded(message=note))
 
     async def _limited(self, reached: ReachedLimit | None, token: CancelToken) -> RunReason | None:
-        """Why the run ends; None where no limit was reached, or the user allowed as much again."""
+        """Why the run ends; None if no limit was reached, or the user allowed as much again."""
         if reached is None:
             return None
         self._emitter.emit(LimitReached(limit=reached.limit, maximum=reached.maximum))
@@ -271,7 +271,7 @@ class Loop:
         return refused
 
     async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, ToolResult], token: CancelToken) -> bool:
-        """Plan the batch, let the user step in, and run it; True where they interrupted and it did not run."""
+        """Plan the batch, let the user step in, and run it; True if they interrupted and it did not run."""
         self._batches += 1
         number, started = self._batches, time.monotonic()
         planned = PlannedBatch(number, batch, self._executor, self._emitter)

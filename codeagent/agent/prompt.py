@@ -39,7 +39,7 @@ NO_PLAN = "(Plan mode is over: you may change files again.)"
 MakePrompt = Callable[[Sequence[Tool[Any]]], str]
 """The system prompt for these tools: the same text for the same tools."""
 LookAgain = Callable[[], bool]
-"""Looks at what else the prompt is made of; True where it has changed. May block on small files."""
+"""Looks at what else the prompt is made of; True if it has changed. May block on small files."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class PromptEnvironment:
     workspace: str
     platform: str
     sandbox_kind: str | None
-    """`docker`, `host`, or None where commands cannot run."""
+    """`docker`, `host`, or None if commands cannot run."""
 
     def describe(self) -> str:
         commands = _NO_SANDBOX if self.sandbox_kind is None else _COMMANDS[self.sandbox_kind]
@@ -182,7 +182,7 @@ def _in_words(change: CatalogChange) -> str:
 
 
 def mode_note(messages: Iterable[Message], mode: Mode) -> UserMessage | None:
-    """The note about a change of mode; None where the model knows from `messages`, which it has read so far."""
+    """The note about a change of mode; None if the model knows from `messages`, which it has read so far."""
     planning = False
     for message in messages:
         if isinstance(message, UserMessage) and message.source == "note":

@@ -79,7 +79,7 @@ class MessageQueue:
         self._waking.clear()
 
     def take_back(self, queued_id: str) -> str | None:
-        """Remove queued text and return it; None where it was delivered already."""
+        """Remove queued text and return it; None if it was delivered already."""
         item = next((item for item in self._waiting if item.id == queued_id), None)
         if item is None:
             return None
@@ -87,7 +87,7 @@ class MessageQueue:
         return item.text
 
     def rewrite(self, queued_id: str, text: str) -> bool:
-        """Replace queued text in its place; False where it was delivered already."""
+        """Replace queued text in its place; False if it was delivered already."""
         at = self._position(queued_id)
         if at is None:
             return False
@@ -96,7 +96,7 @@ class MessageQueue:
         return True
 
     def move(self, queued_id: str, position: int) -> bool:
-        """Move queued text to that position, from 0; False where it was delivered already."""
+        """Move queued text to that position, from 0; False if it was delivered already."""
         at = self._position(queued_id)
         if at is None:
             return False
@@ -126,7 +126,7 @@ class MessageQueue:
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
         """Ask the hooks about the text that is due, and give back what they deny; call it before delivering.
 
-        `follow_up`: where nothing else is queued, the oldest follow-up is due. True where an interrupt was denied: it
+        `follow_up`: where nothing else is queued, the oldest follow-up is due. True if an interrupt was denied: it
         still interrupts. Raises RunCancelled.
         """
         interrupted = False

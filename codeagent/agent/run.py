@@ -134,7 +134,7 @@ class Runs:
         return self._token.cancelled
 
     def start(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
-        """Begin a run, None with what is queued; the run and its task. Raises CodeagentError where none can begin."""
+        """Begin a run, None with what is queued; the run and its task. Raises CodeagentError if none can begin."""
         if self.closed:
             raise CodeagentError(_CLOSED)
         if self._current is not None:
@@ -144,7 +144,7 @@ class Runs:
         return self._begin(prompt)
 
     def stop(self, reason: str) -> bool:
-        """Cancel the run; False where there is none."""
+        """Cancel the run; False if none is going on."""
         if self._current is None:
             return False
         self._current.token.cancel(reason)

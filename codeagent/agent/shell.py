@@ -21,7 +21,7 @@ from codeagent.tools.shell.run import run_command
 class Shell:
     """Runs a command at once while the agent is idle, or else as soon as no call that may change something is running.
 
-    Such calls wait for the command in turn; the model can go on answering meanwhile.
+    Such calls wait for the command in turn, while the model can go on answering.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Shell:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, command: str, *, shared: bool) -> asyncio.Task[None]:
-        """Begin it; the task is its end, however it ends. Raises CodeagentError where it cannot even be tried."""
+        """Begin it; the task is its end, however it ends. Raises CodeagentError if it cannot even be tried."""
         if self._environment.sandbox is None:
             raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
         if not command.strip() or "\0" in command:
@@ -53,14 +53,14 @@ class Shell:
         return task
 
     def cancel(self, call_id: str, reason: str) -> bool:
-        """False where it is not running."""
+        """False if it is not running."""
         if (token := self._running.get(call_id)) is None:
             return False
         token.cancel(reason)
         return True
 
     def cancel_all(self, reason: str) -> bool:
-        """False where none is running."""
+        """False if none is running."""
         tokens = tuple(self._running.values())
         for token in tokens:
             token.cancel(reason)

@@ -31,9 +31,9 @@ class ApprovalRequested(BaseEvent):
     binding: str
     """SHA-256 over tool, arguments, root and the preview's base: what the answer is bound to."""
     arguments: str = ""
-    """JSON: what `edit` begins with; empty where they cannot be edited."""
+    """JSON: what `edit` begins with; empty if they cannot be edited."""
     proposal: str = ""
-    """A rule that would allow this and its like, for the user to edit; empty where none can be proposed."""
+    """A rule that would allow this and its like, for the user to edit; empty if none can be proposed."""
     by_hunk: bool = False
     """Its DiffBlock may be answered hunk by hunk."""
 

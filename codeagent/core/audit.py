@@ -33,15 +33,15 @@ class CallRecord:
     id: str
     tool: str
     arguments: str
-    """JSON as it ran; what the model asked for where it did not run."""
+    """JSON as it ran; if it did not run, as the model asked for it."""
     at: float
     """When it was asked for, in seconds since the epoch."""
     approval: ApprovalSource | None = None
     rule: str | None = None
     sandbox: Literal["docker", "host"] | None = None
-    """None where it did not run in one."""
+    """None if it did not run in one."""
     exit: int | None = None
-    """Of a command; None where there was none, or it was stopped."""
+    """Of a command; None if there was none, or it was stopped."""
     executed: bool = False
     error: ErrorKind | None = None
     duration_ms: int = 0
@@ -116,7 +116,7 @@ class LedgerRow:
     reason: str = ""
     """Why it was asked, allowed or denied, as a phrase."""
     proposal: str = ""
-    """A rule that would have allowed it and its like; empty where none can be proposed."""
+    """A rule that would have allowed it and its like; empty if none can be proposed."""
 
 
 def decided_by(row: LedgerRow) -> str:

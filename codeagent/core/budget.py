@@ -19,7 +19,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_effort(text: str) -> Effort:
-    """Raises ConfigError for what is neither a level nor a number of tokens up to a million."""
+    """Raises ConfigError unless it is a level, or a number of tokens up to a million."""
     plain = text.strip().lower()
     if (level := next((level for level in _LEVELS if level == plain), None)) is not None:
         return level

@@ -12,7 +12,7 @@ RestoreKind = Literal["undo", "redo", "rewind", "files"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of the workspace at one moment, but what is ignored, protected or too large."""
+    """The whole workspace at one moment, except what is ignored, protected or too large."""
 
     id: str
     """Names the content: two snapshots of the same content have the same id."""
@@ -36,7 +36,7 @@ class Node:
 @dataclass(frozen=True)
 class FileChange:
     path: str
-    """Relative to the root; bytes that are no UTF-8 as surrogates."""
+    """Relative to the root; bytes that are not UTF-8 are surrogates."""
     change: ChangeKind
 
 
@@ -54,7 +54,7 @@ class Checkpoints(Protocol):
         """What differs between two snapshots, in order of the paths. `after` None: the workspace as it is now."""
 
     async def node(self, snapshot: str | None, path: str) -> Node | None:
-        """One file of a snapshot, or of the workspace as it is now; None where there is none."""
+        """One file of a snapshot, or of the workspace as it is now; None if it does not exist."""
 
     async def restore(
         self, target: str, *, present: str, paths: Collection[str] | None = None
@@ -67,10 +67,10 @@ class Checkpoints(Protocol):
         """
 
     async def replace(self, path: str, node: Node | None, *, present: Node | None) -> None:
-        """Make one file this, where it still is `present`; CheckpointError where it is not. None: no file."""
+        """Replace one file that still is `present`; None removes it. Raises CheckpointError if it has changed."""
 
     async def recover(self) -> str | None:
-        """Finish a restore that a crash broke off; one line about what was done, None where there was none."""
+        """Finish a restore that a crash broke off; one line about what was done, None if there was none."""
 
     async def prune(self) -> None:
         """Drop what is older or larger than the store may be; snapshots of this process stay."""
@@ -78,7 +78,7 @@ class Checkpoints(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """A moment that can be gone back to."""
+    """A moment to go back to."""
 
     id: str
     cause: PointCause
@@ -108,7 +108,7 @@ class Changes:
 
 
 class Rewind(Protocol):
-    """What can be gone back to; the acts `Restore` and `RestoreFile` do it. All raise CheckpointError."""
+    """The moments to go back to; the acts `Restore` and `RestoreFile` do it. All raise CheckpointError."""
 
     @property
     def restored(self) -> tuple[ChangedFile, ...]:
@@ -130,4 +130,4 @@ class Rewind(Protocol):
         """One file as it was then; `point` None: as it is now."""
 
     async def left_by_agent(self, path: str) -> Node | None:
-        """One file as the agent left it last: what differs from it now is somebody else's."""
+        """One file as the agent left it last: any difference now is somebody else's work."""

@@ -1,4 +1,4 @@
-"""Text that stands where a tool's schema asks for something else: what it is read as."""
+"""Reads text that a model wrote where a tool's schema asks for another type of value."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def as_json(text: str, schema: Mapping[str, Any], name: str, *, typed: bool = Fa
 
 
 def reading(text: str, kinds: Collection[str]) -> str | None:
-    """The JSON that the text is as one of the kinds other than a string; None where it is none of them.
+    """The JSON of the text as a value of one of these kinds; None if it fits none but a string.
 
     An array or object may have come with its quotes escaped once more than its place needed.
     """
@@ -71,7 +71,7 @@ def _decoded(text: str) -> object:
 
 
 def kinds_of(about: object, root: Mapping[str, Any], depth: int = 0) -> set[str]:
-    """The types a schema allows; empty where it does not say."""
+    """The types a schema allows; empty if it does not say."""
     if not isinstance(about, Mapping) or depth > _DEEPEST:
         return set()
     kinds: set[str] = set()
@@ -93,7 +93,7 @@ def kinds_of(about: object, root: Mapping[str, Any], depth: int = 0) -> set[str]
 
 
 def resolved(target: str, root: Mapping[str, Any]) -> object:
-    """What a reference (`#/$defs/a`) leads to; None where it leads nowhere."""
+    """What a reference (`#/$defs/a`) leads to; None if it leads nowhere."""
     found: object = root
     for step in target.removeprefix("#/").split("/"):
         found = found.get(step) if isinstance(found, Mapping) else None

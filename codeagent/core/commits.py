@@ -17,9 +17,9 @@ class CommitChange:
     path: str
     kind: Literal["new", "changed", "deleted"]
     before: bytes | None
-    """As it is stored in the last commit; None where it is new, or not read (see `left_out`)."""
+    """As it is stored in the last commit; None if it is new, or not read (see `left_out`)."""
     after: bytes | None
-    """As it will be stored; None where it is deleted, or not read."""
+    """As it will be stored; None if it is deleted, or not read."""
     note: str = ""
     """What the contents do not show: `executable`, `link`, …"""
     left_out: str = ""
@@ -42,7 +42,7 @@ class CommitPlan:
     base: str
     """Changes with anything the commit is made from: the branch, the last commit, author, index, contents."""
     around: str = ""
-    """The work tree that the workspace is a folder of; empty where it is the workspace itself."""
+    """The work tree that the workspace is a folder of; empty if it is the workspace itself."""
 
 
 @dataclass(frozen=True)
@@ -61,4 +61,4 @@ class Committer(Protocol):
         """Nothing is written. `paths` are files or folders of the workspace. Raises CommitRefused, WorkspaceError."""
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
-        """Raises ContentChanged where a plan made now has another `base`, besides what `plan` raises."""
+        """Raises ContentChanged if a plan made now has another `base`, besides what `plan` raises."""

@@ -28,7 +28,7 @@ class DiffBlock:
     type: Literal["diff"] = "diff"
     path: str
     before: str
-    """Empty where the file is new."""
+    """Empty if the file is new."""
     after: str
     start_line: int = 1
     """The file's line number (from 1) at which `before` and `after` begin."""

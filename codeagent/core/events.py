@@ -189,7 +189,7 @@ class ToolResultAdded(BaseEvent):
     started_at: float | None = None
     duration_ms: int = 0
     approval: ApprovalSource | None = None
-    """Who allowed or denied it; None where it never came that far."""
+    """Who allowed or denied it; None if it never came that far."""
     rule: str | None = None
     """The rule that did."""
     sandbox: Literal["docker", "host"] | None = None
@@ -206,7 +206,7 @@ class JobStarted(BaseEvent):
     name: str
     title: str
     promoted: bool = False
-    """By the user; the call had begun as one that is waited for."""
+    """By the user: the call had begun in the foreground."""
     takes_input: bool = False
 
 
@@ -237,7 +237,7 @@ class JobFinished(BaseEvent):
     exit_code: int | None = None
     lines: int = 0
     handle: str | None = None
-    """Where `output_read` finds all of it; None where `tail` is all."""
+    """Where `output_read` finds all of it; None if `tail` is all."""
     duration_ms: int = 0
 
 

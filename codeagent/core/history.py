@@ -1,4 +1,4 @@
-"""Going back without forgetting: a history with branches, and the timeline of the checkpoints of a session."""
+"""Goes back without forgetting: a history with branches, and the timeline of the checkpoints of a session."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Span:
 
 @dataclass(frozen=True)
 class _Undone:
-    """One going back that can be redone."""
+    """One restore that can be redone."""
 
     before: str
     """Id of the point just before it."""
@@ -69,7 +69,7 @@ class _Undone:
 
 
 class CheckpointTimeline:
-    """The points that can be gone back to, and which batches are in effect; fed every event of the main agent."""
+    """The points to go back to, and which batches are in effect; fed every event of the main agent."""
 
     def __init__(self, events: Iterable[KnownEvent | UnknownEvent] = ()) -> None:
         self._line: BranchingHistory[Point] = BranchingHistory()
@@ -93,7 +93,7 @@ class CheckpointTimeline:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Return the points on the current branch that can be gone back to, oldest first."""
+        """Return the points on the current branch to go back to, oldest first."""
         return tuple(point for point in self._line.items if point.cause in ("prompt", "batch"))
 
     @property
@@ -103,12 +103,12 @@ class CheckpointTimeline:
 
     @property
     def left_by_agent(self) -> str | None:
-        """The newest snapshot of what the agent, or going back, left."""
+        """The newest snapshot of what the agent, or a restore, left."""
         return next((event.snapshot for event in reversed(self._order) if event.cause == "after"), None)
 
     @property
     def redo_covers_conversation(self) -> bool:
-        """The last going back took the conversation with it."""
+        """The last restore took the conversation with it."""
         return bool(self._redo) and self._redo[-1].conversation
 
     @property

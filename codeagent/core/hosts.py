@@ -29,7 +29,7 @@ class HostRule:
         below = text.startswith("*.")
         name, port = split_port(text.removeprefix("*.").lower())
         if name is None or port == 0:
-            raise ValueError(f"{text!r} is no host: write example.org, *.example.org or example.org:8443")
+            raise ValueError(f"{text!r} is not a host: write example.org, *.example.org or example.org:8443")
         if below and is_address(name):
             raise ValueError(f"{text!r}: there is nothing below an address")
         if below and "." not in name:
@@ -85,7 +85,7 @@ def is_address(name: str) -> bool:
 
 
 def split_port(text: str) -> tuple[str | None, int | None]:
-    """`host` or `host:port`: the name in its one spelling, None where it has none; the port, 0 where it is none."""
+    """Split `host` or `host:port`: the name in its one spelling, None if not valid; the port, 0 if not valid."""
     name, colon, digits = text.rpartition(":")
     if not colon or text.endswith("]"):
         return host_name(text), None

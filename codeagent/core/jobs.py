@@ -46,7 +46,7 @@ class Job:
 class EndedJob:
     job: Job
     handle: str | None
-    """Of its output in the store; None where it printed nothing, or `tail` is all."""
+    """Of its output in the store; None if it printed nothing, or `tail` is all."""
     tail: str = ""
 
 
@@ -69,7 +69,7 @@ class JobBook(Protocol):
         """
 
     def returned(self, job_id: str) -> str:
-        """What its call returned, or the end of that and where all of it is; what it printed may be a part of it.
+        """What its call returned, or the end of it and where to find all of it; may include what it printed.
 
         Empty while it runs, and where the model was told of its end before. Raises KeyError.
         """
@@ -78,4 +78,4 @@ class JobBook(Protocol):
         """Stop it and return once nothing of it runs; a job that has ended stays as it is. Raises KeyError."""
 
     def send(self, job_id: str, text: str) -> bool:
-        """Give it text; False where it takes none, or has ended. Raises KeyError."""
+        """Give it text; False if it takes none, or has ended. Raises KeyError."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
     JsonObject = Mapping[str, JsonValue]
 else:
-    JsonValue = Any  # what a JSON reader makes is nothing else, so there is nothing to validate
+    JsonValue = Any  # a JSON reader makes nothing else, so there is nothing to validate
     JsonObject = dict[str, Any]
 
 _OTHER = "other"
@@ -110,6 +110,6 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _default(member: Any, field: str | None) -> str | None:
-    """None where the member has no such field, or no default for it."""
+    """None if the member has no such field, or no default for it."""
     assert is_dataclass(member)
     return next((one.default for one in fields(member) if one.name == field and isinstance(one.default, str)), None)

@@ -39,7 +39,7 @@ class ToolCall:
     """One call as the model asked for it."""
 
     id: str
-    """Unique within the session, also where the provider's own ids are not."""
+    """Unique within the session, even if the provider's own ids are not."""
     name: str
     arguments: str = ""
     """Raw text of the arguments: JSON, or whatever the model produced instead."""
@@ -58,9 +58,9 @@ class Usage:
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
-    """None where no price is known for the model."""
+    """None if no price is known for the model."""
     estimated: bool = False
-    """True where the provider sent no usage and the figures come from a tokenizer."""
+    """True if the provider sent no usage and the figures come from a tokenizer."""
 
     def __add__(self, other: "Usage") -> "Usage":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -179,7 +179,7 @@ class TranscriptCheck:
 
 
 def transcript_problems(messages: Sequence[Message]) -> list[str]:
-    """What a provider would reject, one sentence each; empty where the transcript is valid.
+    """What a provider would reject, one sentence each; empty if the transcript is valid.
 
     Used by the scripted model, by resume and by `codeagent sessions check`.
     """

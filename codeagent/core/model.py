@@ -77,7 +77,7 @@ class Model(Protocol):
 
     @property
     def context_window(self) -> int | None:
-        """Tokens; None where unknown."""
+        """Tokens; None if unknown."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask. Ends with exactly one Answer or raises ModelError; cancelling closes the connection."""
@@ -95,7 +95,7 @@ class ModelInUse:
     effort: Effort | None = None
     """None: as the provider has it."""
     context_window: int | None = None
-    """Tokens; None where unknown."""
+    """Tokens; None if unknown."""
 
 
 class ModelOpener(Protocol):

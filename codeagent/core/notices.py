@@ -65,7 +65,7 @@ class BudgetChanged(TypedNotice):
 
     code: Literal["budget.changed"] = "budget.changed"
     budget: str
-    """Empty where there is none now."""
+    """Empty if it was taken away."""
     left: str
 
 
@@ -161,7 +161,7 @@ class JobListens(TypedNotice):
 
     code: Literal["job.port"] = "job.port"
     job_id: str
-    """Empty where several jobs run and it may be any of them."""
+    """Empty if several jobs run and it may be any of them."""
     port: int
 
 

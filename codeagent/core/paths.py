@@ -40,7 +40,7 @@ def protected_part(path: str) -> str | None:
 
 
 def secret_reason(path: str) -> str | None:
-    """Why the file may hold secrets, as a phrase; None where its name does not say so."""
+    """Why the file may hold secrets, as a phrase; None if its name does not say so."""
     *folders, name = [plain_name(part) for part in path.split("/") if part] or [""]
     if any(folder in _SECRET_FOLDERS for folder in folders):
         return f"{path} is in a folder that usually holds credentials"
@@ -50,7 +50,7 @@ def secret_reason(path: str) -> str | None:
 
 
 def host_reason(path: str) -> str | None:
-    """Why a change of the file may run something outside the sandbox, as a phrase; None where it will not."""
+    """Why a change of the file may run something outside the sandbox, as a phrase; None if it will not."""
     *folders, name = [part for part in path.split("/") if part] or [""]
     when = next((found for folder in folders if (found := _host_folder(folder))), "") or _host_name(name)
     return f"{path} {when}" if when else None
@@ -67,7 +67,7 @@ def watched_folder(path: str) -> bool:
 
 
 def installed_in(path: str) -> str | None:
-    """The outermost folder on the path that a package manager fills; None where there is none."""
+    """The outermost folder on the path that a package manager fills; None if no folder on it is one."""
     parts = path.split("/")
     found = next((at for at, part in enumerate(parts) if plain_name(part) in INSTALLED), None)
     return None if found is None else "/".join(parts[: found + 1])

@@ -35,7 +35,7 @@ HookEvent = Literal[
 ]
 
 ALWAYS_ASKS = "this tool asks"
-"""The reason where neither a rule nor the call itself gives one."""
+"""The reason if neither a rule nor the call itself gives one."""
 SAID_NO = "the user said no"
 """How a denial by the user begins, for the model; their reason follows a colon."""
 NETWORK = "network: "
@@ -117,7 +117,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str, permission: Permission, origin: RuleOrigin = "user") -> "Rule":
-        """Raises ConfigError when the text is no rule."""
+        """Raises ConfigError if the text is not a rule."""
         match = _RULE.fullmatch(text.strip())
         if match is None or match["pattern"] == "":
             raise ConfigError(f"not a rule: {text!r}; write tool or tool(pattern), as in bash(git status*)")
@@ -149,7 +149,7 @@ class Rule:
 
 
 Objection = Callable[[Rule], str | None]
-"""Why an answer must not become this rule, as a phrase; None where it may."""
+"""Why an answer must not become this rule, as a phrase; None if it may."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Policy:
         return found
 
     def _doubt(self, tool: str, key: ApprovalKey) -> Verdict | None:
-        """Why a rule that denies or asks might hold for what cannot be seen of the call; None where none might."""
+        """Why a rule that denies or asks might hold for what cannot be seen of the call; None if none might."""
         for name, one in ((tool, key), *((deed.tool, deed.key) for deed in key.does)):
             for rule in self.rules:
                 if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
@@ -227,7 +227,7 @@ class Policy:
         return None
 
     def _allowed(self, key: ApprovalKey, rules: list[Rule]) -> Verdict | None:
-        """By rules; None where they leave something open."""
+        """By rules; None if they leave something open."""
         if key.sensitive is not None and key.kind == "path":
             rules = [rule for rule in rules if rule.is_exact]
         if key.network:

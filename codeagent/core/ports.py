@@ -148,7 +148,7 @@ class Command:
 @dataclass(frozen=True)
 class CommandResult:
     exit_code: int | None
-    """None where the command was stopped before it ended."""
+    """None if the command was stopped before it ended."""
     stopped: bool = False
     killed: int = 0
     """Processes stopped on cancel, counted in the sandbox."""
@@ -211,13 +211,13 @@ class Sandbox(RunsCommands, Protocol):
         """Why commands may come across files of secrets that are not hidden from them, as a phrase; usually empty."""
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
-        """Meanwhile nothing runs inside, so that the workspace stays as it is; nests. Raises SandboxLost."""
+        """Pause everything inside during the block, so that the workspace stays as it is; nests. Raises SandboxLost."""
 
     async def listening(self) -> frozenset[int]:
-        """TCP ports that processes inside listen on now; empty where that cannot be known."""
+        """TCP ports that processes inside listen on now; empty if that cannot be known."""
 
     async def sweep(self) -> Swept:
-        """Take a `.git` or `.codeagent` away that appeared at the root since a command ran; free where none did.
+        """Move away a `.git` or `.codeagent` that appeared at the root since a command ran; costs nothing if none ran.
 
         After `close` it tells, once, what was found when everything had ended.
         """
@@ -234,7 +234,7 @@ class Reply:
     """What the user said to a question."""
 
     answer: str | None
-    """None where they did not answer."""
+    """None if they did not answer."""
     why: str = ""
     """Why not, where that is known."""
 
@@ -253,7 +253,7 @@ class RuleBook(Protocol):
         """Allow what it matches here from now on; returns where it is kept. Raises ConfigError."""
 
     def forget(self, rule: str) -> None:
-        """Raises ConfigError where it cannot be taken out; unknown rules are none."""
+        """Raises ConfigError if it cannot be taken out; an unknown rule is ignored."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class Skills(Protocol):
     def read(self, name: str, file: str | None = None) -> SkillText:
         """The body of a skill, or a text file of a user's skill, as it is on disk now; blocks.
 
-        Raises KeyError for an unknown skill, WorkspaceError where the file is missing, leads elsewhere, or is not
+        Raises KeyError for an unknown skill, WorkspaceError if the file is missing, leads elsewhere, or is not
         text.
         """
 
@@ -321,7 +321,7 @@ class Found:
     sessions: int
     """How many sessions of this workspace were looked through."""
     complete: bool
-    """False where older sessions were left out: enough was found, or it took too long."""
+    """False if older sessions were left out: enough was found, or it took too long."""
 
 
 class Memory(Protocol):
@@ -352,7 +352,7 @@ class Scratchpad(Protocol):
         """On a line of its own, to what is there; a missing key is made. Also raises ScratchpadFull."""
 
     def delete(self, key: str) -> bool:
-        """False where there is none."""
+        """False if the key does not exist."""
 
     def list(self) -> tuple[Note, ...]:
         """By key."""

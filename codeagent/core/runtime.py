@@ -81,7 +81,7 @@ class AgentHandle(Protocol):
 
     @property
     def rewind(self) -> Rewind | None:
-        """None where no checkpoints can be kept; a notice `checkpoint.unavailable` says why."""
+        """None if no checkpoints can be kept; a notice `checkpoint.unavailable` says why."""
 
     @property
     def jobs(self) -> JobBook:
@@ -89,7 +89,7 @@ class AgentHandle(Protocol):
 
     @property
     def toolbox(self) -> Toolbox | None:
-        """The tools in use; None where they cannot change."""
+        """The tools in use; None if they cannot change."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Runtime:
     workspace: Workspace
     sandbox: Sandbox | None
     sandbox_info: SandboxInfo | None
-    """None where there is no sandbox: bash is disabled then."""
+    """None without a sandbox: bash is disabled then."""
     outputs: OutputStore
     tools: tuple[ToolDefinition, ...]
     system_prompt: str

@@ -32,7 +32,7 @@ class ToolResult:
     """For programs that read the log; never sent to the model."""
     error: ErrorInfo | None = None
     executed: bool = True
-    """It was started. False where it never was: rejected, denied beforehand, skipped. The executor sees to it."""
+    """It was started. False if it never was: rejected, denied beforehand, skipped. The executor sees to it."""
     child_session: str | None = None
 
     @classmethod
@@ -166,7 +166,7 @@ class RunCommand(Protocol):
         """What it printed, both streams, as a model may read it; live output goes to `on_update` as it comes.
 
         A string is for bash, a sequence is program and arguments, which no shell sees. `timeout` in seconds.
-        Raises Failed where it ends with another code than 0, with its output; TimedOut, Cancelled.
+        Raises Failed if it ends with another code than 0, with its output; TimedOut, Cancelled.
         """
 
 
@@ -214,7 +214,7 @@ class ToolContext:
     on_progress: Callable[[str], Awaitable[None]] = ignore_progress
     """`await on_progress(text)`: a word to the user, never part of the result."""
     base: str | None = None
-    """The `Preview.base` that was approved; None where nobody was asked."""
+    """The `Preview.base` that was approved; None if nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
     """What of the previewed change was taken, an answer for each hunk of its DiffBlock; None: all of it."""
     read_only: bool = False
@@ -224,7 +224,7 @@ class ToolContext:
     agent: str = "main"
     """The name of the agent that makes it, as on its events."""
     scratchpad: Scratchpad | None = None
-    """The agent's notes of this session; its methods block on a small file. None where nothing is kept."""
+    """The agent's notes of this session; its methods block on a small file. None if nothing is kept."""
     withheld: Callable[[str], bool] = nothing_withheld
     """`withheld(path)`: a rule denies to read the file, or asks about it where nobody was asked."""
     run: RunCommand = no_commands
@@ -232,7 +232,7 @@ class ToolContext:
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
     is_job: Callable[[], bool] = awaited
-    """It goes on in the background by now: what changes meanwhile may be anybody's doing."""
+    """It now runs in the background: a change to the workspace may be anybody's doing."""
 
 
 class ToolArgs(BaseModel):
@@ -345,7 +345,7 @@ class Tool(ABC, Generic[ArgsT]):
     def talk(self, args: ArgsT, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
         """The work of a stateful tool: each text it yields is an update of its job.
 
-        What `yield` returns is the oldest text sent to the job that it has not got yet, None where there is none;
+        `yield` returns the oldest text sent to the job that it has not received yet, or None;
         `ctx.receive` waits for one. Closed (`aclose`) where the job is stopped. Raises as `run`.
         """
         raise Failed(f"{self.name} is not a stateful tool")

@@ -65,10 +65,10 @@ class TrustBook(Protocol):
     """Which state of a workspace's own tool files the user has said yes to; methods may block on a small file."""
 
     def trusts(self, digest: str) -> bool:
-        """This very state of the files, in this very folder. Raises ConfigError where what is kept is damaged."""
+        """This very state of the files, in this very folder. Raises ConfigError if what is kept is damaged."""
 
     def trust(self, digest: str) -> None:
-        """From now on, in place of any state before. Raises ConfigError where it cannot be kept, or must not be."""
+        """From now on, in place of any state before. Raises ConfigError if it cannot be kept, or must not be."""
 
     def forget(self) -> None:
         """Trust no state. Raises ConfigError."""

@@ -38,7 +38,7 @@ class IgnoreLine:
 
 
 def ignore_line(line: str) -> IgnoreLine | None:
-    """What one line says; None where it is empty or a comment."""
+    """What one line says; None if it is empty or a comment."""
     pattern = _without_trailing_blanks(line.removesuffix("\r"))
     if not pattern or pattern.startswith("#"):
         return None
@@ -92,7 +92,7 @@ def _stars(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
-    """The set that opens at `at` and where it ends; None where it is not closed or names no class."""
+    """The set that opens at `at` and where it ends; None if it is not closed or names no class."""
     at += 1
     negated = pattern[at : at + 1] in ("!", "^") and pattern[at : at + 1] != ""
     at += negated

@@ -222,7 +222,7 @@ def _lost(job: JobStarted, events: Sequence[AnyEvent], now: float) -> JobFinishe
 
 
 def _end_of_run(events: Sequence[AnyEvent]) -> list[KnownEvent]:
-    """Make the end of the run that has none; empty if there is no such run."""
+    """Make the end of the last run; empty if it has ended, or nothing ran."""
     edges = [at for at, event in enumerate(events) if isinstance(event, RunStarted | RunFinished)]
     if not edges or isinstance(events[edges[-1]], RunFinished):
         return []

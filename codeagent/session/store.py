@@ -83,7 +83,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _acquired(fd: int, *, shared: bool = False) -> bool:
-    """Lock the file; False where a living process holds it.
+    """Lock the file; False if a living process holds it.
 
     For a moment something other than its holder may have it: a command that a process forked just before it was
     killed and that has not begun to run, or a process that only checks whether it is free. Those are waited for.
@@ -242,7 +242,7 @@ class SessionStore:
             try:
                 return self._stat(session_id).st_mtime_ns, session_id
             except OSError:
-                return 0, session_id  # it was removed meanwhile
+                return 0, session_id  # it was removed just now
 
         return sorted(self.ids(), key=written, reverse=True)
 

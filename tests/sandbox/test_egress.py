@@ -186,7 +186,7 @@ async def test_it_is_still_while_the_sandbox_is_frozen(box: DockerSandbox, proje
 
 
 async def test_a_list_that_cannot_be_read_runs_nothing(box: DockerSandbox, project: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="nothing was run: 'http://x' is no host"):
+    with pytest.raises(SandboxUnavailable, match="nothing was run: 'http://x' is not a host"):
         await run(box, "touch ran", "one.example", "http://x")
     assert not (project / "ran").exists()
 

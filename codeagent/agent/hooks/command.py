@@ -254,7 +254,7 @@ class CommandHook:
         return Hook(self.command[0], tools=tools, **called)
 
     async def _ask(self, *subjects: Any) -> Allow | Deny | Modify | AddContext:
-        """Raises OSError where the program does not start, ValueError where its answer is not valid."""
+        """Raises OSError if the program does not start, ValueError if its answer is not valid."""
         try:
             printed = await self._run(told_of(self.event, *subjects))
         except _ProgramFailed as failure:
@@ -273,7 +273,7 @@ class CommandHook:
                 assert_never(answer)
 
     async def _tell(self, *subjects: Any) -> None:
-        """Run it and ignore what it prints. Raises OSError where it does not start, _ProgramFailed where it fails."""
+        """Run it and ignore what it prints. Raises OSError if it does not start, _ProgramFailed if it fails."""
         await self._run(told_of(self.event, *subjects))
 
     async def _run(self, told: BaseModel) -> bytes:
@@ -302,8 +302,8 @@ class ProgramOutput:
 async def _run_program(command: Sequence[str], folder: Path, told: bytes) -> ProgramOutput:
     """Write `told` to the program's standard input, and wait until it has exited and its output has ended.
 
-    A caller that is cancelled kills it, with everything in its process group. Raises OSError where it does not start,
-    ValueError where it prints too much.
+    A caller that is cancelled kills it, with everything in its process group. Raises OSError if it does not start,
+    ValueError if it prints too much.
     """
     program = command[0] if "/" in command[0] else find_program(command[0], folder)
     if program is None:

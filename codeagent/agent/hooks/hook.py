@@ -118,7 +118,7 @@ class Hooks:
         return any(hook.prompt_submit is not None for hook in self.registered)
 
     async def before_tool(self, call: ToolCall) -> Deny | Modify | None:
-        """The first denial, or the arguments as the hooks left them; None where they left them unchanged."""
+        """The first denial, or the arguments as the hooks left them; None if they left them unchanged."""
         modified: Modify | None = None
         for hook in self._for(call):
             if hook.before_tool is None:
@@ -142,7 +142,7 @@ class Hooks:
         await self._tell([(hook.name, hook.after_tool) for hook in self._for(call)], call, result)
 
     async def before_update(self, call: ToolCall, text: str) -> bool:
-        """False where a hook suppresses this one update; a failing hook suppresses it too."""
+        """False if a hook suppresses this one update; a failing hook suppresses it too."""
         for hook in self._for(call):
             if hook.before_update is None:
                 continue
@@ -205,7 +205,7 @@ class Hooks:
                 self.on_failure(str(failure))
 
     async def _answer(self, name: str, ask: Callable[..., Awaitable[T]], *subjects: object) -> T:
-        """The hook's answer. Raises _HookFailed where it raises, is cancelled or does not answer in time."""
+        """The hook's answer. Raises _HookFailed if it raises, is cancelled or does not answer in time."""
 
         async def work() -> T:
             return await ask(*subjects)
@@ -229,7 +229,7 @@ class Hooks:
 
 
 def _denial(name: str, answer: object) -> Deny:
-    """The answer as a denial. Raises _HookFailed where it is not one."""
+    """The answer as a denial. Raises _HookFailed if it is not one."""
     match answer:
         case Deny(reason):
             return Deny(str(reason) or f"denied by the hook {name}")

@@ -83,7 +83,7 @@ class PortWatch:
                 await self._look()
 
     async def _woken(self, delay: float) -> bool:
-        """Wait for a reason to look sooner; False where there was none within `delay` seconds."""
+        """Wait for a reason to look sooner; False if there was none within `delay` seconds."""
         try:
             async with asyncio.timeout(delay):
                 await self._sooner.wait()

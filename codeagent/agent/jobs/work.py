@@ -118,7 +118,7 @@ class Inbox:
         self._texts: asyncio.Queue[str] = asyncio.Queue(_MOST_MESSAGES)
 
     def put(self, text: str) -> bool:
-        """False where too many texts wait already."""
+        """False if too many texts wait already."""
         if self._texts.full():
             return False
         self._texts.put_nowait(text)

@@ -178,7 +178,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     (
         HEAD + "argv: [ls]\nnetwork: ['https://x.org/']\n",
         [
-            "words.yaml:4: network: 'https://x.org/' is no host: "
+            "words.yaml:4: network: 'https://x.org/' is not a host: "
             "write example.org, *.example.org or example.org:8443"
         ],
     ),
@@ -196,7 +196,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         HEAD + "argv: [ls]\nnetwork: [localhost]\n",
-        ["words.yaml:4: network: 'localhost' is no host: write example.org, *.example.org or example.org:8443"],
+        ["words.yaml:4: network: 'localhost' is not a host: write example.org, *.example.org or example.org:8443"],
     ),
     (
         HEAD + "argv: [ls]\nrestrictions: {paths: {read: ['src/**']}}\n",
