@@ -20,9 +20,9 @@ from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp
+from codeagent.tui.launcher import AppFolders as ScreenFolders
+from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.parts import guard
-from codeagent.tui.ports import AppFolders as ScreenFolders
-from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 

@@ -93,13 +93,13 @@ def require_terminal(instead: str) -> None:
 
 
 def open_screen(workspace: Path, **options: Any) -> int:
-    """Show it until the user leaves; `options` are fields of `tui.ports.LaunchOptions`."""
+    """Show it until the user leaves; `options` are fields of `tui.launcher.LaunchOptions`."""
     # Nothing of the screen is imported where another command, or --help, is asked for.
     import asyncio
 
     from codeagent.config.paths import config_dir, state_dir
     from codeagent.tui.app import run_app
-    from codeagent.tui.ports import AppFolders, LaunchOptions
+    from codeagent.tui.launcher import AppFolders, LaunchOptions
 
     async def open_client(state: "UiState") -> "SessionClient":
         return await asyncio.to_thread(_client, workspace, state)

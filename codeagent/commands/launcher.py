@@ -21,7 +21,7 @@ from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_s
 from codeagent.session.fold import last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 LAST = "last"

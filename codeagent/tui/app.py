@@ -17,11 +17,10 @@ from codeagent.tui.crash import record_survived
 from codeagent.tui.drafts import own_draft
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import Keymap, load_keymap
+from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.chat import ChatScreen, OpenClient
-from codeagent.tui.ports import AppFolders, LaunchOptions
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.theme_switch import ThemeSwitch
-from codeagent.tui.themes import DEFAULT_THEME, Themes
+from codeagent.tui.themes import DEFAULT_THEME, Themes, ThemeSwitch
 
 _SCROLLBACK_LINES = 2000
 """Lines of the conversation that are left in the terminal's scrollback at the end."""

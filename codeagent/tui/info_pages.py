@@ -1,44 +1,35 @@
 """The pages of `/status`, `/cost`, `/context`, `/config`, `/tools` and `/skills`, as Markdown."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, assert_never
 
 from codeagent.config.settings import Settings
-from codeagent.core.ports import SandboxInfo
+from codeagent.core.ports import SandboxInfo, Skill
 from codeagent.core.runtime import Runtime
-from codeagent.tui.state import UiState
+from codeagent.tui.state import Status
 
 About = Literal["status", "cost", "context", "config", "tools", "skills"]
 _CHARS_PER_TOKEN = 4
 """A rough figure, only for how a context is divided."""
 
 
-@dataclass(frozen=True)
-class InfoSources:
-    """Where the pages get what they say from; None while codeagent is still starting."""
-
-    workspace: Path
-    state: UiState
-    settings: Settings | None
-    runtime: Runtime | None
-
-
-def info_page(about: About, sources: InfoSources) -> str:
+def info_page(about: About, workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
+    """`settings` and `runtime` are None while codeagent is still starting."""
     match about:
         case "status":
-            return _status(sources)
+            return _status(workspace, now, None if runtime is None else runtime.sandbox_info)
         case "cost":
-            return _cost(sources)
+            return _cost(now)
         case "context":
-            return _context(sources)
+            return _context(now, runtime)
         case "config":
-            return _config(sources)
+            return _config(settings)
         case "tools":
-            return _tools(sources)
+            return _tools(runtime)
         case "skills":
-            return _skills(sources)
+            return _skills(() if runtime is None else runtime.skills.listed)
         case _:
             assert_never(about)
 
@@ -52,11 +43,9 @@ def sandbox_words(info: SandboxInfo | None) -> str:
     return "docker, net off" if info.network in ("none", "off") else f"docker, net {info.network}"
 
 
-def _status(sources: InfoSources) -> str:
-    now = sources.state.status.now
-    info = None if sources.runtime is None else sources.runtime.sandbox_info
+def _status(workspace: Path, now: Status, info: SandboxInfo | None) -> str:
     rows = [
-        ("folder", str(sources.workspace)),
+        ("folder", str(workspace)),
         ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
         ("model", now.model or "none"),
         ("mode", now.mode),
@@ -69,8 +58,7 @@ def _status(sources: InfoSources) -> str:
     return _table("Status", rows)
 
 
-def _cost(sources: InfoSources) -> str:
-    now = sources.state.status.now
+def _cost(now: Status) -> str:
     cost = "not known for this model" if now.cost_usd is None else f"${now.cost_usd:.4f}"
     rows = [
         ("cost", cost),
@@ -83,34 +71,28 @@ def _cost(sources: InfoSources) -> str:
     return _table("Cost of this session", rows)
 
 
-def _context(sources: InfoSources) -> str:
-    now = sources.state.status.now
+def _context(now: Status, runtime: Runtime | None) -> str:
     window = now.context_window
     used = f"{now.context_tokens:,}" + (f" of {window:,} ({_share(now.context_tokens, window)})" if window else "")
     rows = [("tokens in use", used)]
-    if sources.runtime is not None:
-        tools = sum(
-            len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in sources.runtime.tools
-        )
-        rows.append(("system prompt", f"about {len(sources.runtime.system_prompt) // _CHARS_PER_TOKEN:,}"))
+    if runtime is not None:
+        tools = sum(len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in runtime.tools)
+        rows.append(("system prompt", f"about {len(runtime.system_prompt) // _CHARS_PER_TOKEN:,}"))
         rows.append(("tool descriptions", f"about {tools // _CHARS_PER_TOKEN:,}"))
     return _table("Context", rows)
 
 
-def _config(sources: InfoSources) -> str:
-    if sources.settings is None:
+def _config(settings: Settings | None) -> str:
+    if settings is None:
         return "# Settings\n\nNot read yet."
-    text = json.dumps(sources.settings.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    text = json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False)
     return f"# Settings in force\n\n```json\n{text}\n```"
 
 
-def _tools(sources: InfoSources) -> str:
-    if sources.runtime is None:
+def _tools(runtime: Runtime | None) -> str:
+    if runtime is None:
         return "# Tools\n\nNot started yet."
-    parts = ["# Tools"]
-    for tool in sources.runtime.tools:
-        parts.append(f"## {tool.name}\n\n{tool.description}")
-    return "\n\n".join(parts)
+    return "\n\n".join(["# Tools", *(f"## {tool.name}\n\n{tool.description}" for tool in runtime.tools)])
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> str:
@@ -127,8 +109,7 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "0%"
 
 
-def _skills(sources: InfoSources) -> str:
-    listed = () if sources.runtime is None else sources.runtime.skills.listed
+def _skills(listed: Sequence[Skill]) -> str:
     if not listed:
         return "There are no skills here: folders with a `SKILL.md` below `.codeagent/skills` are listed."
     rows = [f"| {_cell(skill.name)} | {_cell(skill.description)} | {_cell(skill.where)} |" for skill in listed]

@@ -1,13 +1,89 @@
-"""What the command line hands to the screen: everything it may open, so that it imports none of it."""
+"""What the command line hands to the screen: everything it may open, in plain values, so that it imports none of it."""
 
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+from zlib import crc32
 
-from codeagent.config.settings import Settings
-from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.runtime import Runtime, SessionSummary
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
+from codeagent.core.budget import Effort
+
+if TYPE_CHECKING:  # the first frame needs the values, and none of what these import
+    from codeagent.config.settings import Settings
+    from codeagent.core.events import KnownEvent, UnknownEvent
+    from codeagent.core.runtime import Runtime, SessionSummary
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What the command line asked for; None leaves it to the settings."""
+
+    model: str | None = None
+    api_base: str | None = None
+    fallback_model: str | None = None
+    thinking: Effort | None = None
+    mode: str | None = None
+    sandbox: str | None = None
+    theme: str | None = None
+    resume: str | None = None
+    """A session's id, or the beginning of one."""
+    proceed: bool = False
+    """The user agreed to a folder that is not a project."""
+    read_git: bool | None = None
+    """What the user said about a git directory outside the workspace; None where that was not asked."""
+    prompt: str = ""
+    """Text that waits in the composer at the start."""
+    step: bool = False
+    """Pause before every batch from the beginning."""
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One line of the model picker."""
+
+    name: str
+    """What `--model` takes."""
+    about: str
+    """Where it runs, what is missing."""
+    ready: bool
+    """Its key is there, or it needs none."""
+    api_base: str | None = None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why no conversation can begin yet, and what would help."""
+
+    kind: Literal["model", "key", "place", "git", "session", "error"]
+    """git: whether commands may read a git directory outside the workspace; session: the one to continue cannot be
+    opened."""
+    text: str
+    """One line: what is missing."""
+    variable: str = ""
+    """The environment variable of the key that is missing."""
+    servers: tuple[ModelRow, ...] = ()
+    """Local servers that answered on loopback."""
+
+
+@dataclass(frozen=True)
+class AppFolders:
+    """Where the screen keeps and finds its files."""
+
+    state: Path
+    """Drafts, prompt history, crash reports."""
+    config: Path
+    """`themes/*.yaml` and `keys.yaml` of the user's own."""
+    workspace: Path
+
+    @property
+    def drafts(self) -> Path:
+        """The first draft of the folder worked in; those of further windows lie beside it."""
+        return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
+
+    @property
+    def prompts(self) -> Path:
+        return self.state / "prompts.jsonl"
 
 
 class Launcher(Protocol):
@@ -16,16 +92,16 @@ class Launcher(Protocol):
     @property
     def workspace(self) -> Path: ...
 
-    def settings(self, options: LaunchOptions) -> Settings:
+    def settings(self, options: LaunchOptions) -> "Settings":
         """Flags, environment and files. Raises ConfigError."""
 
-    async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
+    async def missing(self, settings: "Settings", options: LaunchOptions) -> Missing | None:
         """What stands in the way: the folder, a model, its key. Local servers are probed only then."""
 
-    async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:
+    async def open(self, settings: "Settings", *, resume: str | None, tell: Callable[[str], None]) -> "Runtime":
         """A conversation, model library and container starting side by side. Raises CodeagentError."""
 
-    def sessions(self) -> tuple[SessionSummary, ...]:
+    def sessions(self) -> "tuple[SessionSummary, ...]":
         """Those of this workspace, the latest first."""
 
     def find(self, session: str) -> str:
@@ -37,10 +113,10 @@ class Launcher(Protocol):
         Raises SessionError: it is not there, in use by another process, or its folder is gone.
         """
 
-    def recorded(self, session_id: str) -> tuple[KnownEvent | UnknownEvent, ...]:
+    def recorded(self, session_id: str) -> "tuple[KnownEvent | UnknownEvent, ...]":
         """Its events, also while it is in use. Raises SessionError."""
 
-    async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
+    async def models(self, settings: "Settings") -> tuple[ModelRow, ...]:
         """Models worth offering: the one in use, hosted ones with their keys, local servers that answer."""
 
     async def keep_key(self, variable: str, value: str) -> str:

@@ -11,7 +11,6 @@ from codeagent.config.settings import Settings
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.audit import LedgerRow, decisions
-from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CheckpointError, CodeagentError, SessionError
 from codeagent.core.events import (
@@ -28,14 +27,13 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
-from codeagent.core.policy import Mode, Rule
+from codeagent.core.policy import Mode
 from codeagent.core.ports import OutputPage
-from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.runtime import AgentHandle, Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.info_pages import About, InfoSources, info_page, sandbox_words
-from codeagent.tui.launcher import Launcher
+from codeagent.tui.info_pages import About, info_page, sandbox_words
+from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.parts.status import MODE_MEANS
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow, SessionRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 
@@ -121,23 +119,15 @@ class SessionClient:
         return refused
 
     @property
-    def model(self) -> ModelInUse:
-        """Raises CodeagentError."""
-        return self._agent().model
-
-    @property
-    def budget(self) -> Budget | None:
-        """Raises CodeagentError."""
-        return self._agent().budget
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """In force. Raises CodeagentError."""
-        return self._agent().rules
+    def agent(self) -> AgentHandle:
+        """To read from; acts go through `do`. Raises CodeagentError while it is starting."""
+        if self._runtime is None:
+            raise CodeagentError(_STARTING)
+        return self._runtime.agent
 
     async def decisions(self) -> tuple[LedgerRow, ...]:
         """Every decision of this session so far, oldest first. Raises CodeagentError."""
-        return decisions(await asyncio.to_thread(self._launcher.recorded, self._agent().session_id))
+        return decisions(await asyncio.to_thread(self._launcher.recorded, self.agent.session_id))
 
     @property
     def rewind(self) -> Rewind:
@@ -151,7 +141,7 @@ class SessionClient:
     @property
     def toolbox(self) -> Toolbox | None:
         """The tools in use; None where they cannot change. Raises CodeagentError."""
-        now, info = self._agent().toolbox, None if self._runtime is None else self._runtime.sandbox_info
+        now, info = self.agent.toolbox, None if self._runtime is None else self._runtime.sandbox_info
         if now is None or info is None or info.kind != "host":
             return now
         # Without a sandbox, what would run in it runs on this machine.
@@ -165,13 +155,12 @@ class SessionClient:
     async def job_output(self, job_id: str) -> str | None:
         """All a job printed so far; None where it is gone. Raises CodeagentError."""
         try:
-            return await asyncio.to_thread(_whole, partial(self._agent().jobs.read, job_id))
+            return await asyncio.to_thread(_whole, partial(self.agent.jobs.read, job_id))
         except KeyError:
             return None
 
     async def missing(self, row: ModelRow) -> Missing | None:
-        """What stands in the way of another model, such as its key. Raises CodeagentError."""
-        self._agent()
+        """What stands in the way of another model, such as its key."""
         settings = await self._present_settings()
         settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
         return await self._launcher.missing(settings, LaunchOptions(proceed=True))
@@ -182,10 +171,9 @@ class SessionClient:
         self._state.document.remark(said)
         return said
 
-    async def sessions(self) -> tuple[SessionRow, ...]:
+    async def sessions(self) -> tuple[SessionSummary, ...]:
         """Those of this workspace, the latest first."""
-        found = await asyncio.to_thread(self._launcher.sessions)
-        return tuple(SessionRow(item.id, item.modified, item.prompt, item.model, item.in_use) for item in found)
+        return await asyncio.to_thread(self._launcher.sessions)
 
     async def models(self) -> tuple[ModelRow, ...]:
         """Models worth offering."""
@@ -208,7 +196,7 @@ class SessionClient:
 
     def info_page(self, about: About) -> str:
         """Markdown for the slash command of that name."""
-        return info_page(about, InfoSources(self._launcher.workspace, self._state, self._settings, self._runtime))
+        return info_page(about, self._launcher.workspace, self._state.status.now, self._settings, self._runtime)
 
     async def close(self) -> None:
         """End the run, the model's connections and the sandbox; idempotent, and never stopped half way."""
@@ -345,12 +333,6 @@ class SessionClient:
     @property
     def _why_not(self) -> str:
         return _NOT_STARTED if self._settled.is_set() else _STARTING
-
-    def _agent(self) -> AgentHandle:
-        """Raises CodeagentError."""
-        if self._runtime is None:
-            raise CodeagentError(_STARTING)
-        return self._runtime.agent
 
     async def _present_settings(self) -> Settings:
         if self._settings is not None:

@@ -22,7 +22,7 @@ from codeagent.core.notices import ModelChanged
 from codeagent.core.runtime import Runtime
 from codeagent.llm.providers import KeyTrial, LocalServer
 from codeagent.session.repair import check_recording
-from codeagent.tui.ports import LaunchOptions, ModelRow
+from codeagent.tui.launcher import LaunchOptions, ModelRow
 from tests.e2e.product import Product, calls, read, say
 from tests.servers import Turn, openai_server
 

@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.tui.app import CodeagentApp
-from codeagent.tui.ports import AppFolders, LaunchOptions
+from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import Remark

@@ -10,8 +10,9 @@ from typing import Any
 
 from codeagent.core.display import DiffBlock, FilesBlock, MarkdownBlock, QuestionBlock, TerminalBlock, TextBlock
 from codeagent.core.events import Notice, SteerQueued
+from codeagent.core.runtime import SessionSummary
 from codeagent.tui.app import run_app
-from codeagent.tui.ports import AppFolders, LaunchOptions, Missing, ModelRow, SessionRow
+from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
@@ -55,8 +56,8 @@ class RecordedClient:
             self._state.status.set(phase="idle", notice="")
         self._state.document.remark(END)
 
-    async def sessions(self) -> tuple[SessionRow, ...]:
-        return tuple(SessionRow(f"s{n}", 1.0, text, text, False) for n, text in enumerate(self._texts))
+    async def sessions(self) -> tuple[SessionSummary, ...]:
+        return tuple(SessionSummary(f"s{n}", 1.0, 0, "", text, text, False) for n, text in enumerate(self._texts))
 
     async def models(self) -> tuple[ModelRow, ...]:
         return tuple(ModelRow(text, text, True) for text in self._texts)

@@ -16,7 +16,7 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from tests.fakes import FakeOutputs
 from tests.tui.fake_jobs import FakeJobs
 

@@ -9,24 +9,27 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import Act, Pause, Refused, Restore, RestoreFile, SetMode, Step, Stop
 from codeagent.core.audit import LedgerRow, decisions
-from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent
 from codeagent.core.model import ModelInUse
-from codeagent.core.policy import Rule
+from codeagent.core.runtime import SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp
-from codeagent.tui.ports import AppFolders, LaunchOptions, Missing, ModelRow, SessionRow
+from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
-from tests.tui.fake_launcher import FakeLauncher
+from tests.tui.fake_launcher import FakeAgent, FakeLauncher
 from tests.tui.fake_rewind import FakeRewind
 
 ROWS = (
-    SessionRow("20261120-120000-0badcafe", 1_790_000_000.0, "the date parser fails on leap days", "demo", in_use=False),
-    SessionRow("20261119-090000-deadbeef", 1_789_900_000.0, "add a --json option", "ollama/qwen3", in_use=True),
+    SessionSummary(
+        "20261120-120000-0badcafe", 1_790_000_000.0, 0, "", "demo", "the date parser fails on leap days", in_use=False
+    ),
+    SessionSummary(
+        "20261119-090000-deadbeef", 1_789_900_000.0, 0, "", "ollama/qwen3", "add a --json option", in_use=True
+    ),
 )
 MODELS = (
     ModelRow("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY is set", ready=True),
@@ -79,7 +82,8 @@ class ReplayClient(SessionClient):
         self._events = events
         self._missing = missing
         self._status = status
-        self.rules_in_force: tuple[Rule, ...] = ()
+        self.agent_shown = FakeAgent()
+        self.agent_shown.model = ModelInUse("anthropic/claude-sonnet-4-5", context_window=200_000)
         self.tools_in_use: Toolbox | None = None
         self.lines: Mapping[str, int] = {}
         self.ready: asyncio.Event | None = None
@@ -143,16 +147,8 @@ class ReplayClient(SessionClient):
         return await self.past.restore(act) if isinstance(act, Restore | RestoreFile) else self.do(act)
 
     @property
-    def model(self) -> ModelInUse:
-        return ModelInUse("anthropic/claude-sonnet-4-5", context_window=200_000)
-
-    @property
-    def budget(self) -> Budget | None:
-        return None
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return self.rules_in_force
+    def agent(self) -> FakeAgent:
+        return self.agent_shown
 
     async def decisions(self) -> tuple[LedgerRow, ...]:
         return decisions(self._events)
@@ -178,7 +174,7 @@ class ReplayClient(SessionClient):
         self.told.append(("keep_key", variable))
         return "the keyring"
 
-    async def sessions(self) -> tuple[SessionRow, ...]:
+    async def sessions(self) -> tuple[SessionSummary, ...]:
         return ROWS
 
     async def models(self) -> tuple[ModelRow, ...]:

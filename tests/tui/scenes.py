@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codeagent.core.display import TerminalBlock
-from codeagent.tui.ports import Missing, ModelRow
+from codeagent.tui.launcher import Missing, ModelRow
 from tests.tui.scripts import EDIT, START, USAGE, Recording, after_failing_tests, asks_to_edit, looked_around
 from tests.tui.scripts import running_tests as tests_running
 

@@ -28,9 +28,9 @@ from codeagent.core.acts import (
 )
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
+from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.picker import Picker
-from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.guards import long_enough
 from tests.tui.parts.cards import asking

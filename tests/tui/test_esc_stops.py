@@ -11,8 +11,8 @@ from textual import events
 from textual.pilot import Pilot
 
 from codeagent.core.acts import Stop
+from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.parts.find_bar import FindBar
-from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.reduce import Reducer
 from tests.effort import times
 from tests.tui.replay import ReplayApp

@@ -24,6 +24,7 @@ from codeagent.tui.actions import KEYS
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import COMMANDS
 from codeagent.tui.keymap import SCOPES
+from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages import chat as chat_screen
 from codeagent.tui.pages import slash
 from codeagent.tui.pages.chat import ChatScreen
@@ -32,7 +33,6 @@ from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FirstRun, FolderQuestion
 from codeagent.tui.parts import guard
 from codeagent.tui.parts.submission import SaidSlash, understand
-from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.state import Paused, PlanReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
@@ -210,7 +210,7 @@ def with_tools(walker: Walker) -> None:
 
 
 def with_rules(walker: Walker) -> None:
-    walker.app.clients[-1].rules_in_force = RULES
+    walker.app.clients[-1].agent.rules = RULES
 
 
 async def no_key(variable: str, value: str) -> str:

@@ -15,11 +15,11 @@ from textual.widget import Widget
 
 from codeagent.core.acts import Prompt
 from codeagent.tui.actions import Action
+from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages import slash
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.page import Page
 from codeagent.tui.parts.composer import Composer
-from codeagent.tui.ports import LaunchOptions
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.replay import ReplayApp, settled, until
 from tests.tui.scripts import Recording

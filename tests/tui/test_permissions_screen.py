@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from textual.pilot import Pilot
@@ -92,7 +92,7 @@ async def opened(pilot: Pilot[None], rules: tuple[Rule, ...] = RULES) -> None:
     app = pilot.app
     assert isinstance(app, ReplayApp)
     await settled(pilot)
-    app.clients[-1].rules_in_force = rules
+    app.clients[-1].agent.rules = rules
     await enter(pilot, "/permissions")
     await until(pilot, lambda: isinstance(app.screen, PermissionsScreen))
     await pilot.pause()
@@ -286,13 +286,13 @@ async def test_what_is_decided_meanwhile_shows_and_the_mark_stays(tmp_path: Path
 
 
 async def test_while_codeagent_starts_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def starting(client: ReplayClient) -> tuple[Rule, ...]:
+    def starting(client: ReplayClient) -> NoReturn:
         raise CodeagentError("codeagent is still starting; nothing was changed")
 
     app = app_of(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        monkeypatch.setattr(ReplayClient, "rules", property(starting))
+        monkeypatch.setattr(ReplayClient, "agent", property(starting))
         await enter(pilot, "/permissions")
         await until(pilot, lambda: "still starting" in shown(app))
 

@@ -24,8 +24,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
-from codeagent.tui.launcher import Launcher
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import PromptBlock as Said
@@ -304,7 +303,7 @@ async def test_another_model_takes_over_and_its_window_is_shown() -> None:
         *Recording().notice("model.changed", "ollama/qwen3", model="ollama/qwen3", api_base=None).events
     )
     await until(lambda: state.status.now.context_window == 1000)
-    assert state.status.now.model == client.model.name == "ollama/qwen3"
+    assert state.status.now.model == client.agent.model.name == "ollama/qwen3"
     await client.close()
 
 

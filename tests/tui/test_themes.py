@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from codeagent.tui.ink import INK
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.settings_file import read_entries
-from codeagent.tui.theme_file import BASE_KEYS, STYLE_KEYS, TOKENS, BadTheme, theme_from
+from codeagent.tui.theme_file import BASE_KEYS, INK, STYLE_KEYS, TOKENS, BadTheme, theme_from
 from codeagent.tui.themes import ThemeError, Themes, bundled_folder, load_theme
 
 SMALL = """\

@@ -16,6 +16,7 @@ from codeagent.tui.actions import Action, bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import BY_ID, COMMANDS, mistyped
 from codeagent.tui.drafts import Draft
+from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
 from codeagent.tui.pages.outbox import Outbox
@@ -28,11 +29,10 @@ from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.header import Header
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import StatusLine
-from codeagent.tui.ports import AppFolders, LaunchOptions
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState
-from codeagent.tui.theme_switch import ThemeSwitch
+from codeagent.tui.themes import ThemeSwitch
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.view import TranscriptView
 

@@ -16,13 +16,13 @@ from textual.widgets import Static
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.actions import bindings
+from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.pages.picker import Picker, model_rows, session_rows
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.parts.status import greeting
-from codeagent.tui.ports import LaunchOptions, Missing
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 

@@ -303,7 +303,7 @@ class PermissionsScreen(Guarded[None]):
         """Something that differs once there may be other rules or decisions."""
         now = self._state.status.now
         try:
-            return self._state.approvals.waiting, now.phase, now.batch, self._client.rules
+            return self._state.approvals.waiting, now.phase, now.batch, self._client.agent.rules
         except CodeagentError:
             return None
 
@@ -316,7 +316,7 @@ class PermissionsScreen(Guarded[None]):
     async def _load(self) -> None:
         """Raises CodeagentError."""
         self._known = self._moment()
-        rules, decisions = self._client.rules, await self._client.decisions()
+        rules, decisions = self._client.agent.rules, await self._client.decisions()
         self._list.show(entries_of(rules, decisions))
         self._title.tell(f"{counted(len(rules), 'rule')} · {counted(len(decisions), 'decision')}")
 

@@ -8,16 +8,16 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 
+from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import bindings
 from codeagent.tui.commands import COMMANDS
+from codeagent.tui.launcher import ModelRow
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
-from codeagent.tui.ports import ModelRow, SessionRow
-from codeagent.tui.theme_switch import ThemeSwitch
-from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes
+from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes, ThemeSwitch
 
 Preview = Callable[[str], None]
 """Is told the key of the row that is marked, while the user still chooses."""
@@ -94,7 +94,7 @@ class Picker(Panel[str | None]):
         self.action_choose()
 
 
-def session_rows(sessions: Sequence[SessionRow], now: float) -> list[PickerRow]:
+def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerRow]:
     """`now` in seconds since the epoch; one that is open elsewhere is marked as such."""
     return [
         PickerRow(

@@ -15,6 +15,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import COMMANDS, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
+from codeagent.tui.launcher import Missing, ModelRow
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import KeySheet, TextScreen
@@ -26,7 +27,6 @@ from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.submission import SaidSlash, understand
-from codeagent.tui.ports import Missing, ModelRow
 
 _ANOTHER_KEY = "another key"
 """Row of the models list; no model has such a name."""
@@ -215,7 +215,7 @@ async def effort(chat: ChatScreen, argument: str) -> None:
     """`/effort [off|low|medium|high|TOKENS]`. Raises ConfigError."""
     client = await chat.outbox.ready()
     if not argument:
-        now = client.model.effort
+        now = client.agent.model.effort
         chat.tell("thinking: " + ("as the provider has it" if now is None else said_effort(now)))
         return
     wanted = parse_effort(argument)

@@ -72,7 +72,7 @@ async def budget(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     if argument:
         client.do(SetBudget(None if argument.strip().lower() == "off" else Budget.parse(argument)))
-    chat.tell(f"budget: {chat.state.status.now.budget or client.budget or 'none'}")
+    chat.tell(f"budget: {chat.state.status.now.budget or client.agent.budget or 'none'}")
 
 
 def _paused(chat: ChatScreen) -> Paused:

@@ -7,8 +7,7 @@ from textual.app import App, ComposeResult
 from textual.widgets import Static, TextArea
 
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.theme_switch import ThemeSwitch
-from codeagent.tui.themes import Themes
+from codeagent.tui.themes import Themes, ThemeSwitch
 
 MANNERS = "[bold]x[/] \x1b[2J\x1b]0;pwned\x07 \u202egnp.exe\u202c"
 """Text that would act on a terminal, or on a library that takes it for markup."""

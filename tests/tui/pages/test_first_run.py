@@ -4,8 +4,8 @@ import pytest
 from textual import events
 
 from codeagent.core.errors import ConfigError
+from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.tui.pages.opening import FirstRun
-from codeagent.tui.ports import LaunchOptions, Missing, ModelRow
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 
 SERVER = ModelRow("ollama/qwen3:8b", "answers on http://127.0.0.1:11434", True, "http://127.0.0.1:11434")

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.theme_switch import ThemeSwitch
-from codeagent.tui.themes import built_in, bundled_folder
+from codeagent.tui.themes import ThemeSwitch, built_in, bundled_folder
 from tests.tui.pages.stand_in import StandIn
 
 
