@@ -45,8 +45,7 @@ from codeagent.tools.user.python import PythonLoader, entry_point_tools
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.instructions import Instructions, load_instructions
-from codeagent.workspace.skills import SkillFolders, open_skills
+from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _PROJECT_TOOLS = (".codeagent", "tools")

@@ -10,8 +10,7 @@ from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.sanitize import visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.instructions import load_instructions
-from codeagent.workspace.skills import open_skills
+from codeagent.workspace.skills import load_instructions, open_skills
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

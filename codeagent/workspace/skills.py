@@ -1,4 +1,4 @@
-"""The user's and the project's skills: folders with a `SKILL.md`, read without leaving them."""
+"""Text that the project or the user wrote for the model: AGENTS.md, and skills, read without leaving their folders."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,8 +13,10 @@ from codeagent.core.ports import Skill, SkillText, Workspace
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.instructions import HIDDEN, first_hidden
 
+_HIDDEN = "invisible characters; the model gets them as escapes"
+INSTRUCTIONS = "AGENTS.md"
+_LARGEST_INSTRUCTIONS = 32_768
 PROJECT_FOLDER = ".codeagent/skills"
 FILE = "SKILL.md"
 _LARGEST = 256 * 1024
@@ -26,6 +28,33 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LONGEST = 16 * 1024
 """Characters of a front matter."""
 _MARK = re.compile(r"^---[ \t]*$", re.MULTILINE)
+
+
+def _first_hidden(text: str) -> int | None:
+    """Return the first line (from 1) with a control or invisible character; None if there is none."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    return next((number for number, line in enumerate(lines, start=1) if visible(line) != line), None)
+
+
+@dataclass(frozen=True)
+class Instructions:
+    text: str = ""
+    """At most 32 KiB of AGENTS.md, hidden characters as escapes; empty if there is none that may be read."""
+    problems: tuple[ToolProblem, ...] = ()
+    """A warning for the user about hidden characters."""
+
+
+def load_instructions(workspace: Workspace) -> Instructions:
+    try:
+        with workspace.open(INSTRUCTIONS) as file:
+            data = file.read(_LARGEST_INSTRUCTIONS + 1)
+    except WorkspaceError:
+        return Instructions()
+    raw = data[:_LARGEST_INSTRUCTIONS].decode("utf-8", "replace").removeprefix("\ufeff")
+    more = f"\n[{INSTRUCTIONS} is longer; read it for the rest]" if len(data) > _LARGEST_INSTRUCTIONS else ""
+    hidden = _first_hidden(raw)
+    problems = () if hidden is None else (ToolProblem(f"{INSTRUCTIONS}:{hidden}", _HIDDEN, "warning"),)
+    return Instructions(visible(raw) + more, problems)
 
 
 @dataclass(frozen=True)
@@ -97,8 +126,8 @@ class SkillFolders:
         if file is not None:
             return SkillText(visible(_text(source, f"{folder}/{file}", f"{folder}/")))
         try:
-            _, body = split_front_matter(_text(source, f"{folder}/{FILE}", f"{folder}/"))
-        except BadFrontMatter as bad:
+            _, body = _split_front_matter(_text(source, f"{folder}/{FILE}", f"{folder}/"))
+        except _BadFrontMatter as bad:
             raise WorkspaceError(f"{found.skill.where}:{bad.line}: {bad}") from None
         files = islice(_files(source, folder, _DEEPEST), _MOST_FILES)
         inside = len(folder) + 1
@@ -131,19 +160,19 @@ def _look_through(source: _SkillSource, report: Callable[[ToolProblem], None]) -
         where = source.shown(source.path(folder, FILE))
         try:
             raw = _text(source, f"{folder}/{FILE}", f"{folder}/")
-            head_text, _ = split_front_matter(raw)
-            head = parse_front_matter(head_text)
+            head_text, _ = _split_front_matter(raw)
+            name, about = _parse_front_matter(head_text)
         except MissingPath:
             report(ToolProblem(where, "there is no such file, so the folder is not a skill"))
         except WorkspaceError as error:
             report(ToolProblem(where, str(error)))
-        except BadFrontMatter as bad:
+        except _BadFrontMatter as bad:
             report(ToolProblem(f"{where}:{bad.line}", str(bad)))
         else:
-            if (line := first_hidden(raw)) is not None:
-                report(ToolProblem(f"{where}:{line}", HIDDEN, "warning"))
-            description = one_line(head.description, _LONGEST_DESCRIPTION)
-            yield _Found(Skill(head.name, description, source.place, where), source, folder)
+            if (line := _first_hidden(raw)) is not None:
+                report(ToolProblem(f"{where}:{line}", _HIDDEN, "warning"))
+            description = one_line(about, _LONGEST_DESCRIPTION)
+            yield _Found(Skill(name, description, source.place, where), source, folder)
 
 
 def _text(source: _SkillSource, path: str, inside: str) -> str:
@@ -182,7 +211,7 @@ def _files(source: _SkillSource, folder: str, depth: int) -> Iterator[str]:
             yield from _files(source, path, depth - 1)
 
 
-class BadFrontMatter(Exception):
+class _BadFrontMatter(Exception):
     """The front matter of a skill is not as it must be; `line` counts from 1 in the file."""
 
     def __init__(self, line: int, text: str) -> None:
@@ -190,57 +219,49 @@ class BadFrontMatter(Exception):
         self.line = line
 
 
-@dataclass(frozen=True)
-class FrontMatter:
-    """The head of a `SKILL.md`."""
-
-    name: str
-    description: str
-
-
-def split_front_matter(text: str) -> tuple[str, str]:
-    """Return the YAML between the two `---` lines, and the Markdown after them. Raises BadFrontMatter."""
+def _split_front_matter(text: str) -> tuple[str, str]:
+    """Return the YAML between the two `---` lines, and the Markdown after them. Raises _BadFrontMatter."""
     opening = _MARK.match(text)
     if opening is None:
-        raise BadFrontMatter(1, "it must begin with a line of ---, then name: and description:, then --- again")
+        raise _BadFrontMatter(1, "it must begin with a line of ---, then name: and description:, then --- again")
     closing = _MARK.search(text, opening.end(), opening.end() + _LONGEST)
     if closing is None:
-        raise BadFrontMatter(1, "the front matter is not closed by a line of ---")
+        raise _BadFrontMatter(1, "the front matter is not closed by a line of ---")
     return text[opening.end() + 1 : closing.start()], text[closing.end() :].lstrip("\n")
 
 
-def parse_front_matter(text: str) -> FrontMatter:
-    """Read name and description; other keys belong to other programs. Raises BadFrontMatter."""
+def _parse_front_matter(text: str) -> tuple[str, str]:
+    """Return name and description; other keys belong to other programs. Raises _BadFrontMatter."""
     import yaml  # heavy, and most workspaces have no skill
 
     try:
         root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line if problem.problem_mark else 0
-        raise BadFrontMatter(line + 2, f"the front matter is not YAML: {problem.problem}") from problem
+        raise _BadFrontMatter(line + 2, f"the front matter is not YAML: {problem.problem}") from problem
     except (yaml.YAMLError, RecursionError) as problem:
-        raise BadFrontMatter(
+        raise _BadFrontMatter(
             2, "the front matter is not YAML: it holds a character or a depth that is not allowed"
         ) from problem
     if root is None or root.id != "mapping":
-        raise BadFrontMatter(2, "the front matter must be lines of the form key: value")
+        raise _BadFrontMatter(2, "the front matter must be lines of the form key: value")
     found: dict[str, tuple[str, int]] = {}
     for key, value in root.value:
         if key.id == "scalar" and key.value in ("name", "description"):
             found[key.value] = _value(key.value, value, known=key.value in found)
     for key in ("name", "description"):
         if key not in found:
-            raise BadFrontMatter(2, f"the front matter has no {key}")
+            raise _BadFrontMatter(2, f"the front matter has no {key}")
     name, line = found["name"]
     if _NAME.fullmatch(name) is None:
-        raise BadFrontMatter(line, "name: use 1 to 64 letters, digits, _ or -, beginning with a letter or digit")
-    return FrontMatter(name, found["description"][0])
+        raise _BadFrontMatter(line, "name: use 1 to 64 letters, digits, _ or -, beginning with a letter or digit")
+    return name, found["description"][0]
 
 
 def _value(key: str, value: Any, *, known: bool) -> tuple[str, int]:
     line = value.start_mark.line + 2
     if known:
-        raise BadFrontMatter(line, f"{key} occurs twice")
+        raise _BadFrontMatter(line, f"{key} occurs twice")
     if value.id != "scalar" or not value.value.strip():
-        raise BadFrontMatter(line, f"{key} must be a text")
+        raise _BadFrontMatter(line, f"{key} must be a text")
     return value.value.strip(), line

@@ -8,8 +8,7 @@ import pytest
 
 from codeagent.core.errors import WorkspaceError
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.instructions import load_instructions
-from codeagent.workspace.skills import SkillFolders, open_skills
+from codeagent.workspace.skills import SkillFolders, load_instructions, open_skills
 from tests.fakes import put
 
 
