@@ -101,7 +101,7 @@ class Headless:
         self._catch_signals()
         try:
             async for event in runtime.agent.run(prompt):
-                if self._stopped and isinstance(event, RunStarted):
+                if isinstance(event, RunStarted) and (self._signal is not None or self._failure is not None):
                     self._abort()
                 self.show(event)
                 if isinstance(event, ApprovalRequested):
@@ -141,16 +141,13 @@ class Headless:
                     self._writer.put("out", self._report(end) + "\n")
             case "text":
                 self._show_progress(event)
-                self._show_text(event)
+                if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage):
+                    self._show_text(event.message.text.strip())
 
-    def _show_text(self, event: KnownEvent) -> None:
-        match event:
-            case MessageAdded(message=AssistantMessage(text=text)) if text.strip():
-                gap = "\n" if self._said else ""
-                self._said = True
-                self._writer.put("out", f"{gap}{self._redactor.clean(text.strip())}\n")
-            case _:
-                pass
+    def _show_text(self, text: str) -> None:
+        if text:
+            gap, self._said = "\n" if self._said else "", True
+            self._writer.put("out", f"{gap}{self._redactor.clean(text)}\n")
 
     def _show_progress(self, event: KnownEvent) -> None:
         match event:
@@ -196,10 +193,6 @@ class Headless:
             decision = Decision("once", source="flag") if self._approve else Decision("deny", NOBODY, source="auto")
         if self._agent is not None:
             self._agent.do(Answer(event.approval_id, decision))
-
-    @property
-    def _stopped(self) -> bool:
-        return self._signal is not None or self._failure is not None
 
     def _abort(self) -> None:
         if self._agent is None:
@@ -332,18 +325,14 @@ def _end_of(event: KnownEvent) -> RunFinished | None:
 def _end_line(event: RunFinished) -> str:
     parts = [event.reason if event.error is None else f"{event.reason}: {one_line(event.error, 400)}"]
     counts = f"{_count(event.turns, 'turn')}, {_count(event.calls, 'call')}"
-    parts += [counts, _tokens(event.usage), _seconds(event.duration_ms)]
-    return " · ".join([*parts, f"session {event.session}"])
+    usage = event.usage
+    about, cost = "about " if usage.estimated else "", f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
+    tokens = f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
+    return " · ".join([*parts, counts, tokens, _seconds(event.duration_ms), f"session {event.session}"])
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _tokens(usage: Usage) -> str:
-    about = "about " if usage.estimated else ""
-    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
-    return f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 
 def _seconds(milliseconds: int) -> str:

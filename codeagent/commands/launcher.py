@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 from codeagent.bootstrap import Place, git_elsewhere, open_runtime
@@ -133,7 +134,8 @@ class LocalLauncher:
         except OSError as error:
             raise CodeagentError(f"{self._workspace} cannot be read ({error.strerror})") from error
         try:
-            above = await asyncio.to_thread(_rules_from_above, self._workspace)
+            with closing(LocalWorkspace(self._workspace)) as workspace:
+                above = await asyncio.to_thread(lambda: workspace.ignores().from_above)
             paths = await list_files(program, root, _MOST_FILES, from_above=above)
         except ToolError as error:
             raise CodeagentError(str(error)) from error
@@ -208,14 +210,6 @@ def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
         for server in servers
         for model in server.models
     )
-
-
-def _rules_from_above(folder: Path) -> bool:
-    workspace = LocalWorkspace(folder)
-    try:
-        return workspace.ignores().from_above
-    finally:
-        workspace.close()
 
 
 def _with_folders(paths: Iterable[str]) -> tuple[str, ...]:

@@ -177,13 +177,9 @@ def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
 
 def _whole(what: str) -> str:
     """Return all of a command; arguments that hold a file's text are cut."""
-    if len(what) <= _LONGEST or not _is_object(what):
+    try:
+        if len(what) <= _LONGEST or not isinstance(json.loads(what), dict):
+            return what
+    except (ValueError, RecursionError):
         return what
     return f"{what[:_LONGEST]}… ({len(what):,} characters; --json shows all of them)"
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

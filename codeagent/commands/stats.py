@@ -1,7 +1,6 @@
 """`codeagent stats`: calls, durations, tokens and cost of a session, or of many together."""
 
 import argparse
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -9,9 +8,7 @@ from pydantic import TypeAdapter
 from codeagent.commands.arguments import open_store
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
-from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.sanitize import visible, visible_json
-from codeagent.session.store import SessionStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,17 +24,12 @@ def main(args: argparse.Namespace) -> int:
     else:
         title = chosen(store, args)
         ids = [title]
-    stats = gather_stats(_counted(store, ids))
+    stats = gather_stats(event for session_id in ids for event in store.read_only(session_id, COUNTED))
     if args.json:
         print(visible_json(TypeAdapter(SessionStats).dump_json(stats, indent=2).decode()))
     else:
         print("\n".join(_lines(title, stats)))
     return 0
-
-
-def _counted(store: SessionStore, ids: Iterable[str]) -> Iterator[KnownEvent | UnknownEvent]:
-    for session_id in ids:
-        yield from store.read_only(session_id, COUNTED)
 
 
 def _lines(title: str, stats: SessionStats) -> list[str]:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -284,7 +285,7 @@ def line_of(text: str, path: Sequence[str]) -> int:
             found = table + _parts(key["name"])
         else:
             continue
-        common = _common(wanted, found)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, found, strict=False)))
         if common > best_length:
             best, best_length = number, common
     return best
@@ -301,14 +302,6 @@ def line_of_text(text: str, path: Sequence[str], *values: str) -> int:
         spellings = (json.dumps(value), json.dumps(value, ensure_ascii=False), f"'{value}'")
         at = next((n for n in range(at, len(lines)) if any(one in lines[n] for one in spellings)), at)
     return at + 1
-
-
-def _common(wanted: tuple[str, ...], found: tuple[str, ...]) -> int:
-    """Count the leading parts that are equal."""
-    return next(
-        (at for at, (want, got) in enumerate(zip(wanted, found, strict=False)) if want != got),
-        min(len(wanted), len(found)),
-    )
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

@@ -113,7 +113,9 @@ class _Walk:
             part = self._pending.popleft()
             parent = self._open[-1][0]
             if part == "..":
-                self._up()
+                if len(self._open) == 1:
+                    raise OutsideWorkspace(f"{self._path} leads out of the workspace; nothing was touched")
+                os.close(self._open.pop()[0])
                 continue
             target = _link_target(parent, part)
             if target is not None:
@@ -152,11 +154,6 @@ class _Walk:
         if os.geteuid() == 0:
             owner = os.fstat(self._open[0][0])
             os.chown(part, owner.st_uid, owner.st_gid, dir_fd=parent, follow_symlinks=False)
-
-    def _up(self) -> None:
-        if len(self._open) == 1:
-            raise OutsideWorkspace(f"{self._path} leads out of the workspace; nothing was touched")
-        os.close(self._open.pop()[0])
 
     def _follow(self, part: str, target: str) -> None:
         self._links += 1
