@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from codeagent.core.hosts import HostRule
-from codeagent.core.policy import Permission
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Denied, Tool
 from codeagent.core.toolbox import ToolProblem
@@ -29,7 +28,7 @@ from codeagent.tools.user.yaml_model import (
     report_invalid,
 )
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents
-from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Recipe, Restrictions, hosts_beyond
+from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Restrictions, hosts_beyond
 
 _TIMEOUT = 120.0
 _MOST_TOOLS = 100
@@ -119,28 +118,16 @@ class YamlLoader:
         _check_folder(fields, path, report)
         if template is None or report.has_errors:
             return None
-        restrictions = _restrictions(fields)
+        restrictions = Restrictions.of(fields)
         _check_paths(fields, arguments, path, report)
         _check_commands(restrictions, template, arguments.parameters, (*path, "restrictions", "commands"), report)
-        _warn_of_unused(fields, template, path, report)
-        recipe = Recipe(
-            template,
-            arguments.parameters,
-            arguments.paths,
-            dict(fields.env),
-            None if fields.cwd is None else posixpath.normpath(fields.cwd),
-            hosts,
-            restrictions,
-        )
+        used = template.names | {one.name for text in fields.env.values() for one in placeholders(text)}
+        for at, one in enumerate(fields.parameters):
+            if one.name not in used:
+                report.warn((*path, "parameters", at), f"{one.name} is not used")
         origin = report.where((*path, "name"))
         tool = CommandTool(
-            fields.name,
-            arguments.schema,
-            recipe,
-            self._outputs,
-            self._reads,
-            origin=origin,
-            always_ask=self._always_ask,
+            fields, arguments, template, hosts, self._outputs, self._reads, origin=origin, always_ask=self._always_ask
         )
         tool.timeout = None if fields.mode == "background" else _TIMEOUT
         return _described(tool, file, fields, path, report)
@@ -159,21 +146,19 @@ class YamlLoader:
         if report.has_errors:
             return None
         access = _PATHS.get(inner.name)
-        tool = BuiltinTool(
-            fields.name,
-            inner,
-            arguments.schema,
-            arguments.preset,
-            _restrictions(fields),
-            origin=report.where((*path, "name")),
-            path=None if access is None else ("path", access),
-        )
+        about = None if access is None else ("path", access)
+        tool = BuiltinTool(fields, inner, arguments, origin=report.where((*path, "name")), path=about)
         return _described(tool, file, fields, path, report)
 
 
 def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any]:
-    """The tool with what the file says about it; the rest stays as it is."""
-    tool.permission = _permission(file, fields, tool.permission, path, report)
+    """The tool with what the file says about it; the rest stays as it is. A project can only tighten the approval
+    that holds without it (SECURITY.md T17)."""
+    if file.place == "project" and fields.approval == "auto" and tool.permission != "auto":
+        said = "a project's file cannot allow itself, so it asks; a rule of yours, or the file in your own folder, can"
+        report.warn((*path, "approval"), said)
+    else:
+        tool.permission = fields.approval or tool.permission
     tool.label = fields.label or fields.name
     tool.description = fields.description or tool.description
     tool.timeout = fields.timeout if fields.timeout is not None else tool.timeout
@@ -249,18 +234,6 @@ def _hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...
     for host in hosts_beyond(wanted, tuple(allowed)) if allowed is not None else ():
         report.error((*path, "network"), f"{host} is not among restrictions.hosts")
     return wanted
-
-
-def _restrictions(fields: ToolFields) -> Restrictions:
-    given = fields.restrictions
-    if given is None:
-        return Restrictions()
-    read, write = (given.paths.read, given.paths.write) if given.paths is not None else (None, None)
-    return Restrictions(_tuple(read), _tuple(write), _tuple(given.commands))
-
-
-def _tuple(items: list[str] | None) -> tuple[str, ...] | None:
-    return None if items is None else tuple(items)
 
 
 def _check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport) -> None:
@@ -343,20 +316,3 @@ def _check_folder(fields: ToolFields, path: Path, report: YamlReport) -> None:
         report.error((*path, "cwd"), "it is fixed: no placeholders")
     elif folder.startswith("/") or folder.split("/")[0] == "..":
         report.error((*path, "cwd"), "it must be a folder of the workspace, relative to its root")
-
-
-def _warn_of_unused(fields: ToolFields, template: ArgvTemplate | ShellTemplate, path: Path, report: YamlReport) -> None:
-    used = template.names | {one.name for text in fields.env.values() for one in placeholders(text)}
-    for at, one in enumerate(fields.parameters):
-        if one.name not in used:
-            report.warn((*path, "parameters", at), f"{one.name} is not used")
-
-
-def _permission(file: ToolFile, fields: ToolFields, default: Permission, path: Path, report: YamlReport) -> Permission:
-    """The approval that applies: a project can only tighten it (SECURITY.md T17)."""
-    wanted: Permission = fields.approval or default
-    if file.place == "project" and wanted == "auto" and default != "auto":
-        said = "a project's file cannot allow itself, so it asks; a rule of yours, or the file in your own folder, can"
-        report.warn((*path, "approval"), said)
-        return default
-    return wanted

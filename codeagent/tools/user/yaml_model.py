@@ -16,8 +16,8 @@ from codeagent.core.tool import Tool
 from codeagent.tools.schema import faults_of, kind_of, nearest_or_all, problems_of, quoted, text_or_json, tool_schema
 from codeagent.tools.user.templates import Parameter
 from codeagent.tools.user.yaml_text import Path, YamlReport
-from codeagent.tools.user.yaml_tools import AccessWord
 
+AccessWord = Literal["read", "write"]
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
@@ -135,7 +135,7 @@ class ParameterFields(YamlSection):
     value: Any = Field(default=None, description="Only with builtin: always this; the model does not see it.")
     description: str = Field(default="", description="What belongs there, for the model.")
     allow_dash: bool = Field(default=False, description="The value may begin with - and so look like an option.")
-    access: Literal["read", "write"] | None = Field(
+    access: AccessWord | None = Field(
         default=None, description="Of a path: which list of restrictions.paths holds. Default: each that is given."
     )
 

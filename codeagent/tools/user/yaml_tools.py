@@ -4,8 +4,8 @@ import json
 import posixpath
 import shlex
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,7 +22,6 @@ from codeagent.tools.shell.run import first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.templates import (
     ArgvTemplate,
-    Parameters,
     ShellTemplate,
     Values,
     filled,
@@ -30,8 +29,8 @@ from codeagent.tools.user.templates import (
     refuse_nul,
     text_of,
 )
+from codeagent.tools.user.yaml_model import AccessWord, PathRules, RestrictionFields, ToolFields, YamlArguments
 
-AccessWord = Literal["read", "write"]
 _LONGEST_RULE = 200
 
 
@@ -46,6 +45,12 @@ class Restrictions:
     write: tuple[str, ...] | None = None
     commands: tuple[str, ...] | None = None
     """Beginnings of commands by whole words, as `git log`."""
+
+    @classmethod
+    def of(cls, fields: ToolFields) -> "Restrictions":
+        given = fields.restrictions or RestrictionFields()
+        paths = given.paths or PathRules()
+        return cls(*(None if one is None else tuple(one) for one in (paths.read, paths.write, given.commands)))
 
     def told(self, hosts: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
         """The restrictions as the user is shown them: `Tool.restricted`."""
@@ -100,27 +105,27 @@ class BuiltinTool(Tool[OpenArgs]):
 
     def __init__(
         self,
-        name: str,
+        fields: ToolFields,
         inner: Tool[Any],
-        schema: dict[str, Any],
-        preset: dict[str, Any],
-        restrictions: Restrictions,
+        arguments: YamlArguments,
         *,
         origin: str,
         path: tuple[str, AccessWord] | None,
     ) -> None:
-        """`preset` are arguments that the model neither sees nor sets; `path` is the argument that the restrictions
-        are about. The caller sets whatever else differs from the inner tool."""
-        self.name, self.schema, self.origin = name, schema, origin
+        """`path` is the argument that the restrictions are about. The caller sets whatever differs from the inner tool.
+
+        The model neither sees nor sets what is preset in the arguments.
+        """
+        self.name, self.schema, self.origin = fields.name, arguments.schema, origin
         self.label, self.description, self.permission = inner.label, inner.description, inner.permission
         self.effect, self.concurrency, self.sandboxed = inner.effect, inner.concurrency, inner.sandboxed
         self.timeout, self.max_calls, self.output_limit = inner.timeout, inner.max_calls, inner.output_limit
         self.waits_for_user, self.mode = inner.waits_for_user, inner.mode
         self.hint, self.documentation = inner.hint, inner.documentation
-        self.repeatable, self.restricted = inner.repeatable, restrictions.told()
+        self._restrictions = Restrictions.of(fields)
+        self.repeatable, self.restricted = inner.repeatable, self._restrictions.told()
         self._inner = inner
-        self._preset = preset
-        self._restrictions = restrictions
+        self._preset = arguments.preset
         self._path = path
 
     def access(self, args: OpenArgs, workspace: Workspace) -> Access:
@@ -189,43 +194,6 @@ class BuiltinTool(Tool[OpenArgs]):
         return inner
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What a command tool does, according to its file."""
-
-    template: ArgvTemplate | ShellTemplate
-    parameters: Parameters
-    paths: dict[str, AccessWord | None] = field(default_factory=dict)
-    """For each parameter that names a file, which list of the restrictions applies."""
-    environment: dict[str, str] = field(default_factory=dict)
-    """The values of variables, which may hold placeholders."""
-    folder: str | None = None
-    """Relative to the workspace."""
-    hosts: tuple[str, ...] = ()
-    restrictions: Restrictions = field(default_factory=Restrictions)
-
-    def script(self, values: Values) -> str:
-        """The script for bash. Raises InvalidArgs."""
-        refuse_nul(values)
-        lines = [f"export {name}={shlex.quote(value)}" for name, value in self._variables(values)]
-        if self.folder is not None:
-            lines.append(f"cd -- {shlex.quote(self.folder)} || exit")
-        match self.template:
-            case ArgvTemplate() as argv:
-                lines.append(f"exec -- {argv.command_line(values)}")
-            case ShellTemplate() as shell:
-                lines.append(shell.render(values))
-        return "\n".join(lines)
-
-    def _variables(self, values: Values) -> list[tuple[str, str]]:
-        """The variables whose arguments are all given."""
-        return [
-            (name, filled(text, values))
-            for name, text in self.environment.items()
-            if all(one.name in values for one in placeholders(text))
-        ]
-
-
 class CommandTool(Tool[OpenArgs]):
     """Runs a command. It runs alone, as bash does: nothing is known about what it touches."""
 
@@ -236,18 +204,28 @@ class CommandTool(Tool[OpenArgs]):
 
     def __init__(
         self,
-        name: str,
-        schema: dict[str, Any],
-        recipe: Recipe,
+        fields: ToolFields,
+        arguments: YamlArguments,
+        template: ArgvTemplate | ShellTemplate,
+        hosts: tuple[str, ...],
         outputs: OutputStore,
         reads: ReadTracker,
         *,
         origin: str,
         always_ask: str | None = None,
     ) -> None:
-        """`always_ask` is why no mode may answer for the user, only one of their rules. The caller sets the rest."""
-        self.name, self.schema, self.origin, self.recipe = name, schema, origin, recipe
-        self.restricted = recipe.restrictions.told(recipe.hosts)
+        """`hosts` may be reached. `always_ask` is why no mode may answer for the user, only one of their rules.
+
+        The caller sets what the file says about the tool.
+        """
+        self.name, self.schema, self.origin = fields.name, arguments.schema, origin
+        self._arguments = arguments
+        self._template = template
+        self._environment = dict(fields.env)
+        self._folder = None if fields.cwd is None else posixpath.normpath(fields.cwd)
+        self._hosts = hosts
+        self._restrictions = Restrictions.of(fields)
+        self.restricted = self._restrictions.told(hosts)
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
@@ -255,14 +233,14 @@ class CommandTool(Tool[OpenArgs]):
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         """The arguments in the order of the parameters, each quoted as in a shell where it must be; an argument that
         is missing in the middle is `''`."""
-        values, hosts = self._values(args), self.recipe.hosts
-        words = [self._word(name, values) for name in self.recipe.parameters]
+        values, hosts = self._values(args), self._hosts
+        words = [self._word(name, values) for name in self._arguments.parameters]
         while words and words[-1] is None:
             words.pop()
         parts = (" ".join("''" if word is None else shlex.quote(word) for word in words),)
         does: tuple[Deed, ...] = ()
         try:
-            key = command_key(self.recipe.template.command_line(values))
+            key = command_key(self._template.command_line(values))
             does = (Deed("bash", key), *key.does)
         except InvalidArgs:
             pass
@@ -286,7 +264,7 @@ class CommandTool(Tool[OpenArgs]):
 
     def target(self, args: OpenArgs) -> str:
         try:
-            line = self.recipe.template.command_line(self._values(args))
+            line = self._template.command_line(self._values(args))
         except InvalidArgs:
             line = " ".join(self.approval_key(args).parts)
         return first_line(line)
@@ -294,45 +272,58 @@ class CommandTool(Tool[OpenArgs]):
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         script = self._checked(args, ctx.workspace)
         facts = [f"{self.name} comes from {self.origin}."]
-        if self.recipe.hosts:
-            facts.append(f"It may reach {', '.join(self.recipe.hosts)}.")
+        if self._hosts:
+            facts.append(f"It may reach {', '.join(self._hosts)}.")
         return Preview(self.target(args), (TerminalBlock(command=script), TextBlock(text=" ".join(facts))))
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
         script = self._checked(args, ctx.workspace)
-        command = Command(script, ctx.call_id, ctx.read_only, self.recipe.hosts)
+        command = Command(script, ctx.call_id, ctx.read_only, self._hosts)
         return await run_for_model(command, ctx, self._outputs, self._reads)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
         """The script. Raises ToolError for what is not allowed."""
-        values, recipe = self._values(args), self.recipe
-        for name, access in recipe.paths.items():
+        values = self._values(args)
+        for name, access in self._arguments.paths.items():
             if name in values:
-                recipe.restrictions.check_path(workspace, name, text_of(values[name]), access)
-        script = recipe.script(values)
-        recipe.restrictions.check_commands(command_key(recipe.template.command_line(values)), complete=False)
-        if recipe.folder is not None:
+                self._restrictions.check_path(workspace, name, text_of(values[name]), access)
+        script = self._script(values)
+        self._restrictions.check_commands(command_key(self._template.command_line(values)), complete=False)
+        if self._folder is not None:
             try:
-                workspace.resolve(recipe.folder)
+                workspace.resolve(self._folder)
             except WorkspaceError as error:
-                raise Denied(f"its folder {one_line(recipe.folder, 100)}: {error}") from None
+                raise Denied(f"its folder {one_line(self._folder, 100)}: {error}") from None
         return script
 
+    def _script(self, values: Values) -> str:
+        """The script for bash; a variable of which an argument is missing is left out. Raises InvalidArgs."""
+        refuse_nul(values)
+        lines = [
+            f"export {name}={shlex.quote(filled(text, values))}"
+            for name, text in self._environment.items()
+            if all(one.name in values for one in placeholders(text))
+        ]
+        if self._folder is not None:
+            lines.append(f"cd -- {shlex.quote(self._folder)} || exit")
+        match self._template:
+            case ArgvTemplate() as argv:
+                lines.append(f"exec -- {argv.command_line(values)}")
+            case ShellTemplate() as shell:
+                lines.append(shell.render(values))
+        return "\n".join(lines)
+
     def _values(self, args: OpenArgs) -> Values:
-        return _values(args, self.recipe.parameters)
+        """The arguments that are given; a list that is not meant to be several arguments is one text."""
+        parameters, given = self._arguments.parameters, args.model_extra or {}
+        return {
+            name: text_of(value) if isinstance(value, list) and parameters[name].type != "array" else value
+            for name, value in given.items()
+            if value is not None and name in parameters
+        }
 
     def _word(self, name: str, values: Values) -> str | None:
         if name not in values:
             return None
         text = text_of(values[name])
-        return posixpath.normpath(text) if name in self.recipe.paths and text else text
-
-
-def _values(args: OpenArgs, parameters: Parameters) -> Values:
-    """The arguments that are given; a list that is not meant to be several arguments is one text."""
-    given = {name: value for name, value in (args.model_extra or {}).items() if value is not None}
-    return {
-        name: text_of(value) if isinstance(value, list) and parameters[name].type != "array" else value
-        for name, value in given.items()
-        if name in parameters
-    }
+        return posixpath.normpath(text) if name in self._arguments.paths and text else text
