@@ -51,7 +51,7 @@ _WITHOUT_KEYS = (
     Action(
         "command.step",
         "pause before every batch; of a batch that waits: skip or edit",
-        does="stepping:step",
+        does="running:step",
         group="conversation",
         arguments="[on|off|go|skip N|edit N]",
         needs_conversation=True,
@@ -66,13 +66,13 @@ _WITHOUT_KEYS = (
     Action(
         "command.plan",
         "plan before anything is changed; then start it",
-        does="stepping:plan",
+        does="running:plan",
         group="conversation",
         arguments="[goal|start|edit]",
         needs_conversation=True,
     ),
     Action(
-        "command.stop", "stop what runs now, or a job", does="stepping:stop", group="conversation", arguments="[job]"
+        "command.stop", "stop what runs now, or a job", does="running:stop", group="conversation", arguments="[job]"
     ),
     Action("command.copy", "copy the last answer", group="conversation", arguments="[all]"),
     Action(
@@ -103,7 +103,7 @@ _WITHOUT_KEYS = (
     Action(
         "command.budget",
         "what may be spent before the run pauses",
-        does="stepping:budget",
+        does="running:budget",
         group="model and money",
         arguments="[$2|200k tokens|30 min|10 batches|off]",
         needs_conversation=True,

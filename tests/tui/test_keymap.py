@@ -144,7 +144,10 @@ def test_every_binding_with_an_id_is_of_the_table() -> None:
 
 @pytest.mark.parametrize("row", ACTIONS, ids=lambda row: row.id)
 def test_every_row_has_what_it_does(row: Action) -> None:
-    """An act, a function of the pages, an action of each class that binds it, or a letter of a card."""
+    """An act, a function of the pages, an action of each class that binds it, or a letter that is a card's alone.
+
+    That a card does something at each of its letters is seen where every key is pressed.
+    """
     does = row.handler
     if callable(does):
         assert isinstance(does(""), get_args(Act))

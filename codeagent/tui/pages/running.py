@@ -1,0 +1,174 @@
+"""What the commands about what runs do: /step, /plan, /stop and /budget, /jobs and /background."""
+
+from codeagent.core.acts import Background, SendToJob, SetBudget, SetMode, SkipCall, Steer, Step, Stop, StopJob
+from codeagent.core.budget import Budget
+from codeagent.core.errors import CodeagentError
+from codeagent.core.jobs import Job
+from codeagent.core.sanitize import one_line
+from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.info import OutputScreen
+from codeagent.tui.pages.jobs import JobsScreen
+from codeagent.tui.pages.picker import Picker
+from codeagent.tui.parts.boundary import call_write, plan_write
+from codeagent.tui.parts.card_content import Continue, Say, StartPlan
+from codeagent.tui.parts.card_keys import keymap_of
+from codeagent.tui.parts.marked_list import PickerRow
+from codeagent.tui.state import Paused, PausedCall, PlanReady
+from codeagent.tui.transcript.spelling import whole
+
+_NO_PLAN = "no plan is ready: /plan and a goal begins one"
+_NO_JOB = "there is no job yet"
+_NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
+
+
+async def step(chat: ChatScreen, argument: str) -> None:
+    """`/step [on|off|go|skip N [why]|edit N]`."""
+    word, _, rest = argument.partition(" ")
+    client = await chat.outbox.ready()
+    match word:
+        case "":
+            client.do(Step(not chat.state.status.now.stepping))
+        case "on" | "off" if not rest:
+            client.do(Step(word == "on"))
+        case "go" if not rest:
+            _paused(chat)
+            await chat.card.at_boundary(Continue())
+        case "skip":
+            number, _, reason = rest.strip().partition(" ")
+            await chat.card.at_boundary(SkipCall(_call(chat, number).call_id, reason.strip()))
+        case "edit":
+            write = call_write(_call(chat, rest.strip().partition(" ")[0]))
+            if isinstance(write, Say):
+                raise CodeagentError(write.text)
+            await chat.card.write_outside(write)
+        case _:
+            chat.tell(f"/step takes on, off, go, skip N or edit N, not '{one_line(argument, 40)}'")
+
+
+async def plan(chat: ChatScreen, argument: str) -> None:
+    """`/plan [goal|start [accept-edits]|edit]`."""
+    match argument:
+        case "start":
+            _ready_plan(chat)
+            await chat.card.at_boundary(StartPlan(chat.card.plan, "ask"))
+        case "start accept-edits":
+            _ready_plan(chat)
+            await chat.card.at_boundary(StartPlan(chat.card.plan, "accept-edits"))
+        case "edit":
+            await chat.card.write_outside(plan_write(_ready_plan(chat)))
+        case _:
+            client = await chat.outbox.ready()
+            client.do(SetMode("plan"))
+            if argument:
+                client.do(Steer(argument))
+
+
+async def stop(chat: ChatScreen, argument: str) -> None:
+    """`/stop [job]`: what was sent and waits for the start, a job, or what runs now."""
+    if chat.outbox.waits:
+        chat.outbox.stop()
+    elif argument:
+        await _stop_job(chat, argument)
+    elif (refused := (await chat.outbox.ready()).do(Stop())) is not None:
+        jobs = chat.state.status.now.jobs
+        chat.tell(refused.reason + ("; /stop and a job's name stops that" if jobs else ""))
+
+
+async def budget(chat: ChatScreen, argument: str) -> None:
+    """`/budget [$2|200k tokens|30 min|10 batches|off]`. Raises ConfigError."""
+    client = await chat.outbox.ready()
+    if argument:
+        client.do(SetBudget(None if argument.strip().lower() == "off" else Budget.parse(argument)))
+    chat.tell(f"budget: {chat.state.status.now.budget or client.agent.budget or 'none'}")
+
+
+def _paused(chat: ChatScreen) -> Paused:
+    if not isinstance(now := chat.state.boundary.now, Paused):
+        raise CodeagentError(_NOT_PAUSED)
+    return now
+
+
+def _call(chat: ChatScreen, number: str) -> PausedCall:
+    calls = _paused(chat).calls
+    if not number.isdecimal() or not 1 <= int(number) <= len(calls):
+        raise CodeagentError(f"there is no call '{one_line(number, 20)}': the batch has {len(calls)}")
+    return calls[int(number) - 1]
+
+
+def _ready_plan(chat: ChatScreen) -> PlanReady:
+    if not isinstance(now := chat.state.boundary.now, PlanReady):
+        raise CodeagentError(_NO_PLAN)
+    return now
+
+
+async def jobs(chat: ChatScreen, argument: str) -> None:
+    """`/jobs [job [output|send TEXT]]`. Raises CodeagentError."""
+    client = await chat.outbox.ready()
+    name, _, rest = argument.partition(" ")
+    word, _, text = rest.strip().partition(" ")
+    if not chat.state.jobs.rows:
+        key = keymap_of(chat).shown("chat.background")
+        chat.tell(f"{_NO_JOB}; {key} moves a call that runs to the background")
+        return
+    row = _job(chat, name) if name else None
+    match word:
+        case "":
+            marked = "" if row is None else row.id
+            await chat.app.push_screen_wait(JobsScreen(chat.state, client, marked=marked, clock=chat.clock))
+        case "output" if row is not None and not text:
+            output = await client.job_output(row.id)
+            if output is None:
+                raise CodeagentError("that output is gone: it was not kept")
+            await chat.app.push_screen_wait(OutputScreen(f"{row.id} · {row.title}", output))
+        case "send" if row is not None:
+            refused = client.do(SendToJob(row.id, text))
+            chat.tell(f"sent to {row.id}" if refused is None else refused.reason)
+        case _:
+            chat.tell(f"/jobs takes a job, and then output or send TEXT, not '{one_line(rest, 40)}'")
+
+
+async def _stop_job(chat: ChatScreen, name: str) -> None:
+    """`/stop job-1`, or only its number. Raises CodeagentError."""
+    row = _job(chat, name)
+    if row.status != "running":
+        raise CodeagentError(f"{row.id} is no longer running: {row.status}")
+    chat.tell(f"stopping {row.id}")
+    refused = await (await chat.outbox.ready()).finish(StopJob(row.id))
+    chat.tell("" if refused is None else refused.reason)
+
+
+async def background(chat: ChatScreen, argument: str) -> None:
+    """`/background [number]`: of several calls, the user says which. Raises CodeagentError."""
+    client = await chat.outbox.ready()
+    calls = chat.state.document.running_calls()
+    if not calls:
+        raise CodeagentError("nothing is running: nothing was moved to the background")
+    chosen: str | None = calls[0].call_id
+    if argument:
+        if not argument.isdecimal() or not 1 <= int(argument) <= len(calls):
+            raise CodeagentError(f"there is no call '{one_line(argument, 20)}': {len(calls)} run")
+        chosen = calls[int(argument) - 1].call_id
+    elif len(calls) > 1:
+        now = chat.clock()
+        rows = [
+            PickerRow(
+                card.call_id,
+                f"{number}  {card.name}  {one_line(card.target, 80)}",
+                "" if card.began is None else f"running {whole(now - card.began)}",
+            )
+            for number, card in enumerate(calls, 1)
+        ]
+        chosen = await chat.app.push_screen_wait(Picker("Move to the background", rows))
+    if chosen is not None and (refused := client.do(Background(chosen))) is not None:
+        chat.tell(refused.reason)
+
+
+def _job(chat: ChatScreen, name: str) -> Job:
+    """By its id or its number. Raises CodeagentError."""
+    board = chat.state.jobs
+    row = board.get(name) or board.get(f"job-{name}")
+    if row is None:
+        known = ", ".join(row.id for row in board.rows[-6:])
+        there = f"there are {known}" if known else _NO_JOB
+        raise CodeagentError(f"no job '{one_line(name, 20)}': {there}")
+    return row
