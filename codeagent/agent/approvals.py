@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from codeagent.agent.calls import CallRefused, Permit, PreparedCall, ToolEnvironment, result_of_refusal
@@ -30,24 +30,6 @@ Show = Callable[[PreparedCall, str | None], Awaitable[Preview]]
 Raises ToolError if the preview shows that the call cannot work."""
 
 
-@dataclass(frozen=True)
-class ApprovalRequest:
-    """What the user is asked about one call."""
-
-    call_id: str
-    name: str
-    """The tool."""
-    preview: Preview
-    reason: str
-    """Why it is asked."""
-    binding: str
-    """The fingerprint of what the answer is for."""
-    arguments: str = ""
-    """JSON for the user to edit; empty if there is nothing to edit."""
-    proposal: str = ""
-    """A rule that would allow this call and similar ones; empty if there is none."""
-
-
 class Approvals:
     """The requests that wait for an answer, and the exact calls that were allowed for the whole session."""
 
@@ -64,24 +46,39 @@ class Approvals:
     def grant(self, tool: str, arguments: dict[str, Any]) -> None:
         self._granted.add(fingerprint(tool, arguments))
 
-    async def ask(self, request: ApprovalRequest, token: CancelToken) -> Decision:
-        """Ask the user and wait for the answer. Raises RunCancelled if the token is cancelled first."""
+    async def ask(
+        self,
+        call_id: str,
+        tool: str,
+        preview: Preview,
+        reason: str,
+        token: CancelToken,
+        *,
+        binding: str,
+        arguments: str = "",
+        proposal: str = "",
+    ) -> Decision:
+        """Ask the user about a call and wait for the answer. Raises RunCancelled if the token is cancelled first.
+
+        `binding` is the fingerprint of what the answer is for, `arguments` is JSON for the user to edit, `proposal` a
+        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer.
+        """
         self._asked += 1
-        call_id, approval_id = request.call_id, f"{request.call_id}.{self._asked}"
+        approval_id = f"{call_id}.{self._asked}"
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._waiting[approval_id] = answer
         self._emitter.emit(
             ApprovalRequested(
                 approval_id=approval_id,
                 call_id=call_id,
-                name=request.name,
-                target=request.preview.target,
-                reason=request.reason,
-                blocks=request.preview.blocks,
-                binding=request.binding,
-                arguments=request.arguments,
-                proposal=request.proposal,
-                by_hunk=request.preview.by_hunk,
+                name=tool,
+                target=preview.target,
+                reason=reason,
+                blocks=preview.blocks,
+                binding=binding,
+                arguments=arguments,
+                proposal=proposal,
+                by_hunk=preview.by_hunk,
             )
         )
         try:
@@ -229,7 +226,17 @@ class ApprovalFlow:
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
         while changed < _MOST_PREVIEWS:
-            decision = await self._approvals.ask(_request(prepared, preview, reason), token)
+            tool = prepared.tool
+            decision = await self._approvals.ask(
+                prepared.call.id,
+                tool.name,
+                preview,
+                reason,
+                token,
+                binding=fingerprint(tool.name, prepared.arguments, preview.base or ""),
+                arguments=prepared.json,
+                proposal=tool.proposal(prepared.args),
+            )
             match decision.answer:
                 case "deny":
                     raise CallRefused(result_of_refusal(Denied(_in_words(decision))), decision.source)
@@ -290,18 +297,6 @@ class ApprovalFlow:
         return None
 
 
-def _request(prepared: PreparedCall, preview: Preview, reason: str) -> ApprovalRequest:
-    return ApprovalRequest(
-        call_id=prepared.call.id,
-        name=prepared.tool.name,
-        preview=preview,
-        reason=reason,
-        binding=fingerprint(prepared.tool.name, prepared.arguments, preview.base or ""),
-        arguments=prepared.json,
-        proposal=prepared.tool.proposal(prepared.args),
-    )
-
-
 def _in_words(denial: Decision) -> str:
     """The denial for the model, which tells the user's word from others."""
     if denial.source != "user":
@@ -325,9 +320,7 @@ class UserQuestions:
             return Reply(None, "no user")
         preview = Preview(question, (QuestionBlock(question=question, options=options),))
         binding = fingerprint(ASK_USER, {"question": question, "options": options})
-        decision = await self._approvals.ask(
-            ApprovalRequest(call_id, ASK_USER, preview, "the agent asks you", binding), token
-        )
+        decision = await self._approvals.ask(call_id, ASK_USER, preview, "the agent asks you", token, binding=binding)
         if decision.answer == "deny" or not decision.reason.strip():
             return Reply(None, decision.reason.strip())
         return Reply(decision.reason)

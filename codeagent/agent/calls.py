@@ -56,16 +56,6 @@ class ToolEnvironment:
 
 
 @dataclass(frozen=True)
-class CallFlags:
-    """What the loop knows about a call beside its arguments."""
-
-    edited: bool = False
-    """The user edited its arguments."""
-    repeated: int = 1
-    """How many answers in a row contain this call."""
-
-
-@dataclass(frozen=True)
 class PreparedCall:
     """A call whose tool exists and whose arguments are valid."""
 

@@ -3,14 +3,12 @@
 import asyncio
 import json
 import time
-from collections.abc import Coroutine
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 from codeagent.agent.approvals import ApprovalFlow, Approvals, Permissions
 from codeagent.agent.calls import (
-    CallFlags,
     CallKind,
     CallRefused,
     Permit,
@@ -19,7 +17,6 @@ from codeagent.agent.calls import (
     as_edited,
     as_read,
     cap_output,
-    checked,
     result_of_error,
     result_of_refusal,
     with_notes,
@@ -30,7 +27,7 @@ from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
-from codeagent.agent.jobs.work import CallUpdates, CallWork, Inbox, run_stateful
+from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.limits import TOO_OFTEN
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
@@ -41,8 +38,6 @@ from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments, read_arguments
-
-_NO_FLAGS = CallFlags()
 
 
 class Executor:
@@ -135,12 +130,17 @@ class Executor:
         token.cancel(reason)
         return True
 
-    async def execute(self, call: ToolCall, run_token: CancelToken, flags: CallFlags = _NO_FLAGS) -> Result:
-        """Run the call; its one result, which has been emitted."""
+    async def execute(
+        self, call: ToolCall, run_token: CancelToken, *, edited: bool = False, repeated: int = 1
+    ) -> Result:
+        """Run the call; its one result, which has been emitted.
+
+        `edited`: the user edited its arguments; `repeated`: how many answers in a row contain this call.
+        """
         token = run_token.child()
         self._running[call.id] = token
         try:
-            return await self._execute(call, token, flags)
+            return await self._execute(call, token, edited, repeated)
         finally:
             del self._running[call.id]
             token.close()
@@ -149,12 +149,12 @@ class Executor:
         """Settle a call that is not tried: skipped, cut off, over a limit."""
         return self._settle(call, result_of_refusal(error), Permit(source) if source else None)
 
-    async def _execute(self, call: ToolCall, token: CancelToken, flags: CallFlags) -> Result:
+    async def _execute(self, call: ToolCall, token: CancelToken, edited: bool, repeated: int) -> Result:
         try:
             token.raise_if_cancelled()
-            prepared = replace(self._prepare(call), edited=flags.edited)
+            prepared = replace(self._prepare(call), edited=edited)
             prepared = await self._after_hooks(prepared, token)
-            prepared, permit = await self._permitted(prepared, token, flags.repeated)
+            prepared, permit = await self._permitted(prepared, token, repeated)
         except CallRefused as refused:
             permit_or_none = Permit(refused.source, rule=refused.rule) if refused.source else None
             return self._settle(call, refused.result, permit_or_none)
@@ -264,7 +264,8 @@ class Executor:
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
-        work = self._begin(prepared, permit, token)
+        context, limit = self._context(prepared, token, permit), self._limit(prepared)
+        work = CallWork(prepared, context, limit, self._emitter, self._environment.hooks)
         result, job = await self._awaited(work, background)
         result = result if result.executed else replace(result, executed=True)
         duration_ms = round((time.monotonic() - started) * 1000)
@@ -287,24 +288,6 @@ class Executor:
         await self._environment.hooks.after_tool(call, result)
         return result
 
-    def _begin(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> CallWork:
-        """Start the tool's work, under the call's token and its time limit."""
-        tool, args = prepared.tool, prepared.args
-        updates = CallUpdates(prepared.call, self._emitter, self._environment.hooks)
-        work = CallWork(prepared, token, updates, Inbox())
-        context = replace(
-            self._context(prepared, token, permit),
-            on_update=updates.update,
-            on_progress=updates.progress,
-            is_job=lambda: updates.is_job,
-        )
-        if tool.mode == "stateful":
-            context = replace(context, receive=work.inbox.receive)
-            work.begin(_result(token, run_stateful(tool, args, context, work.inbox)), self._limit(prepared))
-        else:
-            work.begin(_result(token, tool.run(args, context)), self._limit(prepared))
-        return work
-
     def _limit(self, prepared: PreparedCall) -> float | None:
         """Seconds; the run's own limit applies to calls that are awaited."""
         if prepared.tool.waits_for_user:
@@ -325,7 +308,6 @@ class Executor:
         finally:
             del self._working[call_id]
         if isinstance(settled, Result):
-            work.updates.ended = True
             return settled, None
         job = self._jobs.run_of(settled)
         return job.placeholder(), job
@@ -377,14 +359,3 @@ def _prepared(tool: Tool[Any], call: ToolCall) -> PreparedCall:
     """The call with its arguments read once, though it is planned, judged and run. Raises ToolError: invalid_args."""
     read = read_arguments(tool, call.arguments)
     return PreparedCall(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
-
-
-async def _result(token: CancelToken, work: Coroutine[Any, Any, Result]) -> Result:
-    try:
-        return checked(await token.guard(work))
-    except Exception as error:
-        failed = result_of_error(error, executed=True, cancelled_because=token.reason)
-    try:
-        return checked(failed)
-    except Failed as odd:
-        return result_of_error(odd, executed=True)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from codeagent.agent.approvals import ApprovalRequest, Approvals, Permissions, fingerprint
+from codeagent.agent.approvals import Approvals, Permissions, fingerprint
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
@@ -265,9 +265,10 @@ class Inspection:
         proposal = f"{_WRITE}({found[0].path})" if len(found) == 1 and not set(found[0].path) & set("*?") else ""
         binding = fingerprint(_WRITE, {"left": target}, now.id)
         while True:
-            request = ApprovalRequest(call_id, _WRITE, Preview(target, blocks), reason, binding, proposal=proposal)
             try:
-                decision = await self._approvals.ask(request, token)
+                decision = await self._approvals.ask(
+                    call_id, _WRITE, Preview(target, blocks), reason, token, binding=binding, proposal=proposal
+                )
             except RunCancelled:
                 return Decision("deny", "it was not answered", "auto")
             match decision.answer:

@@ -35,14 +35,6 @@ class Limits:
     """Elapsed time, waiting for the user included."""
 
 
-@dataclass(frozen=True)
-class ReachedLimit:
-    """The name of a limit, and how much it allows by now."""
-
-    limit: str
-    maximum: float
-
-
 class RunMeter:
     """Counts what one run uses, and compares it with its limits."""
 
@@ -71,7 +63,7 @@ class RunMeter:
         self.usage += usage
         self._last = usage
 
-    def before_request(self) -> ReachedLimit | None:
+    def before_request(self) -> LimitReached | None:
         """The limit that forbids another request; None if nothing does."""
         spent = {
             "max_turns": (float(self.turns), 1.0),
@@ -82,20 +74,20 @@ class RunMeter:
         for limit, (used, coming) in spent.items():
             most = self._most(limit)
             if most is not None and (used >= most or used + coming > most):
-                return ReachedLimit(limit, most)
+                return LimitReached(limit=limit, maximum=most)
         return None
 
-    def after_calls(self) -> ReachedLimit | None:
+    def after_calls(self) -> LimitReached | None:
         """`max_calls`, where the model asked for more; asking for exactly that many is within it."""
         limit = self._most("max_calls")
-        return ReachedLimit("max_calls", limit) if limit is not None and self.refused else None
+        return LimitReached(limit="max_calls", maximum=limit) if limit is not None and self.refused else None
 
     def calls_left(self) -> int | None:
         """How many more calls may run; None without a limit."""
         limit = self._most("max_calls")
         return None if limit is None else max(0, int(limit) - self.calls)
 
-    def extend(self, reached: ReachedLimit) -> None:
+    def extend(self, reached: LimitReached) -> None:
         """Allow as much again; time counts from now on, because it passed while the user was asked."""
         if reached.limit == "max_seconds":
             self._extended["max_seconds"] = self._clock() - self._started

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from codeagent.agent.approvals import ASK_USER, Permissions
 from codeagent.agent.batches import PauseGate, PlannedBatch, Strategy, run_ordered
-from codeagent.agent.calls import CallFlags, CallKind, StopReport
+from codeagent.agent.calls import CallKind, StopReport
 from codeagent.agent.checkpoints import Checkpointing
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, ReachedLimit, RepeatCounter, RunMeter
+from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter, RunMeter
 from codeagent.agent.model_request import StreamedAnswer
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
@@ -147,11 +147,11 @@ class Loop:
             self._history.append(note)
             self._emitter.emit(MessageAdded(message=note))
 
-    async def _limited(self, reached: ReachedLimit | None, token: CancelToken) -> RunReason | None:
+    async def _limited(self, reached: LimitReached | None, token: CancelToken) -> RunReason | None:
         """Why the run ends; None if no limit was reached, or the user allowed as much again."""
         if reached is None:
             return None
-        self._emitter.emit(LimitReached(limit=reached.limit, maximum=reached.maximum))
+        self._emitter.emit(reached)
         if not self._conversation.attended:
             return "limit"
         text = f"the limit {reached.limit} = {reached.maximum:g} is reached"
@@ -300,8 +300,8 @@ class Loop:
         targets = planned.targets
 
         async def execute(call: ToolCall) -> None:
-            flags = CallFlags(edited=call.id in planned.edited, repeated=self._repeated[call.id])
-            settled[call.id] = await self._executor.execute(call, token, flags)
+            edited, repeated = call.id in planned.edited, self._repeated[call.id]
+            settled[call.id] = await self._executor.execute(call, token, edited=edited, repeated=repeated)
 
         if targets:
             await token.guard(self._checkpoints.before_batch(number, targets))

@@ -1,6 +1,6 @@
 """What a run may use up: tokens, time and calls at once, beside turns, calls and cost."""
 
-from codeagent.agent.limits import Limits, ReachedLimit, RunMeter
+from codeagent.agent.limits import Limits, RunMeter
 from codeagent.core.acts import Prompt, Resume, Stop
 from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded
 from codeagent.core.messages import Usage, text_of, transcript_problems
@@ -78,13 +78,13 @@ def test_time_that_went_by_while_the_user_was_asked_is_not_taken_from_what_they_
     clock = Clock()
     meter = RunMeter(Limits(max_seconds=60), clock)
     clock.now += 60
-    assert meter.before_request() == ReachedLimit("max_seconds", 60)
+    assert meter.before_request() == LimitReached(limit="max_seconds", maximum=60)
     clock.now += 36_000
-    meter.extend(ReachedLimit("max_seconds", 60))
+    meter.extend(LimitReached(limit="max_seconds", maximum=60))
     clock.now += 59
     assert meter.before_request() is None
     clock.now += 1
-    assert meter.before_request() == ReachedLimit("max_seconds", 36_120)
+    assert meter.before_request() == LimitReached(limit="max_seconds", maximum=36_120)
 
 
 async def test_calls_past_the_limit_at_once_wait_and_do_not_fail() -> None:

@@ -32,13 +32,13 @@ class JobRun:
         self._flushing = False
         self._handle: str | None = None
         self.work: CallWork | None = work
-        self.output: JobOutput = work.updates.output
+        self.output: JobOutput = work.output
         self.sandboxed = work.prepared.tool.sandboxed
         self.stopping = ""
         """Why it is being stopped; empty unless it is."""
         self.over = asyncio.Event()
         self.output.keep(outputs, job.id)
-        work.updates.become(job.id, self._print)
+        work.become(job.id, self._print)
 
     @property
     def job(self) -> Job:
@@ -77,7 +77,6 @@ class JobRun:
         """Wait until it ends; the event that says how. `now` gives seconds since the epoch."""
         assert self.work is not None
         result = await self.work.result()
-        self.work.updates.ended = True
         self.work.token.close()
         self.output.end()
         finished = self._finished(result, round(now(), 3))

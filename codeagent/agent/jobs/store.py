@@ -183,7 +183,7 @@ class Jobs:
         """Raises KeyError."""
         job = self.get(job_id)
         work = self._runs[job_id].work if job_id in self._runs else None
-        return job.takes_input and work is not None and work.inbox.put(text)
+        return job.takes_input and work is not None and work.send(text)
 
     @property
     def running(self) -> int:

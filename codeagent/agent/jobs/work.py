@@ -7,20 +7,17 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from pydantic import BaseModel
-
-from codeagent.agent.calls import PreparedCall
+from codeagent.agent.calls import PreparedCall, checked, result_of_error
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.core.cancel import CancelToken
 from codeagent.core.events import JobUpdated, ToolProgress, ToolUpdated
-from codeagent.core.messages import OutputStream, ToolCall
+from codeagent.core.messages import OutputStream
 from codeagent.core.ports import OutputPage, OutputSink, OutputStore
-from codeagent.core.tool import Tool, ToolContext, ToolResult
+from codeagent.core.tool import Failed, ToolContext, ToolResult
 from codeagent.tools.shell.run import readable
 
 _CANCEL_SECONDS = 10.0
@@ -57,118 +54,63 @@ class OutputThrottle:
         return text
 
 
-class CallUpdates:
-    """The callbacks of one call: they keep its output, and emit it as that of the call, or of the job it became.
+class CallWork:
+    """The work of one call, in a task of its own: only its token ends it early, not that its caller stops waiting.
 
-    Once `ended` is set they do nothing.
+    What it prints is kept, and emitted as the output of the call, or of the job that it became.
     """
 
-    def __init__(self, call: ToolCall, emitter: Emitter, hooks: Hooks) -> None:
-        self._call = call
+    def __init__(
+        self, prepared: PreparedCall, context: ToolContext, limit: float | None, emitter: Emitter, hooks: Hooks
+    ) -> None:
+        """Start it under the context's token, for at most `limit` seconds; `context` gets its callbacks here."""
+        self.prepared = prepared
+        self.token = context.cancel
+        self.output = JobOutput()
+        self.over = False
+        """Its result was taken: what it still sends is ignored."""
         self._emitter = emitter
         self._hooks = hooks
         self._throttle = OutputThrottle()
-        self.output = JobOutput()
-        self.ended = False
+        self._sent: asyncio.Queue[str] = asyncio.Queue(_MOST_MESSAGES)
         self._job_id: str | None = None
         self._printed: Callable[[], None] = lambda: None
-
-    @property
-    def is_job(self) -> bool:
-        return self._job_id is not None
-
-    def become(self, job_id: str, printed: Callable[[], None]) -> None:
-        """From now on the output is that of this job; `printed` is called after every piece."""
-        self._job_id = job_id
-        self._printed = printed
-
-    async def update(self, text: str, stream: OutputStream = "output") -> None:
-        if self.ended:
-            return
-        _require_text("on_update", text)
-        if stream not in get_args(OutputStream):
-            raise ValueError(f"stream is one of {', '.join(get_args(OutputStream))}, not {stream!r}")
-        self.output.add(text, stream)
-        self._printed()
-        shown = self._throttle.take(text)
-        if not shown or not await self._hooks.before_update(self._call, shown) or self.ended:
-            return
-        self._show(shown, stream)
-        await self._hooks.after_update(self._call, shown)
-
-    async def progress(self, text: str) -> None:
-        """Emit the text, unless the call has become a job: of a job only its output is shown."""
-        _require_text("on_progress", text)
-        if not self.ended and self._job_id is None:
-            call = self._call
-            self._emitter.emit(ToolProgress(call_id=call.id, name=call.name, text=text))
-
-    def _show(self, text: str, stream: OutputStream) -> None:
-        call = self._call
-        if self._job_id is not None:
-            self._emitter.emit(JobUpdated(job_id=self._job_id, text=text, stream=stream))
-            return
-        self._emitter.emit(ToolUpdated(call_id=call.id, name=call.name, text=text, stream=stream))
-
-
-class Inbox:
-    """The texts sent to one job, oldest first."""
-
-    def __init__(self) -> None:
-        self._texts: asyncio.Queue[str] = asyncio.Queue(_MOST_MESSAGES)
-
-    def put(self, text: str) -> bool:
-        """False if too many texts wait already."""
-        if self._texts.full():
-            return False
-        self._texts.put_nowait(text)
-        return True
-
-    async def receive(self) -> str:
-        return await self._texts.get()
-
-    def take(self) -> str | None:
-        return None if self._texts.empty() else self._texts.get_nowait()
-
-
-class CallWork:
-    """Runs in a task of its own: only its token ends it early, not that its caller stops waiting."""
-
-    def __init__(self, prepared: PreparedCall, token: CancelToken, updates: CallUpdates, inbox: Inbox) -> None:
-        self.prepared = prepared
-        self.token = token
-        self.updates = updates
-        self.inbox = inbox
-        self._moved: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._moved: asyncio.Future[str] = loop.create_future()
         self._alarm: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[ToolResult] | None = None
-
-    def begin(self, work: Coroutine[Any, Any, ToolResult], limit: float | None) -> None:
-        """Run `work`, which must not raise, for at most `limit` seconds."""
-        self._task = asyncio.create_task(work)
+        context = replace(
+            context, on_update=self._update, on_progress=self._progress, is_job=lambda: self._job_id is not None
+        )
+        self._task = asyncio.create_task(self._work(context))
         if limit is not None:
-            reason = f"timeout after {limit:g} s"
-            self._alarm = asyncio.get_running_loop().call_later(limit, self.token.cancel, reason)
+            self._alarm = loop.call_later(limit, self.token.cancel, f"timeout after {limit:g} s")
             self._task.add_done_callback(lambda _: self._disarm())
-
-    @property
-    def ended(self) -> bool:
-        return self._task is not None and self._task.done()
 
     @property
     def movable(self) -> bool:
         """Whether it can go on in the background."""
-        tool = self.prepared.tool
-        return not (self.ended or self._moved.done() or self.token.cancelled or tool.waits_for_user)
+        ended = self._task.done() or self._moved.done() or self.token.cancelled
+        return not (ended or self.prepared.tool.waits_for_user)
 
     def move(self, job_id: str) -> None:
         """Let `settle` return this job's id; the time limit no longer applies."""
         self._disarm()
         self._moved.set_result(job_id)
 
+    def become(self, job_id: str, printed: Callable[[], None]) -> None:
+        """From now on the output is that of this job; `printed` is called after every piece."""
+        self._job_id = job_id
+        self._printed = printed
+
+    def send(self, text: str) -> bool:
+        """Give it text to receive; False if too many texts wait already."""
+        if self._sent.full():
+            return False
+        self._sent.put_nowait(text)
+        return True
+
     async def settle(self) -> ToolResult | str:
         """Wait for the result, or for the id of the job it goes on as."""
-        assert self._task is not None
         try:
             either: set[asyncio.Future[Any]] = {self._task, self._moved}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -177,31 +119,71 @@ class CallWork:
                 self._task.cancel()
                 await asyncio.wait({self._task}, timeout=_CANCEL_SECONDS)
             raise
-        return self._moved.result() if self._moved.done() else self._task.result()
+        if self._moved.done():
+            return self._moved.result()
+        self.over = True
+        return self._task.result()
 
     async def result(self) -> ToolResult:
         """Wait for the result; a caller that is cancelled leaves the work running."""
-        assert self._task is not None
-        return await asyncio.shield(self._task)
+        result = await asyncio.shield(self._task)
+        self.over = True
+        return result
+
+    async def _work(self, context: ToolContext) -> ToolResult:
+        """Run the tool; whatever it raises becomes a result."""
+        tool, args = self.prepared.tool, self.prepared.args
+        try:
+            work = self._talk(context) if tool.mode == "stateful" else tool.run(args, context)
+            return checked(await self.token.guard(work))
+        except Exception as error:
+            failed = result_of_error(error, executed=True, cancelled_because=self.token.reason)
+        try:
+            return checked(failed)
+        except Failed as odd:
+            return result_of_error(odd, executed=True)
+
+    async def _talk(self, context: ToolContext) -> ToolResult:
+        """Run a stateful tool: what it yields is output, and it gets what was sent to it. Raises what it raises."""
+        talk = self.prepared.tool.talk(self.prepared.args, replace(context, receive=self._sent.get))
+        try:
+            text = await talk.asend(None)
+            while True:
+                await context.on_update(text if text.endswith("\n") else f"{text}\n")
+                await asyncio.sleep(0)
+                text = await talk.asend(None if self._sent.empty() else self._sent.get_nowait())
+        except StopAsyncIteration:
+            return ToolResult(content=())
+        finally:
+            await talk.aclose()
+
+    async def _update(self, text: str, stream: OutputStream = "output") -> None:
+        if self.over:
+            return
+        _require_text("on_update", text)
+        if stream not in get_args(OutputStream):
+            raise ValueError(f"stream is one of {', '.join(get_args(OutputStream))}, not {stream!r}")
+        self.output.add(text, stream)
+        self._printed()
+        shown, call = self._throttle.take(text), self.prepared.call
+        if not shown or not await self._hooks.before_update(call, shown) or self.over:
+            return
+        if self._job_id is not None:
+            self._emitter.emit(JobUpdated(job_id=self._job_id, text=shown, stream=stream))
+        else:
+            self._emitter.emit(ToolUpdated(call_id=call.id, name=call.name, text=shown, stream=stream))
+        await self._hooks.after_update(call, shown)
+
+    async def _progress(self, text: str) -> None:
+        """Emit the text, unless the call has become a job: of a job only its output is shown."""
+        _require_text("on_progress", text)
+        if not self.over and self._job_id is None:
+            call = self.prepared.call
+            self._emitter.emit(ToolProgress(call_id=call.id, name=call.name, text=text))
 
     def _disarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-
-
-async def run_stateful(tool: Tool[Any], args: BaseModel, context: ToolContext, inbox: Inbox) -> ToolResult:
-    """Run a stateful tool: what it yields is output, and it gets what was sent to it. Raises what the tool raises."""
-    talk = tool.talk(args, context)
-    try:
-        text = await talk.asend(None)
-        while True:
-            await context.on_update(text if text.endswith("\n") else f"{text}\n")
-            await asyncio.sleep(0)
-            text = await talk.asend(inbox.take())
-    except StopAsyncIteration:
-        return ToolResult(content=())
-    finally:
-        await talk.aclose()
 
 
 def _require_text(what: str, text: object) -> None:
